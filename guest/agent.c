@@ -2,9 +2,9 @@
 /*
  * The guest agent: PID 1 in a virtual machine, a plain program on a real one.
  *
- * It is linked with one workload, a C file with will-it-scale's testcase() interface, or runs an external command, and is
- * told what to do by a job file. The workload runs in a child of its own, the runner, so that a workload that exits or crashes, in
- * thread mode too, leaves the agent alive to say so.
+ * It is linked with one workload, a C file with will-it-scale's testcase() interface, or runs an external command. A job
+ * file says what to do. The workload runs in a child, the runner: if the workload exits or crashes, also in thread mode,
+ * the agent lives on and reports it.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 
 #include "cgroup.h"
 #include "command.h"
+#include "die_with.h"
 #include "file_system.h"
 #include "guard.h"
 #include "init.h"
@@ -25,7 +26,7 @@
 #include "settings.h"
 #include "tasks.h"
 
-/* What a job asks for beside a workload, and an agent made for that has. */
+/* Only in an agent that is made for tests. */
 #pragma weak run_tests
 
 static int run(const struct job *job)
@@ -81,7 +82,7 @@ static int read_job(struct job *job, const char *path)
 	return failed ? report_error("job", "%s", error) : 0;
 }
 
-/* A real machine has CPUs taken from it if it may, and is left as it was. */
+/* On a real machine: CPUs go offline only if that is allowed, and everything is restored. */
 static int spare_machine(const struct job *job)
 {
 	if (workload_is_bounded() && !job->allow_hotplug)

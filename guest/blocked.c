@@ -18,12 +18,12 @@ int blocked_prepare(const struct job *job)
 
 	if (!job->blocked)
 		return 0;
-	if (&by_bpf) {
-		way = &by_bpf;
+	if (&blocked_by_bpf) {
+		way = &blocked_by_bpf;
 		failed = way->prepare(job, &counting, why_not_bpf);
 	}
 	if (failed < 0) {
-		way = &by_events;
+		way = &blocked_by_events;
 		failed = way->prepare(job, &counting, why_not);
 	} else {
 		why_not_bpf[0] = 0;
@@ -51,19 +51,41 @@ void blocked_count(int on)
 	}
 }
 
+void blocked_report(const struct blocked_row *row)
+{
+	WITH_REPORT("blocked", out) {
+		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"task\":", row->pid, row->tgid);
+		json_string(out, row->task);
+		fprintf(out, ",\"state\":\"%c\",\"path\":", row->state);
+		json_string(out, row->path);
+		fprintf(out, ",\"user_path\":");
+		json_string(out, row->user_path);
+		fprintf(out, ",\"count\":%lu,\"total_ns\":%lu,\"max_ns\":%lu,\"histogram\":[", row->count,
+			row->total_ns, row->max_ns);
+		for (int i = 0; i < BUCKETS; i++)
+			fprintf(out, "%s%u", i ? "," : "", row->histogram[i]);
+		fprintf(out, "]}");
+	}
+}
+
+static void report_summary(const uint64_t *operations, unsigned long tasks)
+{
+	WITH_REPORT("blocked_summary", out) {
+		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", way->name);
+		json_string(out, why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", (unsigned long)counting->total_ns,
+			(unsigned long)counting->lost);
+		json_operations(out, operations, tasks);
+		fputc('}', out);
+	}
+}
+
 int blocked_end(const uint64_t *operations, unsigned long tasks)
 {
 	int failed = way->end();
 
 	if (!failed)
-		report_blocked_summary(&(struct blocked_summary){
-			.way = way->name,
-			.why_not_bpf = why_not_bpf,
-			.nanoseconds = counting->total_ns,
-			.lost = counting->lost,
-			.operations = operations,
-			.tasks = tasks,
-		});
+		report_summary(operations, tasks);
 	return failed;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How long tasks were off the CPU, from where they left it and in which state: by a BPF program where the agent was
- * linked with libbpf and the kernel can run it, else by the scheduler's events in tracefs.
+ * Blocked time: how long tasks were off the CPU, in which state, and in which call path they left it. Measured by a BPF
+ * program if the agent is linked with libbpf and the kernel can run it, else by the scheduler's events in tracefs.
  */
 #ifndef BLOCKED_H
 #define BLOCKED_H
@@ -12,16 +12,16 @@
 
 struct job;
 
-/* Before tasks start, as they inherit what it makes. Returns 0, or 1 after reporting the error. */
+/* Before tasks start: they inherit the shared memory. Returns 0, or 1 after reporting the error. */
 int blocked_prepare(const struct job *job);
 /* Returns 0, or 1 after reporting the error. */
 int blocked_begin(void);
-/* By the agent, or by a task around its operation: only what lies between counts. */
+/* Start or stop counting: by the agent, or by a task around its operation. */
 void blocked_count(int on);
-/* Report what was counted while each task did so many operations. Returns 0, or 1 after reporting the error. */
+/* Report what was counted, and how many operations each task did meanwhile. Returns 0, or 1 after reporting the error. */
 int blocked_end(const uint64_t *operations, unsigned long tasks);
 
-/* A task's times in one state at one place. */
+/* The times of a task in one state and one call path. */
 struct blocked_row {
 	uint32_t pid, tgid;
 	const char *task; /* its name */
@@ -32,36 +32,24 @@ struct blocked_row {
 	const uint32_t *histogram; /* BUCKETS of them */
 };
 
-void report_blocked(const struct blocked_row *row);
-
-/* What holds for all of it. */
-struct blocked_summary {
-	const char *way;	 /* in which it was counted */
-	const char *why_not_bpf; /* "" where BPF was */
-	uint64_t nanoseconds;	 /* for which counting was on */
-	uint64_t lost;		 /* how often there was no room for something */
-	const uint64_t *operations; /* of each task */
-	unsigned long tasks;
-};
-
-void report_blocked_summary(const struct blocked_summary *summary);
+void blocked_report(const struct blocked_row *row);
 
 /*
- * A way to count. All functions but count() return 0, or 1 after reporting the error; prepare() returns -1, and
- * says why in `why_not`, where this kernel cannot do it.
+ * A way to measure blocked time. All functions but count() return 0, or 1 after reporting the error. If the kernel does
+ * not support the way, prepare() returns -1 and writes the reason to `why_not`.
  */
 struct blocked_way {
 	const char *name;
 	int (*prepare)(const struct job *job, struct blocked_count **counting, char why_not[256]);
 	int (*begin)(void);
 	void (*count)(int on);
-	int (*end)(void); /* by report_blocked() */
+	int (*end)(void); /* calls blocked_report() for each row */
 };
 
-extern const struct blocked_way by_events;
-extern const struct blocked_way by_bpf __attribute__((weak)); /* where linked with libbpf */
+extern const struct blocked_way blocked_by_events;
+extern const struct blocked_way blocked_by_bpf __attribute__((weak)); /* if linked with libbpf */
 
-/* The bucket of a time, and the letter of a state of struct task_struct. */
+/* The histogram's bucket of a time; the letter of a state of struct task_struct. */
 unsigned int blocked_bucket(uint64_t ns);
 char blocked_letter(unsigned int state);
 

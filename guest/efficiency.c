@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "job.h"
 #include "report.h"
+#include "task_kind.h"
 #include "tasks.h"
 
 /* The kernel's own accounts: in ticks, and what the scheduler knows to the nanosecond. */
@@ -19,9 +20,9 @@ static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };
 
 #define NR_ACCOUNTS 2
 
-#define END_AHEAD_NS 100000 /* longer than setting it takes, and little beside what is measured */
+#define END_AHEAD_NS 100000 /* longer than it takes to set, much shorter than the measurement */
 
-/* To report them takes time, so that is left until all is measured. NULL for one that the kernel does not keep. */
+/* Reporting them takes time, and waits until all is measured. NULL: the kernel does not keep the account. */
 static int read_accounts(char *texts[NR_ACCOUNTS])
 {
 	for (int i = 0; i < NR_ACCOUNTS; i++) {
@@ -53,7 +54,7 @@ static void report_accounts(char *texts[NR_ACCOUNTS])
 	}
 }
 
-/* What a CPU does is charged when it changes: go to each, so that all have an end. */
+/* A CPU charges what it does when that changes: run on each CPU once, so that it does. */
 static void visit_all_cpus(void)
 {
 	struct cpus before;
@@ -65,14 +66,14 @@ static void visit_all_cpus(void)
 	allow_cpus(&before);
 }
 
-/* The end is set before it comes, so that no CPU charges past it; one that was set too late is put off. */
+/* The end is set in advance, so that no CPU charges time after it. An end that was set too late is moved. */
 static uint64_t end_count(uint64_t began)
 {
 	uint64_t end;
 
 	for (uint64_t ahead = END_AHEAD_NS;; ahead *= 2) {
 		end = clock_ns() + ahead;
-		shares_count(began, end);
+		cpu_time_by_bpf.count(began, end);
 		if (clock_ns() < end)
 			break;
 	}
@@ -81,50 +82,69 @@ static uint64_t end_count(uint64_t began)
 	return end;
 }
 
-int efficiency(const struct job *job)
+void cpu_time_report(const struct cpu_time_row *row)
+{
+	WITH_REPORT("share", out) {
+		fprintf(out, "{\"cpu\":%u,\"kind\":\"%s\",\"name\":", row->cpu, row->kind ? row->kind : task_kind(row->pid));
+		json_string(out, row->name);
+		fprintf(out, ",\"ns\":%lu,\"times\":%lu}", row->ns, row->times);
+	}
+}
+
+/* Returns 0, 1 after reporting an error, or -1 with the reason in `why_not` if BPF cannot be used. */
+static int begin_bpf(const struct job *job, char why_not[256])
+{
+	int failed;
+
+	snprintf(why_not, 256, "the agent was made without it");
+	if (!&cpu_time_by_bpf)
+		return -1;
+	/* All CPUs are interrupted several times for each event that is traced from now on. */
+	gather_tasks(job);
+	failed = cpu_time_by_bpf.begin(job, why_not);
+	spread_tasks(job);
+	if (!failed)
+		why_not[0] = 0;
+	return failed;
+}
+
+int cpu_time_measure(const struct job *job)
 {
 	const struct timespec time = { job->efficiency_ms / 1000, job->efficiency_ms % 1000 * 1000000 };
-	uint64_t before[job->tasks], after[job->tasks], began, ended;
-	char why_not[256] = "the agent was made without it";
-	struct efficiency_summary summary = { .why_not_bpf = why_not, .operations = after, .tasks = job->tasks };
-	char *accounts_before[NR_ACCOUNTS], *accounts_after[NR_ACCOUNTS];
-	int without_bpf = -1;
+	uint64_t before[job->tasks], after[job->tasks], began, ended, lost = 0;
+	char *accounts_before[NR_ACCOUNTS], *accounts_after[NR_ACCOUNTS], why_not_bpf[256];
+	int without_bpf;
 
 	report_stage("efficiency");
-	if (&shares_begin) {
-		/* With each event that is to be followed, all CPUs are interrupted some times. */
-		gather_tasks(job);
-		without_bpf = shares_begin(job, why_not);
-		spread_tasks(job);
-	}
+	without_bpf = begin_bpf(job, why_not_bpf);
 	if (without_bpf > 0 || read_accounts(accounts_before))
 		return 1;
 	read_operations(before, job->tasks);
 	began = clock_ns();
 	if (!without_bpf)
-		shares_count(began, 0);
+		cpu_time_by_bpf.count(began, 0);
 	nanosleep(&time, NULL);
 	ended = without_bpf ? clock_ns() : end_count(began);
-	summary.nanoseconds = ended - began;
 	read_operations(after, job->tasks);
 	visit_all_cpus();
-	if (read_accounts(accounts_after))
+	if (read_accounts(accounts_after) || (!without_bpf && cpu_time_by_bpf.end(&lost)))
 		return 1;
-	if (!without_bpf) {
-		why_not[0] = 0;
-		if (shares_end(&summary.lost))
-			return 1;
-	}
 	for (unsigned long i = 0; i < job->tasks; i++)
 		after[i] -= before[i];
-	report_efficiency_summary(&summary);
+	WITH_REPORT("efficiency_summary", out) {
+		fprintf(out, "{\"why_not_bpf\":");
+		json_string(out, why_not_bpf);
+		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", ended - began, lost);
+		json_operations(out, after, job->tasks);
+		fputc('}', out);
+	}
 	report_accounts(accounts_before);
 	report_accounts(accounts_after);
 	return report_dead_task(job);
 }
 
-void efficiency_end(void)
+void cpu_time_end(void)
 {
-	if (&shares_detach)
-		shares_detach();
+	if (&cpu_time_by_bpf)
+		cpu_time_by_bpf.detach();
 }

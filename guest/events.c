@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Blocked time from the scheduler's events in tracefs, with the stack of whoever leaves its CPU: for kernels without
- * BPF or BTF. Every switch is written down, so memory for them ends, and a time is known to a microsecond only.
+ * Blocked time from the scheduler's events in tracefs, with the stack of the task that leaves its CPU: for kernels without
+ * BPF or BTF. Every switch is recorded, so the buffer fills up. Times have a resolution of one microsecond.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define SWITCH "events/sched/sched_switch/"
 
-/* KiB of each CPU. Tasks that go on for ever fill any: then the first switches are kept. */
+/* Each CPU's buffer, in KiB. Unbounded tasks fill any buffer: then the first switches are kept. */
 #define BOUNDED_BUFFER_KIB "4096"
 #define UNBOUNDED_BUFFER_KIB "1024"
 
@@ -78,8 +78,8 @@ static int read_events(void)
 }
 
 /*
- * Once a CPU has no room it writes down no switch, and a task that leaves and comes back there seems not to: what
- * follows on any CPU is not used.
+ * A CPU whose buffer is full records no switch. A task that leaves and comes back there then seems not to leave. So events
+ * after that, on any CPU, are not used.
  */
 static void forget_what_follows_a_loss(void)
 {
@@ -113,7 +113,7 @@ static int is_selected(const struct absence *absence)
 	return absence->us >= job->blocked_min_us;
 }
 
-/* What the events do not tell. A task that has ended is its own process, as far as anybody knows. */
+/* Not in the events. A task that has ended is taken for a process of its own. */
 static uint32_t process_of(uint32_t pid)
 {
 	char path[40], line[256];
@@ -129,7 +129,7 @@ static uint32_t process_of(uint32_t pid)
 	return tgid;
 }
 
-/* The first `number` absences are of one row. */
+/* The first `number` absences make one row. */
 static void report(const struct absence *absences, size_t number)
 {
 	const struct switch_event *event = absences->event;
@@ -154,7 +154,7 @@ static void report(const struct absence *absences, size_t number)
 	}
 	row.tgid = process_of(row.pid);
 	if (!job->blocked_tgid || row.tgid == job->blocked_tgid)
-		report_blocked(&row);
+		blocked_report(&row);
 }
 
 static int end(void)
@@ -183,4 +183,4 @@ static int end(void)
 	return 0;
 }
 
-const struct blocked_way by_events = { "tracefs", prepare, begin, count, end };
+const struct blocked_way blocked_by_events = { "tracefs", prepare, begin, count, end };

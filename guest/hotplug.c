@@ -17,11 +17,16 @@
 
 #define CPU_FOLDER "/sys/devices/system/cpu"
 
-unsigned long cpus_to_cycle;
+static unsigned long cpus_to_cycle; /* 0: all but the first */
 
 static unsigned int cycled[MOST_CPUS];
 static unsigned long nr_cycled;
 static const char *const state_names[] = { "offline", "online" };
+
+void hotplug_limit(unsigned long most)
+{
+	cpus_to_cycle = most;
+}
 
 static int write_file(const char *path, const char *text)
 {

@@ -8,7 +8,7 @@
 
 #include "recorder.h"
 
-/* What all below return: NULL, or what the agent does to a line that it refuses. */
+/* What the functions below return: NULL, or why the agent refuses a line. */
 #define TOO_MANY "takes no more lines such as"
 #define NO_MEMORY "has no memory for"
 #define UNKNOWN "does not know"
@@ -68,7 +68,7 @@ static const char *add_record(struct job *job, const char *value)
 	return UNKNOWN;
 }
 
-static const char *add_line(struct job *job, const char *key, const char *value)
+static unsigned long *number_of(struct job *job, const char *key)
 {
 	const struct {
 		const char *key;
@@ -86,6 +86,15 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "slowed", &job->slowed },	  { "copies", &job->copies },
 		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
 	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!strcmp(key, numbers[i].key))
+			return numbers[i].number;
+	return NULL;
+}
+
+static int *flag_of(struct job *job, const char *key)
+{
 	const struct {
 		const char *key;
 		int *flag;
@@ -95,33 +104,43 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 		{ "stay", &job->stay },		{ "turns", &job->turns },
 	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		if (!strcmp(key, numbers[i].key))
-			return set_number(numbers[i].number, value);
-	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
-		if (!strcmp(key, flags[i].key)) {
-			*flags[i].flag = 1;
-			return NULL;
-		}
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+		if (!strcmp(key, flags[i].key))
+			return flags[i].flag;
+	return NULL;
+}
+
+static char **text_of(struct job *job, const char *key)
+{
+	const struct {
+		const char *key;
+		char **text;
+	} texts[] = {
+		{ "blocked", &job->blocked }, { "efficiency", &job->efficiency }, { "oncpu", &job->oncpu },
+		{ "cgroup", &job->cgroup },   { "file_system", &job->file_system }, { "mount_options", &job->mount_options },
+		{ "tests", &job->tests },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (!strcmp(key, texts[i].key))
+			return texts[i].text;
+	return NULL;
+}
+
+static const char *add_line(struct job *job, const char *key, const char *value)
+{
+	if (number_of(job, key))
+		return set_number(number_of(job, key), value);
+	if (text_of(job, key))
+		return set_text(text_of(job, key), value);
+	if (flag_of(job, key)) {
+		*flag_of(job, key) = 1;
+		return NULL;
 	}
 	if (!strcmp(key, "mode"))
 		return set_mode(job, value);
 	if (!strcmp(key, "record"))
 		return add_record(job, value);
-	if (!strcmp(key, "blocked"))
-		return set_text(&job->blocked, value);
-	if (!strcmp(key, "efficiency"))
-		return set_text(&job->efficiency, value);
-	if (!strcmp(key, "oncpu"))
-		return set_text(&job->oncpu, value);
-	if (!strcmp(key, "file_system"))
-		return set_text(&job->file_system, value);
-	if (!strcmp(key, "mount_options"))
-		return set_text(&job->mount_options, value);
-	if (!strcmp(key, "cgroup"))
-		return set_text(&job->cgroup, value);
-	if (!strcmp(key, "tests"))
-		return set_text(&job->tests, value);
 	if (!strcmp(key, "module"))
 		return add_text(job->modules, &job->nr_modules, MAX_MODULES, value);
 	if (!strcmp(key, "set"))

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is more is refused, here and before by the controller: src/bigiron/machines/limits.py has the same. */
+/* The limits of a job: the controller refuses larger ones before (src/bigiron/machines/limits.py). */
 #define MAX_SETTINGS 64
 #define MAX_READS 16
 #define MAX_MODULES 64
@@ -18,10 +18,10 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int turns;		   /* operations end a task's turn on the emulator */
-	unsigned long turn_operations; /* so many of them do; 0: one */
-	unsigned long turn_seed;   /* of which of them do, by chance; 0: no chance has a part in it */
-	int stay;		   /* say the last word while the tasks still run, and leave them alone */
+	int turns;		   /* operations end a task's time slice on the emulator */
+	unsigned long turn_operations; /* how many in a row end one; 0: one */
+	unsigned long turn_seed;   /* of the random choice which of them do; 0: none is made */
+	int stay;		   /* send the end message while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
 	unsigned long tasks;	   /* 0: run no workload */
 	unsigned long warmup;	   /* operations of each task before anything is measured */
@@ -40,9 +40,9 @@ struct job {
 	char *modules[MAX_MODULES]; /* "required FILE PARAMETERS", or "optional FILE": to load in this order */
 	char *file_system; /* to work on, NULL: as the machine is */
 	char *mount_options;
-	unsigned long slowed; /* so many times: the clock, which follows the host's; 0: not at all */
-	unsigned long dilated; /* instructions of all CPUs in a nanosecond of the clock, which follows them; 0: it does not */
-	unsigned long disk_mib; /* of the disk in memory that it lies on; 0: on none */
+	unsigned long slowed; /* how many times slower than the host's clock the machine's is; 0: it is not */
+	unsigned long dilated; /* instructions of all CPUs per nanosecond, if the clock follows them; 0: it does not */
+	unsigned long disk_mib; /* size of the disk in memory for the file system; 0: none */
 	unsigned long nr_functions;
 	char *functions[MAX_FUNCTIONS]; /* to trace: names, with * for any part of one */
 	int choose_functions;	   /* which account for most of the operations' time */
@@ -69,10 +69,10 @@ struct job {
 /* Fill in a job from its text. Returns 0, or 1 with what is wrong with it in `error`. */
 int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES]);
 
-/* The host's nanoseconds by a clock that was slowed down; as many instructions by one that follows these. */
+/* A time of the host, by the machine's clock: a slowed clock, or one that follows instructions. */
 uint64_t job_dilated_ns(const struct job *job, uint64_t ns);
 
-/* What patience_s counts by that clock. */
+/* The unit of patience_s by that clock. */
 const char *job_patience_unit(const struct job *job);
 
 #endif

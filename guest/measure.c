@@ -13,6 +13,7 @@
 #include "blocked.h"
 #include "clock.h"
 #include "efficiency.h"
+#include "hotplug.h"
 #include "job.h"
 #include "oncpu.h"
 #include "operations.h"
@@ -21,7 +22,7 @@
 #include "tasks.h"
 #include "tracing.h"
 
-/* Each look interrupts a task that is being measured. */
+/* Each check interrupts a task that is being measured. */
 #define POLL_NS 50000000
 
 static void sleep_ns(uint64_t ns)
@@ -31,7 +32,7 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* The vDSO learns how fast the clock runs with the next tick, and timers when they are set: now. */
+/* After a change of the clock's speed: the vDSO would follow with the next tick, and timers when they are set. */
 static void set_clock(void)
 {
 	struct timespec now;
@@ -48,7 +49,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
-	set_goals(target);
+	set_targets(target);
 	for (unsigned long i = 0; i < job->tasks; i++) {
 		while (task_operations(i) < target[i]) {
 			uint64_t done = task_operations(i) - start[i];
@@ -63,7 +64,7 @@ static int wait_for(const struct job *job, const char *stage, const uint64_t *ta
 						    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer "
 						    "operations",
 						    i, done, target[i] - start[i], job->patience_s, unit, stage);
-			wait_for_goals(job_dilated_ns(job, POLL_NS));
+			wait_for_targets(job_dilated_ns(job, POLL_NS));
 		}
 	}
 	return 0;
@@ -102,7 +103,7 @@ static int sample(const struct job *job)
 	return 0;
 }
 
-/* Wait until every task has done its operations: one more than asked for, as recording begins with a count. */
+/* Wait until every task has done its operations: one more than the job says, as recording begins with a count. */
 static int do_operations(const struct job *job, const char *stage)
 {
 	uint64_t target[job->tasks];
@@ -153,12 +154,12 @@ static int trace_functions(const struct job *job)
 	if (!job->nr_functions && !job->choose_functions)
 		return 0;
 	report_stage("functions");
-	/* To change the code of every function, all CPUs are interrupted some hundred times. */
+	/* All CPUs are interrupted some hundred times while the code of every function is changed. */
 	gather_tasks(job);
 	if (functions_begin(job))
 		return 1;
 	while (more > 0)
-		more = trace_operations(job) ? -1 : functions_narrow();
+		more = trace_operations(job) ? -1 : functions_descend();
 	if (more < 0 || trace_operations(job)) {
 		functions_abandon();
 		return 1;
@@ -182,7 +183,7 @@ static int count_blocked(const struct job *job)
 	read_operations(operations, job->tasks);
 	if (do_operations(job, "blocked"))
 		return 1;
-	/* A round began with a count. */
+	/* A round begins with a count. */
 	for (unsigned long i = 0; i < job->tasks; i++)
 		operations[i] = task_operations(i) - operations[i] - !!workload_is_bounded();
 	if (workload_is_bounded()) {
@@ -201,7 +202,7 @@ static int record(const struct job *job)
 		.slot_bytes = TASK_SLOT_BYTES,
 		.nr_slots = job->tasks,
 		.operations = job->operations,
-		/* Other CPUs do much of a round's operation: one that goes offline, for instance, takes itself apart. */
+		/* Other CPUs do much of a round's operation: a CPU that goes offline, for instance, tears itself down. */
 		.what = job->record | (workload_is_bounded() ? RECORD_EVERYWHERE : 0),
 	};
 	uint64_t began;
@@ -219,18 +220,6 @@ static int record(const struct job *job)
 	return 0;
 }
 
-static int measure_efficiency(const struct job *job)
-{
-	return job->efficiency ? efficiency(job) : 0;
-}
-
-static int profile(const struct job *job)
-{
-	if (!job->oncpu)
-		return 0;
-	return oncpu ? oncpu(job) : report_error("machine", "the agent was made without libbpf");
-}
-
 static int measure_bounded(const struct job *asked)
 {
 	struct job job = *asked;
@@ -242,8 +231,8 @@ static int measure_bounded(const struct job *asked)
 static int measure_unbounded(const struct job *job)
 {
 	release_tasks(job);
-	return warm_up(job) || sample(job) || profile(job) || record(job) || trace_functions(job) ||
-	       count_blocked(job) || measure_efficiency(job);
+	return warm_up(job) || sample(job) || (job->oncpu && oncpu_measure(job)) || record(job) || trace_functions(job) ||
+	       count_blocked(job) || (job->efficiency && cpu_time_measure(job));
 }
 
 int measure(const struct job *job)
@@ -260,20 +249,21 @@ int measure(const struct job *job)
 		report_error("machine", "%lu CPUs came up, not %lu", count_cpus(&usable), job->cpus);
 		return MEASURE_REPORTED;
 	}
+	hotplug_limit(job->cpus_to_cycle);
 	if (blocked_prepare(job) || start_tasks(job))
 		return MEASURE_REPORTED;
 	if (job->dilated || job->slowed)
 		set_clock();
-	/* The agent must not wait for a turn among the tasks, nor be preempted between a mark and what follows it. */
+	/* The agent must not queue behind the tasks, nor be preempted between a mark and what follows it. */
 	sched_setscheduler(0, SCHED_FIFO, &above_the_tasks);
 	failed = workload_is_bounded() ? measure_bounded(job) : measure_unbounded(job);
 	if (job->stay && !failed) {
-		/* Whoever listens ends the machine now, and reads in its memory what the tasks still hold. */
+		/* The controller ends the machine now, and reads in its memory what the tasks still hold. */
 		report_end(report_files(job));
 		for (;;)
 			pause();
 	}
 	stop_tasks(job);
-	efficiency_end();
+	cpu_time_end();
 	return failed ? MEASURE_REPORTED : MEASURED;
 }

@@ -4,7 +4,7 @@
 
 struct job;
 
-/* The runner's exit status: high, so that a workload's own exit() is not mistaken for it. */
+/* The runner's exit status: high, so that it is not mistaken for a workload's own exit(). */
 enum { MEASURED = 111, MEASURE_REPORTED = 112 };
 
 /* Run the workload as the job says: warm up, sample throughput, record. */

@@ -11,7 +11,7 @@
 #include "report.h"
 #include "tracing.h"
 
-/* Who waits for a grace period calls one of them; since 6.10 the normal one has a name of its own. */
+/* A wait for a grace period calls one of these functions; since 6.10 the normal wait has a function of its own. */
 static const char *const normal_wait[] = { "synchronize_rcu_normal", "__wait_rcu_gp" };
 static const char *const expedited_wait[] = { "synchronize_rcu_expedited" };
 
@@ -19,7 +19,7 @@ struct reading {
 	uint64_t nanoseconds;
 	uint64_t system_ns;
 	long voluntary, involuntary;
-	long normal, expedited; /* grace periods; -1: the kernel does not tell */
+	long normal, expedited; /* grace periods; -1: unknown */
 };
 
 /* Written by the task, read by the agent. */
@@ -137,14 +137,37 @@ void operation_end(unsigned long nr, int cpu, const char *state)
 	operations->nr_done = nr + 1;
 }
 
+/* A negative value is not known. */
+static void report(unsigned long nr, const struct operation *done)
+{
+	const struct reading *usage = &done->usage;
+	const struct {
+		const char *name;
+		long value;
+	} values[] = {
+		{ "operation", nr },
+		{ "cpu", done->cpu },
+		{ "nanoseconds", usage->nanoseconds },
+		{ "system_ns", usage->system_ns },
+		{ "voluntary", usage->voluntary },
+		{ "involuntary", usage->involuntary },
+		{ "grace_periods", usage->normal },
+		{ "expedited", usage->expedited },
+	};
+
+	WITH_REPORT("operation", out) {
+		fprintf(out, "{\"state\":\"%s\"", done->state);
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+			if (values[i].value < 0)
+				fprintf(out, ",\"%s\":null", values[i].name);
+			else
+				fprintf(out, ",\"%s\":%ld", values[i].name, values[i].value);
+		fputc('}', out);
+	}
+}
+
 void operations_report(void)
 {
-	for (unsigned long i = 0; i < operations->nr_done; i++) {
-		const struct operation *done = &operations->done[i];
-		const struct reading *usage = &done->usage;
-
-		report_operation(done->state,
-				 (const long[]){ i, done->cpu, usage->nanoseconds, usage->system_ns, usage->voluntary,
-						 usage->involuntary, usage->normal, usage->expedited });
-	}
+	for (unsigned long nr = 0; nr < operations->nr_done; nr++)
+		report(nr, &operations->done[nr]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What each single operation took, for workloads whose operations are few and long. */
+/* The resources that each single operation uses, for workloads whose operations are few and long. */
 #ifndef OPERATIONS_H
 #define OPERATIONS_H
 
@@ -11,12 +11,12 @@ enum operations_watched { WATCH_NOTHING, WATCH_USAGE, WATCH_FUNCTIONS, WATCH_BLO
 
 /* By the agent, before a round and after it. */
 void operations_watch(enum operations_watched what);
-/* What they took: of WATCH_USAGE. */
+/* Report the resources used, after WATCH_USAGE. */
 void operations_report(void);
 
 /*
- * By the task, around its operation `nr`, which puts `cpu` (-1: several) into a state. They cost nothing unless
- * watched.
+ * By the task, around its operation `nr`, which puts `cpu` (-1: several) into a state. They cost nothing unless operations
+ * are watched.
  */
 void operation_begin(void);
 void operation_end(unsigned long nr, int cpu, const char *state);

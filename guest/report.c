@@ -2,11 +2,8 @@
 #define _GNU_SOURCE
 #include "report.h"
 
-#include "blocked.h"
 #include "crc32.h"
-#include "efficiency.h"
 #include "job.h"
-#include "oncpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +38,7 @@ static void write_all(const char *bytes, size_t length)
 	}
 }
 
-/* Whole frames only: two processes may report at once. Short ones go out though there is no memory left. */
+/* Each frame is one write(): two processes may report at once. Short frames need no memory. */
 static void send_frame(const char *type, const char *payload, size_t length)
 {
 	char head[64], small[512];
@@ -76,7 +73,7 @@ void report_open(const char *path)
 	tcsetattr(report_fd, TCSANOW, &raw);
 }
 
-static void json_string(FILE *out, const char *text)
+void json_string(FILE *out, const char *text)
 {
 	fputc('"', out);
 	for (; *text; text++) {
@@ -106,41 +103,28 @@ static void json_first_line(FILE *out, const char *path)
 	json_string(out, line);
 }
 
-/* Text that grows until it is sent. */
-struct payload {
-	FILE *out;
-	char *text;
-	size_t size;
-	int tried;
-};
-
-/* Once: returns 0 the second time, and where there is no memory for it. */
-static int payload_begin(struct payload *payload)
+int report_begin(struct report *report)
 {
-	if (payload->tried++)
+	if (report->begun++)
 		return 0;
-	payload->out = open_memstream(&payload->text, &payload->size);
-	if (!payload->out)
+	report->out = open_memstream(&report->text, &report->size);
+	if (!report->out)
 		report_lost("messages of the agent, for which it had no memory", 1);
-	return !!payload->out;
+	return !!report->out;
 }
 
-static void payload_send(struct payload *payload, const char *type)
+void report_send(struct report *report, const char *type)
 {
-	int failed = ferror(payload->out);
+	int failed = ferror(report->out);
 
-	if (fclose(payload->out) || failed)
+	if (fclose(report->out) || failed)
 		report_lost("messages of the agent, for which it had no memory", 1);
-	else if (payload->size > MOST_PAYLOAD_BYTES)
+	else if (report->size > MOST_PAYLOAD_BYTES)
 		report_lost("messages of the agent, which were longer than 16 MiB", 1);
 	else
-		send_frame(type, payload->text, payload->size);
-	free(payload->text);
+		send_frame(type, report->text, report->size);
+	free(report->text);
 }
-
-#define WITH_PAYLOAD(type, stream)                                                                  \
-	for (struct payload _payload = { 0 }; payload_begin(&_payload); payload_send(&_payload, type)) \
-		for (FILE *stream = _payload.out; stream; stream = NULL)
 
 void report_lost(const char *what, unsigned long count)
 {
@@ -153,7 +137,7 @@ void report_lost(const char *what, unsigned long count)
 
 void report_test_failed(unsigned long test, const char *call, const char *expected, const char *result)
 {
-	WITH_PAYLOAD("test_failed", out) {
+	WITH_REPORT("test_failed", out) {
 		fprintf(out, "{\"test\":%lu,\"call\":", test);
 		json_string(out, call);
 		fprintf(out, ",\"expected\":");
@@ -169,7 +153,7 @@ void report_hello(void)
 	struct utsname name;
 
 	uname(&name);
-	WITH_PAYLOAD("hello", out) {
+	WITH_REPORT("hello", out) {
 		fprintf(out, "{\"protocol\":%d,\"cpus\":%d,\"page_bytes\":%d,\"release\":", AGENT_PROTOCOL,
 			get_nprocs(), getpagesize());
 		json_string(out, name.release);
@@ -183,13 +167,13 @@ void report_hello(void)
 		json_first_line(out, "/proc/self/attr/current");
 		fputc('}', out);
 	}
-	/* A setting that crashes the kernel comes next: what was said before it would be lost. */
+	/* A setting that crashes the kernel may come next: let the message out before that. */
 	tcdrain(report_fd);
 }
 
 void report_room(const uint64_t *frames, unsigned long pages)
 {
-	WITH_PAYLOAD("room", out) {
+	WITH_REPORT("room", out) {
 		fprintf(out, "{\"protocol\":%d,\"page_bytes\":%d,\"runs\":[", AGENT_PROTOCOL, getpagesize());
 		for (unsigned long i = 0, run; i < pages; i += run) {
 			for (run = 1; i + run < pages && frames[i + run] == frames[i] + run; run++)
@@ -203,16 +187,16 @@ void report_room(const uint64_t *frames, unsigned long pages)
 
 void report_stage(const char *stage)
 {
-	WITH_PAYLOAD("stage", out) {
+	WITH_REPORT("stage", out) {
 		fprintf(out, "{\"stage\":");
 		json_string(out, stage);
 		fputc('}', out);
 	}
-	/* The serial line's interrupts are the agent's doing: none may be left for what comes now. */
+	/* The agent causes the serial line's interrupts: none may be pending in the stage that begins. */
 	tcdrain(report_fd);
 }
 
-static void print_operations(FILE *out, const uint64_t *operations, unsigned long tasks)
+void json_operations(FILE *out, const uint64_t *operations, unsigned long tasks)
 {
 	fprintf(out, "\"operations\":[");
 	for (unsigned long i = 0; i < tasks; i++)
@@ -222,36 +206,20 @@ static void print_operations(FILE *out, const uint64_t *operations, unsigned lon
 
 void report_recorded(uint64_t nanoseconds)
 {
-	WITH_PAYLOAD("recorded", out)
+	WITH_REPORT("recorded", out)
 		fprintf(out, "{\"nanoseconds\":%lu}", nanoseconds);
 }
 
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks)
 {
-	WITH_PAYLOAD("sample", out) {
+	WITH_REPORT("sample", out) {
 		fprintf(out, "{\"nanoseconds\":%lu,", nanoseconds);
-		print_operations(out, operations, tasks);
+		json_operations(out, operations, tasks);
 		fputc('}', out);
 	}
 }
 
-void report_operation(const char *state, const long *values)
-{
-	static const char *const names[] = { "operation",  "cpu",	   "nanoseconds",   "system_ns",
-					     "voluntary",  "involuntary", "grace_periods", "expedited" };
-
-	WITH_PAYLOAD("operation", out) {
-		fprintf(out, "{\"state\":\"%s\"", state);
-		for (int i = 0; i < 8; i++)
-			if (values[i] < 0)
-				fprintf(out, ",\"%s\":null", names[i]);
-			else
-				fprintf(out, ",\"%s\":%ld", names[i], values[i]);
-		fputc('}', out);
-	}
-}
-
-static void print_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted)
+void json_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted)
 {
 	const char *separator = "";
 
@@ -266,96 +234,12 @@ static void print_names(FILE *out, const char *const *names, const int *absent, 
 
 void report_cgroup(const char *const *controllers, const int *absent, unsigned long number)
 {
-	WITH_PAYLOAD("cgroup", out) {
+	WITH_REPORT("cgroup", out) {
 		fprintf(out, "{\"controllers\":[");
-		print_names(out, controllers, absent, number, 0);
+		json_names(out, controllers, absent, number, 0);
 		fprintf(out, "],\"absent\":[");
-		print_names(out, controllers, absent, number, 1);
+		json_names(out, controllers, absent, number, 1);
 		fprintf(out, "]}");
-	}
-}
-
-void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
-		      unsigned long cost_of_a_call_ns)
-{
-	WITH_PAYLOAD("functions", out) {
-		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"roots\":[", lost, cost_of_a_call_ns);
-		print_names(out, names, absent, number, 0);
-		fprintf(out, "],\"absent\":[");
-		print_names(out, names, absent, number, 1);
-		fprintf(out, "]}");
-	}
-}
-
-void report_blocked(const struct blocked_row *row)
-{
-	WITH_PAYLOAD("blocked", out) {
-		fprintf(out, "{\"pid\":%u,\"tgid\":%u,\"task\":", row->pid, row->tgid);
-		json_string(out, row->task);
-		fprintf(out, ",\"state\":\"%c\",\"path\":", row->state);
-		json_string(out, row->path);
-		fprintf(out, ",\"user_path\":");
-		json_string(out, row->user_path);
-		fprintf(out, ",\"count\":%lu,\"total_ns\":%lu,\"max_ns\":%lu,\"histogram\":[", row->count,
-			row->total_ns, row->max_ns);
-		for (int i = 0; i < BUCKETS; i++)
-			fprintf(out, "%s%u", i ? "," : "", row->histogram[i]);
-		fprintf(out, "]}");
-	}
-}
-
-void report_blocked_summary(const struct blocked_summary *summary)
-{
-	WITH_PAYLOAD("blocked_summary", out) {
-		fprintf(out, "{\"way\":\"%s\",\"why_not_bpf\":", summary->way);
-		json_string(out, summary->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
-		print_operations(out, summary->operations, summary->tasks);
-		fputc('}', out);
-	}
-}
-
-void report_share(const struct share *share)
-{
-	WITH_PAYLOAD("share", out) {
-		fprintf(out, "{\"cpu\":%u,\"kind\":\"%s\",\"name\":", share->cpu, share->kind);
-		json_string(out, share->name);
-		fprintf(out, ",\"ns\":%lu,\"times\":%lu}", share->ns, share->times);
-	}
-}
-
-void report_efficiency_summary(const struct efficiency_summary *summary)
-{
-	WITH_PAYLOAD("efficiency_summary", out) {
-		fprintf(out, "{\"why_not_bpf\":");
-		json_string(out, summary->why_not_bpf);
-		fprintf(out, ",\"nanoseconds\":%lu,\"lost\":%lu,", summary->nanoseconds, summary->lost);
-		print_operations(out, summary->operations, summary->tasks);
-		fputc('}', out);
-	}
-}
-
-void report_oncpu(const struct oncpu_row *row)
-{
-	WITH_PAYLOAD("oncpu", out) {
-		fprintf(out, "{\"cpu\":%u,\"pid\":%u,\"tgid\":%u,\"kind\":\"%s\",\"task\":", row->cpu, row->pid, row->tgid,
-			row->kind);
-		json_string(out, row->task);
-		fprintf(out, ",\"path\":");
-		json_string(out, row->path);
-		fprintf(out, ",\"user_path\":");
-		json_string(out, row->user_path);
-		fprintf(out, ",\"samples\":%lu}", row->samples);
-	}
-}
-
-void report_oncpu_summary(const struct oncpu_summary *summary)
-{
-	WITH_PAYLOAD("oncpu_summary", out) {
-		fprintf(out, "{\"event\":\"%s\",\"period\":%lu,\"nanoseconds\":%lu,\"lost\":%lu,", summary->event,
-			summary->period, summary->nanoseconds, summary->lost);
-		print_operations(out, summary->operations, summary->tasks);
-		fputc('}', out);
 	}
 }
 
@@ -368,7 +252,7 @@ int report_error(const char *kind, const char *format, ...)
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
 	va_end(args);
-	WITH_PAYLOAD("error", out) {
+	WITH_REPORT("error", out) {
 		fprintf(out, "{\"kind\":");
 		json_string(out, kind);
 		fprintf(out, ",\"text\":");
@@ -379,7 +263,7 @@ int report_error(const char *kind, const char *format, ...)
 	return 1;
 }
 
-/* A long one in parts, each of which says whether there is more. */
+/* A long file is reported in parts, each of which says whether there are more. */
 void report_lines(const char *path, FILE *file)
 {
 	char *line = NULL;
@@ -388,7 +272,7 @@ void report_lines(const char *path, FILE *file)
 
 	do {
 		more = 0;
-		WITH_PAYLOAD("file", out) {
+		WITH_REPORT("file", out) {
 			fprintf(out, "{\"path\":");
 			json_string(out, path);
 			fprintf(out, ",\"lines\":[");
@@ -406,7 +290,7 @@ void report_lines(const char *path, FILE *file)
 
 void report_command(uint64_t nanoseconds, int status)
 {
-	WITH_PAYLOAD("command", out)
+	WITH_REPORT("command", out)
 		fprintf(out, "{\"nanoseconds\":%lu,\"status\":%d,\"signal\":%d}", nanoseconds,
 			WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
@@ -455,7 +339,7 @@ const char *workload_stderr(void)
 		return "";
 	memcpy(text, ": ", 2);
 	text[length + 2] = 0;
-	/* The first line: many tasks may have said the same. */
+	/* The first line: many tasks may have written the same. */
 	text[2 + strcspn(text + 2, "\n")] = 0;
 	return text;
 }

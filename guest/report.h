@@ -17,36 +17,50 @@ struct job;
 
 #define AGENT_PROTOCOL 1
 
+/* A message whose payload grows until it is sent. */
+struct report {
+	FILE *out; /* write the payload here */
+	char *text;
+	size_t size;
+	int begun;
+};
+
+/* Returns 0 the second time, and if there is no memory. */
+int report_begin(struct report *report);
+void report_send(struct report *report, const char *type);
+
+/* Executes what follows once, which writes the payload to `stream`, and sends it. */
+#define WITH_REPORT(type, stream)                                                              \
+	for (struct report _report = { 0 }; report_begin(&_report); report_send(&_report, type)) \
+		for (FILE *stream = _report.out; stream; stream = NULL)
+
+/* Parts of payloads: a string; the operations of each task; a list of the names whose `absent` is `wanted`. */
+void json_string(FILE *out, const char *text);
+void json_operations(FILE *out, const uint64_t *operations, unsigned long tasks);
+void json_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted);
+
 void report_open(const char *path); /* NULL: standard output */
 void report_hello(void);
-/* Which controllers the cgroup of the tasks has, and which of them the kernel lacks (`absent`: 1). */
+/* The controllers of the tasks' cgroup: which the kernel has, and which it lacks (`absent`: 1). */
 void report_cgroup(const char *const *controllers, const int *absent, unsigned long number);
-/* Where in the machine's memory there is room for what a cell is: the frame of each of its pages (guest/boot/). */
+/* Where in the machine's memory a cell's files can be put: the frames of these pages (guest/boot/). */
 void report_room(const uint64_t *frames, unsigned long pages);
 /* How long the recording took, by the machine's clock. */
 void report_recorded(uint64_t nanoseconds);
 void report_stage(const char *stage);
-/* One sample of throughput: what each task had done by the time of the clock, in nanoseconds. */
+/* One sample of throughput: the time of the clock, and how many operations each task had done by then. */
 void report_sample(uint64_t nanoseconds, const uint64_t *operations, unsigned long tasks);
-/*
- * What one operation took, and into which state it put its CPU: its number, its CPU, nanoseconds, of them in the kernel, context switches, voluntary and not,
- * grace periods waited for, normal and expedited. What is negative is not known.
- */
-void report_operation(const char *state, const long *values);
-/* Of a trace: below which functions it is, which of them the kernel lacks (`absent`: 1), how many events were lost, what a traced call takes longer. */
-void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
-		      unsigned long cost_of_a_call_ns);
-/* How long a command took, and how it ended, as wait() says. */
+/* How long a command took, and its status, as of wait(). */
 void report_command(uint64_t nanoseconds, int status);
 /* The text of a file. Returns 0, or 1 after reporting the error. */
 int report_file(const char *path);
-/* The same for a text that was read from it earlier. */
+/* The same for text that was read from the file earlier. */
 void report_lines(const char *path, FILE *text);
 /* The text of the files, such as a trace, that the job wants read. Returns 0, or 1 after reporting the error. */
 int report_files(const struct job *job);
-/* A test of which a call returned something else than it should: the call, and both as text. */
+/* A call of a test returned an unexpected result: the call and both results, as text. */
 void report_test_failed(unsigned long test, const char *call, const char *expected, const char *result);
-/* What had to be left out, as the plural of a noun without quotes, and how many of it; 0: nothing was. */
+/* How many things were left out; nothing is reported if 0. `what` is a plural noun, without quotes in it. */
 void report_lost(const char *what, unsigned long count);
 void report_end(int failed);
 

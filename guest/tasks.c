@@ -12,18 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "affinity.h"
-#include "hotplug.h"
+#include "die_with.h"
 #include "job.h"
 #include "report.h"
 #include "turns.h"
 
-#define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
 
 #define END_THREAD (SIGRTMAX - 1) /* which no workload uses */
@@ -44,32 +42,27 @@ struct task {
 	pid_t pid;
 	pthread_t thread;
 	unsigned long long *slot;
-	volatile unsigned long long *goal;
+	volatile unsigned long long *target;
 };
 
-static struct task *tasks;
-static unsigned long nr_tasks;
-static char *slots;
-static char *goals; /* as far apart, and not among what the recorder takes for counts */
-static unsigned int *left; /* shared: how many tasks have not reached their goals; a futex */
-static pid_t *thread_ids; /* of the tasks, shared with them; 0 until a task is on its CPU */
-static int gate[2]; /* each task waits for one byte of it */
-static int in_threads;
-static int by_operation; /* a task's turn on the emulator ends with each of its operations */
-static unsigned long nr_dead_threads;
-
-void die_with(pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1); /* it died before the kernel knew */
-}
+static struct {
+	struct task *all;
+	unsigned long nr;
+	char *slots;
+	char *targets; /* as far apart as the slots, but not in them: the recorder takes what is there for counts */
+	unsigned int *below_target; /* shared: how many tasks have not reached their targets; a futex */
+	pid_t *thread_ids; /* shared with the tasks; 0 until a task is on its CPU */
+	int start_pipe[2]; /* each task waits for one byte */
+	int in_threads;
+	int by_operation; /* each operation ends the task's time slice on the emulator */
+	unsigned long nr_dead_threads;
+} tasks;
 
 static void wait_for_release(void)
 {
 	char byte;
 
-	if (read(gate[0], &byte, 1) != 1)
+	if (read(tasks.start_pipe[0], &byte, 1) != 1)
 		_exit(1);
 }
 
@@ -97,13 +90,13 @@ static void *task_main(void *arg)
 		report_error("machine", "cannot pin task %lu to CPU %d: %m", task->nr, task->cpu);
 		_exit(1);
 	}
-	__atomic_store_n(&thread_ids[task->nr], gettid(), __ATOMIC_RELEASE);
+	__atomic_store_n(&tasks.thread_ids[task->nr], gettid(), __ATOMIC_RELEASE);
 	if (!workload_is_bounded())
 		wait_for_release();
-	if (by_operation)
-		end_turns_with(task->slot, task->goal, left, task->nr);
+	if (tasks.by_operation)
+		end_turns_with(task->slot, task->target, tasks.below_target, task->nr);
 	testcase(task->slot, task->nr);
-	__atomic_add_fetch(&nr_dead_threads, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&tasks.nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -113,11 +106,11 @@ void new_task(void *(*func)(void *), void *arg)
 	pid_t parent = getpid(), pid = -1;
 	pthread_t thread;
 
-	if (in_threads)
+	if (tasks.in_threads)
 		errno = pthread_create(&thread, NULL, func, arg);
 	else
 		pid = fork();
-	if (in_threads ? errno : pid < 0) {
+	if (tasks.in_threads ? errno : pid < 0) {
 		report_error("machine", "cannot start a task's companion: %m");
 		_exit(1);
 	}
@@ -133,7 +126,7 @@ static int start_task(struct task *task)
 {
 	pid_t runner = getpid();
 
-	if (in_threads)
+	if (tasks.in_threads)
 		return pthread_create(&task->thread, NULL, task_main, task);
 	task->pid = fork();
 	if (task->pid)
@@ -150,11 +143,11 @@ static void *share(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Until each is on its CPU and can be moved. */
+/* Wait until each task is on its CPU and can be moved. */
 static int wait_for_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++) {
-		while (!__atomic_load_n(&thread_ids[i], __ATOMIC_ACQUIRE)) {
+		while (!__atomic_load_n(&tasks.thread_ids[i], __ATOMIC_ACQUIRE)) {
 			if (report_dead_task(job))
 				return 1;
 			usleep(POLL_US);
@@ -192,7 +185,7 @@ static void end_other(pid_t thread)
 		tgkill(getpid(), thread, END_THREAD);
 }
 
-/* Their companions too. One that blocks all signals is not waited for. */
+/* Companions, too. A thread that blocks all signals is not waited for. */
 static void end_threads(void)
 {
 	for (int looks = 0; count_threads(end_other) > 1 && looks < MOST_LOOKS; looks++)
@@ -203,31 +196,30 @@ int start_tasks(const struct job *job)
 {
 	struct cpus allowed;
 
-	in_threads = job->threads;
-	by_operation = job->turns;
+	tasks.in_threads = job->threads;
+	tasks.by_operation = job->turns;
 	set_turns(job->turn_operations, job->turn_seed);
-	if (in_threads)
+	if (tasks.in_threads)
 		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
-	tasks = calloc(job->tasks, sizeof(*tasks));
-	slots = share(job->tasks * TASK_SLOT_BYTES);
-	thread_ids = share(job->tasks * sizeof(*thread_ids));
-	goals = share(job->tasks * TASK_SLOT_BYTES);
-	left = share(sizeof(*left));
-	if (!tasks || !slots || !thread_ids || !goals || !left || pipe2(gate, O_CLOEXEC) ||
-	    allowed_cpus(&allowed))
+	tasks.all = calloc(job->tasks, sizeof(*tasks.all));
+	tasks.slots = share(job->tasks * TASK_SLOT_BYTES);
+	tasks.thread_ids = share(job->tasks * sizeof(*tasks.thread_ids));
+	tasks.targets = share(job->tasks * TASK_SLOT_BYTES);
+	tasks.below_target = share(sizeof(*tasks.below_target));
+	if (!tasks.all || !tasks.slots || !tasks.thread_ids || !tasks.targets || !tasks.below_target ||
+	    pipe2(tasks.start_pipe, O_CLOEXEC) || allowed_cpus(&allowed))
 		return report_error("machine", "cannot prepare %lu tasks: %m", job->tasks);
-	nr_tasks = job->tasks;
-	cpus_to_cycle = job->cpus_to_cycle;
+	tasks.nr = job->tasks;
 	if (testcase_prepare)
 		testcase_prepare(job->tasks);
 	for (unsigned long i = 0; i < job->tasks; i++) {
-		tasks[i] = (struct task){
+		tasks.all[i] = (struct task){
 			.nr = i,
 			.cpu = nth_cpu(i, &allowed),
-			.slot = (void *)(slots + i * TASK_SLOT_BYTES),
-			.goal = (void *)(goals + i * TASK_SLOT_BYTES),
+			.slot = (void *)(tasks.slots + i * TASK_SLOT_BYTES),
+			.target = (void *)(tasks.targets + i * TASK_SLOT_BYTES),
 		};
-		if (start_task(&tasks[i]))
+		if (start_task(&tasks.all[i]))
 			return report_error("machine", "cannot start task %lu of %lu: %m", i, job->tasks);
 	}
 	return wait_for_tasks(job);
@@ -236,99 +228,72 @@ int start_tasks(const struct job *job)
 void release_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++)
-		if (write(gate[1], "", 1) != 1)
+		if (write(tasks.start_pipe[1], "", 1) != 1)
 			report_error("machine", "cannot release task %lu: %m", i);
 }
 
 void gather_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++)
-		pin(thread_ids[i], tasks[0].cpu);
+		pin(tasks.thread_ids[i], tasks.all[0].cpu);
 }
 
 void spread_tasks(const struct job *job)
 {
 	for (unsigned long i = 0; i < job->tasks; i++)
-		pin(thread_ids[i], tasks[i].cpu);
+		pin(tasks.thread_ids[i], tasks.all[i].cpu);
 }
 
 void stop_tasks(const struct job *job)
 {
-	if (in_threads)
+	if (tasks.in_threads)
 		end_threads();
-	for (unsigned long i = 0; i < job->tasks && !in_threads; i++)
-		kill(tasks[i].pid, SIGKILL);
-	for (unsigned long i = 0; i < job->tasks && !in_threads; i++)
-		waitpid(tasks[i].pid, NULL, 0);
+	for (unsigned long i = 0; i < job->tasks && !tasks.in_threads; i++)
+		kill(tasks.all[i].pid, SIGKILL);
+	for (unsigned long i = 0; i < job->tasks && !tasks.in_threads; i++)
+		waitpid(tasks.all[i].pid, NULL, 0);
 	if (testcase_cleanup)
 		testcase_cleanup();
 }
 
 uint64_t task_slots(void)
 {
-	return (uint64_t)slots;
+	return (uint64_t)tasks.slots;
 }
 
 uint64_t task_operations(unsigned long task)
 {
-	return *(volatile unsigned long long *)tasks[task].slot;
+	return *(volatile unsigned long long *)tasks.all[task].slot;
 }
 
-void set_goals(const uint64_t *operations)
+void set_targets(const uint64_t *operations)
 {
-	__atomic_store_n(left, nr_tasks, __ATOMIC_RELAXED);
-	for (unsigned long i = 0; i < nr_tasks; i++)
-		*tasks[i].goal = operations[i];
+	__atomic_store_n(tasks.below_target, tasks.nr, __ATOMIC_RELAXED);
+	for (unsigned long i = 0; i < tasks.nr; i++)
+		*tasks.all[i].target = operations[i];
 }
 
-void wait_for_goals(uint64_t ns)
+void wait_for_targets(uint64_t ns)
 {
 	const struct timespec most = { ns / 1000000000, ns % 1000000000 };
-	unsigned int now = __atomic_load_n(left, __ATOMIC_RELAXED);
+	unsigned int now = __atomic_load_n(tasks.below_target, __ATOMIC_RELAXED);
 
 	if (now)
-		syscall(SYS_futex, left, FUTEX_WAIT, now, &most, NULL, 0);
+		syscall(SYS_futex, tasks.below_target, FUTEX_WAIT, now, &most, NULL, 0);
 }
 
-void read_operations(uint64_t *operations, unsigned long tasks)
+void read_operations(uint64_t *operations, unsigned long number)
 {
-	for (unsigned long i = 0; i < tasks; i++)
+	for (unsigned long i = 0; i < number; i++)
 		operations[i] = task_operations(i);
 }
 
-static int is_workload_task(unsigned int pid)
+int is_workload_task(unsigned int pid)
 {
-	for (unsigned long i = 0; i < nr_tasks; i++)
-		if ((unsigned int)thread_ids[i] == pid)
+	for (unsigned long i = 0; i < tasks.nr; i++)
+		if ((unsigned int)tasks.thread_ids[i] == pid)
 			return 1;
 	return 0;
-}
-
-static int is_kernel_thread(unsigned int pid)
-{
-	char path[40], line[512];
-	unsigned long flags = 0;
-	const char *rest;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (file && fgets(line, sizeof(line), file) && (rest = strrchr(line, ')')))
-		sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags);
-	if (file)
-		fclose(file);
-	return !!(flags & KERNEL_THREAD);
-}
-
-const char *kind_of_task(unsigned int pid)
-{
-	if (!pid)
-		return "idle";
-	if (is_workload_task(pid))
-		return "workload";
-	if (pid == (unsigned int)getpid())
-		return "agent";
-	return is_kernel_thread(pid) ? "kthread" : "task";
 }
 
 #define RETURNED "testcase() returned, which it must not: it counts operations until it is killed"
@@ -337,10 +302,10 @@ int report_dead_task(const struct job *job)
 {
 	int status;
 
-	if (in_threads && __atomic_load_n(&nr_dead_threads, __ATOMIC_RELAXED))
+	if (tasks.in_threads && __atomic_load_n(&tasks.nr_dead_threads, __ATOMIC_RELAXED))
 		return report_error("workload", RETURNED "%s", workload_stderr());
-	for (unsigned long i = 0; i < job->tasks && !in_threads; i++) {
-		if (waitpid(tasks[i].pid, &status, WNOHANG) <= 0)
+	for (unsigned long i = 0; i < job->tasks && !tasks.in_threads; i++) {
+		if (waitpid(tasks.all[i].pid, &status, WNOHANG) <= 0)
 			continue;
 		if (WIFSIGNALED(status))
 			return report_error("workload", "task %lu was killed by signal %d (%s)%s", i, WTERMSIG(status),

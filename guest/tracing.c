@@ -11,22 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "choice.h"
+#include "hot_functions.h"
 #include "job.h"
 #include "report.h"
 #include "tasks.h"
 
 #define CALIBRATION_CALLS 2000
 #define CALIBRATION_FUNCTION "*sys_getppid"
-#define MAX_ROUNDS 16 /* of choice: more calls than that are on no way that matters */
+#define MAX_ROUNDS 16 /* of choice: no call path that matters is deeper */
 
-/* KiB of each CPU to trace into. Tasks that go on for ever fill any: then the first calls of each CPU are kept. */
+/* Each CPU's trace buffer, in KiB. Unbounded tasks fill any buffer: then each CPU keeps its first calls. */
 #define BOUNDED_BUFFER_KIB "4096"
 #define UNBOUNDED_BUFFER_KIB "64"
 
 static unsigned long cost_of_a_call_ns;
 static int absent[MAX_FUNCTIONS];
-static struct choice choice;
+static struct hot_functions hot_functions;
 static int nr_rounds; /* of choice */
 
 static int open_to_write(const char *file, int flags)
@@ -151,11 +151,11 @@ static int trace_named(const struct job *job, bool alone)
 	return 0;
 }
 
-/* Where the kernel is entered, by anybody but the agent. */
+/* Trace from where tasks other than the agent enter the kernel. */
 static int trace_roots(void)
 {
 	int number, found = 0, fd;
-	const char *const *roots = choice_roots(&number);
+	const char *const *roots = hot_functions_roots(&number);
 	char pid[24];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());
@@ -183,7 +183,7 @@ static int begin_tracing(const struct job *job)
 	tracing_write("tracing_on", "0");
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		tracing_write(options[i][0], options[i][1]); /* older kernels lack some */
-	/* What interrupts call is traced where it is named, and the kernel knows of set_graph_function's names alone. */
+	/* Calls by interrupts are traced if they are named, but the kernel only knows the names in set_graph_function. */
 	tracing_write("options/funcgraph-irqs", alone ? "1" : "0");
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
@@ -204,29 +204,29 @@ int functions_begin(const struct job *job)
 	return 1;
 }
 
-/* A machine that ends now is left as it is: to switch the tracer off takes as long as on. */
+/* A virtual machine ends now, and keeps tracing: switching the tracer off takes as long as on. */
 void functions_abandon(void)
 {
 	if (getppid() != 1)
 		stop_tracer();
 }
 
-/* Calls of what was chosen, and of nothing else, however deep below the roots they are. */
+/* Trace calls of the chosen functions only, at any depth below the roots. */
 static int trace_chosen(void)
 {
 	int number, fd = open_names("set_ftrace_filter");
-	const char *const *roots = choice_roots(&number);
+	const char *const *roots = hot_functions_roots(&number);
 
 	for (int i = 0; i < number; i++)
 		add_name(fd, roots[i]);
-	for (int i = 0; i < choice.nr_chosen; i++)
-		add_name(fd, choice.chosen[i]);
+	for (int i = 0; i < hot_functions.nr_chosen; i++)
+		add_name(fd, hot_functions.chosen[i]);
 	close(fd);
 	tracing_write("max_graph_depth", "0");
 	return trace_roots();
 }
 
-int functions_narrow(void)
+int functions_descend(void)
 {
 	FILE *trace = fopen(TRACING_FOLDER "trace", "re");
 	int fd;
@@ -235,15 +235,15 @@ int functions_narrow(void)
 		report_error("machine", "cannot read the trace: %m");
 		return -1;
 	}
-	choice_narrow(&choice, trace);
+	hot_functions_descend(&hot_functions, trace);
 	fclose(trace);
-	if (++nr_rounds == MAX_ROUNDS && choice.nr_next)
-		report_lost("functions, below which none was chosen: the calls are too deep", choice.nr_next);
-	if (!choice.nr_next || nr_rounds == MAX_ROUNDS)
+	if (++nr_rounds == MAX_ROUNDS && hot_functions.nr_next)
+		report_lost("functions, below which none was chosen: the calls are too deep", hot_functions.nr_next);
+	if (!hot_functions.nr_next || nr_rounds == MAX_ROUNDS)
 		return trace_chosen() ? -1 : 0;
 	fd = open_names("set_graph_function");
-	for (int i = 0; i < choice.nr_next; i++)
-		add_name(fd, choice.next[i]);
+	for (int i = 0; i < hot_functions.nr_next; i++)
+		add_name(fd, hot_functions.next[i]);
 	close(fd);
 	tracing_write("trace", "");
 	return 1;
@@ -265,6 +265,19 @@ unsigned long tracing_lost(int cpu)
 	return lost;
 }
 
+/* `absent`: 1 for a function that the kernel lacks. */
+static void report_functions(const char *const *names, const int *absent, unsigned long number, unsigned long lost,
+			     unsigned long cost_of_a_call_ns)
+{
+	WITH_REPORT("functions", out) {
+		fprintf(out, "{\"lost_events\":%lu,\"cost_of_a_call_ns\":%lu,\"roots\":[", lost, cost_of_a_call_ns);
+		json_names(out, names, absent, number, 0);
+		fprintf(out, "],\"absent\":[");
+		json_names(out, names, absent, number, 1);
+		fprintf(out, "]}");
+	}
+}
+
 int functions_end(const struct job *job)
 {
 	const char *const *names = (const char *const *)job->functions;
@@ -274,8 +287,8 @@ int functions_end(const struct job *job)
 	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
 		lost += tracing_lost(cpu);
 	if (job->choose_functions)
-		names = choice_roots(&number);
-	report_lost("calls or functions, for which there was no room while functions were chosen", choice.lost);
+		names = hot_functions_roots(&number);
+	report_lost("calls or functions, for which there was no room while functions were chosen", hot_functions.lost);
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	if (job->blocked || job->efficiency)

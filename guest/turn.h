@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The end of a CPU's turn, on an emulator that runs all of them in one thread. */
+/* The end of a CPU's time slice, on an emulator that runs all CPUs in one thread. */
 #ifndef TURN_H
 #define TURN_H
 

@@ -10,13 +10,13 @@
 #include "turn.h"
 
 static const unsigned long long never;
-static __thread const volatile unsigned long long *count = &never, *goal = &never;
-static __thread unsigned int *left;
+static __thread const volatile unsigned long long *count = &never, *target = &never;
+static __thread unsigned int *tasks_below_target;
 static __thread unsigned long long seen;
-static __thread unsigned long long reached; /* the goal before */
-static __thread unsigned long long ended; /* the count when the turn before ended */
+static __thread unsigned long long reached; /* the last target that was */
+static __thread unsigned long long ended; /* the count when the last time slice ended */
 static unsigned long operations_of_a_turn = 1, turn_seed;
-static __thread unsigned long long chance; /* its state: not 0 where chance has a part in it */
+static __thread unsigned long long chance; /* the state of the random numbers; 0: none are used */
 
 void __sanitizer_cov_trace_pc(void);
 
@@ -26,14 +26,14 @@ void set_turns(unsigned long operations, unsigned long seed)
 	turn_seed = seed;
 }
 
-void end_turns_with(const unsigned long long *operations, const volatile unsigned long long *own_goal,
-		    unsigned int *all_left, unsigned long nr)
+void end_turns_with(const unsigned long long *operations, const volatile unsigned long long *own_target,
+		    unsigned int *all_below_target, unsigned long nr)
 {
 	count = operations;
-	goal = own_goal;
-	left = all_left;
+	target = own_target;
+	tasks_below_target = all_below_target;
 	seen = ended = *operations;
-	/* Odd multiples of an odd number: no two tasks have the same, and none has 0. */
+	/* Odd multiples of an odd number: all different, and none is 0. */
 	chance = turn_seed ? (2 * (turn_seed * 1000003 + nr) + 1) * 0x9e3779b97f4a7c15 : 0;
 }
 
@@ -44,7 +44,7 @@ void end_no_turns(void)
 }
 
 /* Marsaglia's xorshift: the highest bit is as good as any. */
-static int coin(void)
+static int toss_coin(void)
 {
 	chance ^= chance << 13;
 	chance ^= chance >> 7;
@@ -55,8 +55,8 @@ static int coin(void)
 static void reach(unsigned long long now)
 {
 	reached = now;
-	if (!__atomic_sub_fetch(left, 1, __ATOMIC_RELAXED))
-		syscall(SYS_futex, left, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	if (!__atomic_sub_fetch(tasks_below_target, 1, __ATOMIC_RELAXED))
+		syscall(SYS_futex, tasks_below_target, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 void __sanitizer_cov_trace_pc(void)
@@ -66,9 +66,9 @@ void __sanitizer_cov_trace_pc(void)
 	if (now == seen)
 		return;
 	seen = now;
-	if (*goal != reached && now >= *goal)
-		reach(*goal);
-	if (chance ? coin() : now - ended < operations_of_a_turn)
+	if (*target != reached && now >= *target)
+		reach(*target);
+	if (chance ? toss_coin() : now - ended < operations_of_a_turn)
 		return;
 	ended = now;
 	let_another_run();

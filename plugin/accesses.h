@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Counts accesses to memory by the instruction, the line, the chain of calls and the context (open_lines.h, lines.h). */
+/* Counts accesses to memory by instruction, line, chain of calls and context (open_lines.h, lines.h). */
 #ifndef ACCESSES_H
 #define ACCESSES_H
 
@@ -12,23 +12,24 @@
 
 struct cpu;
 
-/* Count what this instruction of the kernel's does to memory. `traced`: its trace_events_place(), where that is recorded. */
+/* Count what this instruction of the kernel does to memory. `traced`: its trace_events_place() if traces are recorded. */
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
 		    uint32_t traced);
 
-/* An instruction after this one, of which so many bytes come before: it may end what that one did. */
+/* Instrument the instruction after a fill, such as rep stos: reaching it ends the fill. `before`: the code before it. */
 void accesses_watch_next(struct qemu_plugin_insn *next, const uint8_t *before, size_t size);
 
-/* Count what this instruction of user code does to memory, and see a task count its operations. */
-void accesses_watch_user(struct qemu_plugin_insn *insn, enum insn_kind kind);
+/* The same for a string instruction of the kernel or of user code. */
+void accesses_watch_string(struct qemu_plugin_insn *insn);
 
-/* Whether a recorded access to the kernel's memory is to a device's registers. */
-bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address);
+/* A callback that counts an access of any other instruction: its userdata is the instruction's accesses_site(). */
+void accesses_count(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site);
+void *accesses_site(const struct qemu_plugin_insn *insn);
 
-/* What a string instruction has done on this CPU is counted; what it does next is another access. */
-void accesses_end_strings(struct cpu *cpu);
+/* What this CPU does next is another operation: an unfinished string access is counted for the last one. */
+void accesses_next_operation(struct cpu *cpu);
 
-/* All that was counted goes to the CPUs' tables, and strings that are not over are cut. */
+/* Move all counts to the CPUs' tables. Unfinished string accesses are counted as far as they got. */
 void accesses_flush(void);
 
 /* All translated code was thrown away. */

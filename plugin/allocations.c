@@ -7,7 +7,7 @@
 
 struct object {
 	uint64_t address;
-	uint64_t asked;
+	uint64_t request;
 	chain_id chain;
 };
 
@@ -19,7 +19,7 @@ void allocations_add(uint64_t address, const struct allocation *allocation)
 	struct object *object = hash_add(&objects, &object_type, &address, 1);
 
 	if (object)
-		*object = (struct object){ address, allocation->asked, allocation->chain };
+		*object = (struct object){ address, allocation->request, allocation->chain };
 }
 
 uint64_t allocations_lost(void)
@@ -33,6 +33,6 @@ int allocations_write(FILE *out)
 
 	fprintf(out, "address,chain,asked\n");
 	hash_for_each(object, &objects, &object_type)
-		fprintf(out, "%#lx,%u,%#lx\n", object->address, object->chain, object->asked);
+		fprintf(out, "%#lx,%u,%#lx\n", object->address, object->chain, object->request);
 	return ferror(out) ? -1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Who allocated the objects that the kernel has in its memory, the last to do so at each address. */
+/* The last allocation at each address of kernel memory: by which chain of calls, and of what. */
 #ifndef ALLOCATIONS_H
 #define ALLOCATIONS_H
 
@@ -11,10 +11,10 @@
 /* An object was allocated at `address`. */
 void allocations_add(uint64_t address, const struct allocation *allocation);
 
-/* How often an object found no room: it only lacks a name. */
+/* How many objects found no room: they only lack a name. */
 uint64_t allocations_lost(void);
 
-/* Write, as CSV, a line for each object: address, chain, asked. Returns 0 or -1. */
+/* Write each object as CSV. Returns 0 or -1. */
 int allocations_write(FILE *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 static uint64_t lost;
 
-/* Functions of mm/slub.c from 5.10 to 7.2; what is larger than a slab's objects has no cache. */
+/* Functions of mm/slub.c from 5.10 to 7.2. Those for large objects have no cache. */
 enum entry_kind allocator_kind(const char *symbol)
 {
 	static const char *const prefixes[] = { "__kmalloc", "kmalloc_trace", "kmalloc_node_trace", "kmem_cache_alloc" };
@@ -29,12 +29,12 @@ enum entry_kind allocator_kind(const char *symbol)
 
 static void on_alloc(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	chain_allocates(&this_cpu()->stack->calls, guest_read_register(guest.registers.first_argument), 0);
+	chain_allocates(&this_cpu()->contexts.stack->calls, guest_read_register(guest.registers.first_argument), 0);
 }
 
 static void on_alloc_bulk(unsigned int nr UNUSED, void *userdata UNUSED)
 {
-	chain_allocates(&this_cpu()->stack->calls, guest_read_register(guest.registers.first_argument),
+	chain_allocates(&this_cpu()->contexts.stack->calls, guest_read_register(guest.registers.first_argument),
 			guest_read_register(guest.registers.fourth_argument));
 }
 
@@ -46,7 +46,7 @@ void allocators_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_alloc_bulk, QEMU_PLUGIN_CB_R_REGS, NULL);
 }
 
-/* The result is how many objects there are, and pointers to them are in the array. */
+/* The result is how many objects there are. The array has pointers to them. */
 static void add_bulk(const struct allocation *allocation, uint64_t nr)
 {
 	const uint64_t *objects = NULL;
@@ -64,7 +64,7 @@ NOINLINE void allocators_returned(struct cpu *cpu, uint64_t sp)
 	struct allocation allocation;
 	uint64_t result;
 
-	if (!chain_allocated(&cpu->stack->calls, sp, &allocation))
+	if (!chain_allocated(&cpu->contexts.stack->calls, sp, &allocation))
 		return;
 	result = guest_read_register(guest.registers.result);
 	if (allocation.array)

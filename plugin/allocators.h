@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The kernel's allocators: their names, and what they are asked for and return (allocations.h). */
+/* Sees calls of the kernel's allocators: allocations.h keeps what they return. */
 #ifndef ALLOCATORS_H
 #define ALLOCATORS_H
 
@@ -10,13 +10,13 @@
 /* ENTRY_ALLOC or ENTRY_ALLOC_BULK, or ENTRY_NONE for what is no allocator. */
 enum entry_kind allocator_kind(const char *symbol);
 
-/* This instruction is where calls of an allocator come by. */
+/* Every call of an allocator executes this instruction. */
 void allocators_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind);
 
-/* A function returned by the address at `sp`, and an allocator runs on this stack. */
+/* A function returned by the address at `sp`. To be called only while the CPU's stack has allocations. */
 void allocators_returned(struct cpu *cpu, uint64_t sp);
 
-/* Objects that are known to have been allocated, but not by whom. */
+/* How many allocated objects are not recorded. */
 uint64_t allocators_lost(void);
 
 #endif

@@ -73,8 +73,8 @@ struct arch {
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */
 	uint64_t user_state;		  /* its bit that is set in user code */
 	uint64_t virtual_state;		  /* its bit that is set in all code but firmware's */
-	const char *repeats_register;	  /* tells an instruction that repeats and goes on from one that begins */
-	uint64_t goes_on;		  /* its bit that is set where it goes on */
+	const char *repeats_register;	  /* tells whether a string instruction begins or is resumed */
+	uint64_t repeat_resumes;	  /* its bit that is set while such an instruction is resumed */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	struct fill_form (*fill)(const uint8_t *bytes, size_t size);

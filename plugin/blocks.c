@@ -6,13 +6,13 @@
 #include "cpu.h"
 #include "guest.h"
 #include "lock_calls.h"
-#include "operations.h"
+#include "request.h"
 #include "trace_events.h"
 #include "xalloc.h"
 
 /*
- * Instructions that are executed together, and their function; and how often they were since their CPU, context or
- * chain last changed, which the CPU's table does not know yet. They live until code is thrown away.
+ * Instructions that are executed together. Executions since the block's CPU, context or chain last changed are not in the
+ * CPU's table yet. Blocks live until code is thrown away.
  */
 struct block {
 	struct work work; /* of one execution */
@@ -32,28 +32,31 @@ static void flush(struct block *block)
 
 static void count(struct cpu *cpu, struct block *block)
 {
+	const struct contexts_of_cpu *contexts = &cpu->contexts;
+
 	if (!is_recording(cpu))
 		return;
-	if (block->cpu != cpu || block->work.chain != cpu->stack->calls.chain || block->work.context != cpu->context) {
+	if (block->cpu != cpu || block->work.chain != contexts->stack->calls.chain ||
+	    block->work.context != contexts->context) {
 		flush(block);
 		block->cpu = cpu;
-		block->work.chain = cpu->stack->calls.chain;
-		block->work.context = cpu->context;
+		block->work.chain = contexts->stack->calls.chain;
+		block->work.context = contexts->context;
 	}
 	block->executions++;
 }
 
-/* One callback for all that is to be told of it: most of what a callback costs is to be called. */
+/* One callback for all uses: most of a callback's cost is the call. */
 static void on_block(unsigned int nr UNUSED, void *userdata)
 {
 	struct block *block = userdata;
 	struct cpu *cpu = this_cpu();
 
-	if (arm.what & RECORD_WORK)
+	if (request.what & RECORD_WORK)
 		count(cpu, block);
-	if (arm.what & RECORD_LOCKS)
+	if (request.what & RECORD_LOCKS)
 		lock_calls_execute(cpu, block->work.instructions);
-	if (cpu->stack->trace)
+	if (cpu->contexts.stack->trace)
 		trace_events_execute(cpu, block->work.instructions);
 }
 

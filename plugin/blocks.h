@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sees blocks of kernel code being executed: counts the instructions of their functions (work.h), and tells others of them. */
+/* Sees blocks of kernel code being executed: counts their instructions for functions (work.h), lock owners and traces. */
 #ifndef BLOCKS_H
 #define BLOCKS_H
 
@@ -7,7 +7,7 @@
 
 #include "qemu_api.h"
 
-/* See the block, which belongs to the function at that address, being executed, from here: its first instruction. */
+/* Instrument a block at its first instruction. The block belongs to the function at that address. */
 void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns);
 
 /* All that was counted goes to the CPUs' tables. */

@@ -31,7 +31,7 @@ struct recent_child {
 	chain_id parent, id;
 };
 
-/* All chains by their numbers; and by parent and pc. Almost all calls were made lately: one place for each hash. */
+/* All chains, by number, and by parent and pc. `recent` has one place per hash: almost all calls were made lately. */
 static struct {
 	struct chain *chains;
 	uint32_t nr, room;
@@ -76,7 +76,7 @@ static NOINLINE chain_id find_child(const uint64_t key[2], uint64_t hash, struct
 	return found->id;
 }
 
-/* The chain that goes on from `parent` with a call at `pc`; the parent itself where there is no room for more. */
+/* The chain of `parent` and a call at `pc`; the parent itself if there is no room for a new chain. */
 static inline chain_id child(chain_id parent, uint64_t pc)
 {
 	const uint64_t key[] = { pc, parent };
@@ -142,7 +142,7 @@ static void end_allocations(struct call_stack *stack, uint64_t sp)
 		stack->nr_allocations--;
 }
 
-void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array)
+void chain_allocates(struct call_stack *stack, uint64_t request, uint64_t array)
 {
 	const struct frame *last = top(stack);
 
@@ -154,7 +154,7 @@ void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array)
 		tree.lost.allocations++;
 		return;
 	}
-	stack->allocations[stack->nr_allocations++] = (struct allocation){ last->sp, stack->chain, asked, array };
+	stack->allocations[stack->nr_allocations++] = (struct allocation){ last->sp, stack->chain, request, array };
 }
 
 bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation)

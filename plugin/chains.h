@@ -13,15 +13,15 @@
 #include <stdio.h>
 
 #define MAX_FRAMES 128
-#define MAX_ALLOCATIONS 8 /* that are in one another */
+#define MAX_ALLOCATIONS 8 /* nested */
 
 /* A chain's number in the tree; 0 is the empty chain. */
 typedef uint32_t chain_id;
 
 struct frame {
 	/*
-	 * Where the return address lies, or, where calls do not push it, the caller's stack pointer; 0 in an entry's
-	 * frame that has called nothing yet.
+	 * Where the return address lies, or the caller's stack pointer if calls do not push it. 0 in an entry's frame that
+	 * has called nothing yet.
 	 */
 	uint64_t sp;
 	chain_id chain; /* that the frame returns to */
@@ -32,11 +32,11 @@ struct frame {
 struct allocation {
 	uint64_t sp;	/* of its frame */
 	chain_id chain; /* of the calls that led to it, its own the last */
-	uint64_t asked; /* its first argument: the cache, or a size */
-	uint64_t array; /* where it puts pointers to many, and returns how many; 0: it returns a pointer to one */
+	uint64_t request; /* its first argument: a pointer to the cache, or a size */
+	uint64_t array; /* where a bulk allocator puts pointers; its result is how many. 0: its result is the pointer */
 };
 
-/* Invariant: sp grows from the last frame to the first, as the stack grows down; so it does with allocations. */
+/* Invariant: sp grows from the last frame to the first, as the stack grows down. The same holds for allocations. */
 struct call_stack {
 	unsigned int nr_allocations;
 	unsigned int nr_frames;
@@ -45,7 +45,7 @@ struct call_stack {
 	struct frame frames[MAX_FRAMES];
 };
 
-/* A call in the code, and to which chain it led last: mostly the same again, whatever the CPU. */
+/* A call in the code, and the chain that it led to last: mostly the same again, on any CPU. */
 struct call_site {
 	uint64_t pc;
 	chain_id from, to; /* 0: to none yet */
@@ -56,13 +56,13 @@ void chain_call(struct call_stack *stack, struct call_site *site, uint64_t sp);
 /* A return took its address from `sp`, or was made with the stack pointer there. */
 void chain_return(struct call_stack *stack, uint64_t sp);
 /* The function that was called last allocates. */
-void chain_allocates(struct call_stack *stack, uint64_t asked, uint64_t array);
-/* Whether the return at `sp` ended an allocation: what it was. */
+void chain_allocates(struct call_stack *stack, uint64_t request, uint64_t array);
+/* Whether the return at `sp` ended an allocation: if so, *allocation is that. */
 bool chain_allocated(struct call_stack *stack, uint64_t sp, struct allocation *allocation);
-/* An interrupt or exception entered the kernel at `pc`: an interrupt's chain is not that of what it interrupted. */
+/* An interrupt or exception entered the kernel at `pc`. An interrupt begins a chain of its own. */
 void chain_enter(struct call_stack *stack, uint64_t pc, bool interrupt);
 void chain_leave(struct call_stack *stack);
-/* An interrupt's own stack goes on from the chain of the one that it interrupted. */
+/* The CPU changed to an interrupt's stack, whose chain continues that of the interrupted stack. */
 void chain_continue(struct call_stack *stack, chain_id chain);
 /* Back in user mode: nothing is left. */
 void chain_reset(struct call_stack *stack);

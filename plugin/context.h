@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* On whose behalf the kernel runs: all that is counted is counted for each apart. */
+/* On whose behalf the kernel runs: everything is counted separately for each context. */
 #ifndef CONTEXT_H
 #define CONTEXT_H
 

@@ -63,14 +63,14 @@ uint64_t guest_read_register(struct qemu_plugin_register *handle)
 }
 
 /*
- * QEMU keeps the stack pointer in its state of the CPU, at a place that it tells nobody. To ask for it at each call
- * and return takes a quarter of a recording's time, so the place is looked for: the one where the register's value
- * stood every time that it was another one. Where there is none, QEMU is asked each time; and now and then where there
- * is, in case it was chance.
+ * QEMU keeps the stack pointer in its state of the CPU, at an offset that is not public. Reading the register through QEMU
+ * at each call and return takes a quarter of a recording's time. So the offset is searched for: it is the one that held
+ * the register's value each time that the value had changed. If there is none, each read goes through QEMU. If there is
+ * one, some reads still do, in case the match was chance.
  */
 #define SEARCHED (32 << 10) /* bytes; the state is larger, as 1024 special registers are part of it */
-#define ENOUGH 64	    /* values that agreed */
-#define ASKED_EVERY 4096    /* a power of two */
+#define ENOUGH 64	    /* values that matched */
+#define CHECKED_EVERY 4096  /* reads; a power of two */
 
 static struct {
 	uint32_t places[SEARCHED / sizeof(uint64_t)];
@@ -104,7 +104,7 @@ uint64_t guest_stack_pointer(void)
 {
 	uint64_t value;
 
-	if (search.agreed >= ENOUGH && search.nr_places == 1 && ++search.reads % ASKED_EVERY)
+	if (search.agreed >= ENOUGH && search.nr_places == 1 && ++search.reads % CHECKED_EVERY)
 		return state_word(search.places[0]);
 	value = guest_read_register(guest.registers.stack);
 	if (search.nr_places)
@@ -118,9 +118,9 @@ const void *guest_read_memory(uint64_t address, size_t length)
 }
 
 /*
- * THREAD_SIZE is the kernel's choice (CONFIG_KASAN, CONFIG_THREAD_SHIFT), and kernels without CONFIG_KALLSYMS_ALL and BTF
- * tell it nowhere. But each stack ends in a number that its overflow would destroy: include/uapi/linux/magic.h. Before 4.9
- * (x86) and 5.1 (POWER) a struct thread_info comes first.
+ * THREAD_SIZE depends on the kernel's configuration (CONFIG_KASAN, CONFIG_THREAD_SHIFT). Kernels without
+ * CONFIG_KALLSYMS_ALL and BTF do not export it. But each stack ends with a magic number that an overflow would destroy:
+ * include/uapi/linux/magic.h. Before 4.9 (x86) and 5.1 (POWER) a struct thread_info lies before the number.
  */
 #define STACK_END_MAGIC 0x57ac6e9dull
 #define MOST_THREAD_INFO 256 /* bytes */
@@ -137,7 +137,7 @@ static bool is_stack_end(uint64_t address)
 	return false;
 }
 
-/* Another stack may end at a multiple of a larger size. */
+/* The smallest size comes first: a multiple of a larger size may be the end of another stack. */
 bool guest_find_stack_bytes(uint64_t near_top)
 {
 	for (uint64_t bytes = SMALLEST_STACK; !guest.stack_bytes && bytes <= LARGEST_STACK; bytes *= 2)

@@ -7,9 +7,9 @@
 #include "xalloc.h"
 
 #define FIRST_CAPACITY 4096
-#define HUGE_PAGE (2ul << 20) /* of x86-64 and others; elsewhere, an alignment like another */
+#define HUGE_PAGE (2ul << 20) /* of x86-64 and others; elsewhere only an alignment */
 
-/* So many bytes of addresses, none of which anything uses, from a huge page's first one on. */
+/* Reserve so many bytes of addresses, aligned to a huge page. */
 static char *reserve(size_t bytes)
 {
 	char *from = mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,8 +35,8 @@ static void *get_memory(char *at, size_t bytes)
 }
 
 /*
- * Memory that lies in huge pages from the beginning, where there are: to find an address, before it is even fetched, takes
- * longer than all else. Pages that were there stay what they are, so those of a small table are copied.
+ * Memory in huge pages from the beginning, where there are any: the TLB misses of a lookup take longer than all else.
+ * mremap() keeps small pages small, so a small table is copied.
  */
 static char *resize_huge(char *entries, size_t from, size_t to)
 {
@@ -60,7 +60,7 @@ static char *resize_huge(char *entries, size_t from, size_t to)
 	return memory;
 }
 
-/* Whole pages; what is there moves with them. */
+/* Whole pages: their contents move with them. */
 static char *resize(char *entries, size_t from, size_t to)
 {
 	void *memory;
@@ -71,7 +71,7 @@ static char *resize(char *entries, size_t from, size_t to)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The entry goes to where a search for it ends now: if it does not find an unused place before, to where it is. */
+/* Insert the entry again. It moves only to an earlier free slot of its probe sequence. */
 static void put_back(const struct hash_table *table, const struct hash_type *type, char *entry)
 {
 	char *place = hash_place(table, type, entry, hash((const hash_word *)entry, type->key_words));
@@ -83,9 +83,9 @@ static void put_back(const struct hash_table *table, const struct hash_type *typ
 }
 
 /*
- * The second half of the capacity is new. An entry belongs to where it did, or as far into the second half. Put back one
- * after the other, in their order behind an unused place, none goes past one that was not put back yet. Those before the
- * first unused place may have come there past the end, and are put aside.
+ * The second half of the capacity is new. The home of an entry is where it was, or at the same offset in the second half.
+ * Entries behind an unused place are put back in their order: none then moves past one that is not put back yet. Entries
+ * before the first unused place may have wrapped around from the end: they are put aside first.
  */
 static void spread(const struct hash_table *table, const struct hash_type *type)
 {
@@ -125,7 +125,7 @@ static void double_capacity(struct hash_table *table, const struct hash_type *ty
 
 bool hash_grow(struct hash_table *table, const struct hash_type *type)
 {
-	/* Two thirds full, searches are short, and memory that was never touched is dear; full, they would not end. */
+	/* At two thirds, searches are short, and new memory is expensive. A full table's searches would not end. */
 	if (table->used * 3 >= table->capacity * 2)
 		double_capacity(table, type);
 	return table->used * 4 < table->capacity * 3;

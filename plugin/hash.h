@@ -13,13 +13,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of the entries of a table: a constant, for the compiler to know it where it looks one up. */
+/* The type of a table's entries: a constant, so that the compiler knows it at each lookup. */
 struct hash_type {
 	size_t entry_bytes;
 	size_t key_words;
 };
 
-/* All zero but for max_bytes, it is empty. */
+/* An empty table is zero but for max_bytes. */
 struct hash_table {
 	char *entries;
 	uint64_t capacity; /* a power of two; 0: no memory yet */
@@ -32,13 +32,13 @@ struct hash_table {
 bool hash_grow(struct hash_table *table, const struct hash_type *type);
 
 void hash_free(struct hash_table *table, const struct hash_type *type);
-/* Empty, and with its memory kept: what was lost stays counted. */
+/* Remove all entries, but keep the memory and the count of what was lost. */
 void hash_clear(struct hash_table *table, const struct hash_type *type);
 
 /* A word of a key, which may be two fields of half the size. */
 typedef uint64_t __attribute__((may_alias)) hash_word;
 
-/* Of at most three words. The products do not wait for each other: where an entry is cached, they take most of it. */
+/* Of at most three words. The products are independent: if the entry is cached, they take most of a lookup. */
 static inline uint64_t hash(const hash_word *words, size_t nr)
 {
 	static const uint64_t factors[] = { 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0x9e3779b97f4a7c15 };
@@ -91,7 +91,7 @@ static inline void *hash_find(const struct hash_table *table, const struct hash_
 	return entry && hash_is_used(entry) ? entry : NULL;
 }
 
-/* The same as hash_add() for who has the key's hash() at hand. */
+/* The same as hash_add() for a caller that has the key's hash(). */
 static inline void *hash_add_hashed(struct hash_table *table, const struct hash_type *type, const void *key,
 				    uint64_t hash, uint64_t weight)
 {
@@ -117,9 +117,8 @@ static inline void *hash_add(struct hash_table *table, const struct hash_type *t
 }
 
 /*
- * An entry of that hash, most of which lies in one line of the host's, is on its way from memory: who looks for it soon
- * does not wait so long. Always inline: gcc takes a function that does no more than this for one without effect, and leaves out
- * its calls.
+ * Prefetch the entry of that hash, most of which lies in one cache line of the host. Always inline: gcc takes a function
+ * that only prefetches for one without effect, and omits its calls.
  */
 static inline __attribute__((always_inline)) void hash_prefetch(const struct hash_table *table,
 								const struct hash_type *type, uint64_t hash)

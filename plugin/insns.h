@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Instructions by number, from 1 on, as 0 stands for none: a number takes half the room of an address. */
+/* Instructions by number: half the size of an address. Numbers begin with 1; 0 stands for none. */
 #ifndef INSNS_H
 #define INSNS_H
 

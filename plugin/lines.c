@@ -4,10 +4,10 @@
 #include "insns.h"
 #include "xalloc.h"
 
-#define MAX_TOTALS (1 << 20) /* at a time: what the result takes beside the tables stays small */
+#define MAX_TOTALS (1 << 20) /* at a time: bounds the memory that writing the result takes */
 #define TOTALS_BYTES (256ull << 20)
 #define NR_PARTS 512 /* of a table, each a few pages of it */
-#define NR_AHEAD 16 /* whose memory is on its way */
+#define NR_AHEAD 16 /* entries that are prefetched */
 
 /* What all CPUs together did to a line. */
 struct line_total {
@@ -15,27 +15,27 @@ struct line_total {
 	bool shared, written;
 };
 
-/* What they did to two lines side by side. Where a line is as long as a pair, it is the first of them. */
+/* What all CPUs together did to two adjacent lines. A line that is as long as the pair is the first of them. */
 struct pair_total {
 	uint64_t pair; /* the key */
 	struct line_total lines[2];
 };
 
-/* A line that was asked after. */
-struct asked_line {
+/* A line that a query is about. */
+struct queried_line {
 	uint64_t line; /* the key: with its lowest bit set, as 0 is none */
-	struct line_total total; /* of operations */
+	struct line_total total; /* by operations */
 };
 
 static const struct hash_type sequence_type = { sizeof(struct line_sequence), 2 };
 static const struct hash_type count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
-static const struct hash_type asked_type = { sizeof(struct asked_line), 1 };
+static const struct hash_type queried_type = { sizeof(struct queried_line), 1 };
 
-/* Of all lines, or of one part of several that hold about as many each. */
+/* Totals of all lines, or of one of several parts of about the same size. */
 struct line_totals {
 	unsigned int part, nr_parts, line_bytes;
-	bool of_operations; /* alone */
+	bool only_operations;
 	struct hash_table table; /* of struct pair_total */
 };
 
@@ -71,7 +71,7 @@ static void add_count(struct line_table *table, const struct line_count *count)
 	entry->writes += count->writes;
 }
 
-/* What the sequence's accesses did, each by its instruction. */
+/* Count each access of the sequence by its instruction. */
 static void expand(struct line_table *table, const struct line_sequence *seen)
 {
 	const struct sequence *sequence;
@@ -119,10 +119,10 @@ static void add(struct line_table *table, const struct line_sequence *seen, uint
 		table->counts.lost += accesses;
 }
 
-/* Numbers of what was added, in the order of where the table has them, roughly. `hashes`: of each of them. */
+/* The numbers of what was added, roughly in the order of their places in the table. `hashes`: theirs. */
 static void order_by_place(const struct line_table *table, const uint64_t *hashes, uint16_t *order)
 {
-	/* A small table has fewer parts, one without memory yet one. */
+	/* A small table has fewer parts. A table without memory has one. */
 	uint64_t last = table->sequences.capacity ? table->sequences.capacity - 1 : 0;
 	unsigned int ends[NR_PARTS + 1] = { 0 }, shift = 0;
 
@@ -138,7 +138,7 @@ static void order_by_place(const struct line_table *table, const uint64_t *hashe
 
 void lines_flush(struct line_table *table)
 {
-	/* Of all tables: one thread runs all CPUs. */
+	/* All tables share them: one thread runs all CPUs. */
 	static uint64_t hashes[NR_LINES_ADDED];
 	static uint16_t order[NR_LINES_ADDED];
 
@@ -176,7 +176,7 @@ static bool is_in_part(const struct line_totals *totals, uint64_t key)
 {
 	uint64_t pair = pair_of(key);
 
-	if (totals->of_operations && context_of(key) != CONTEXT_OPERATION)
+	if (totals->only_operations && context_of(key) != CONTEXT_OPERATION)
 		return false;
 	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
 }
@@ -189,7 +189,7 @@ static void add_total(struct line_total *total, unsigned int table, bool written
 	total->written |= written;
 }
 
-/* The entries of a table, each of which begins with its line, with the places of their pairs on their way from memory. */
+/* A walk over a table whose entries begin with their lines. The totals of the lines ahead are prefetched. */
 struct line_walk {
 	const struct hash_table *table, *totals;
 	const struct hash_type *type;
@@ -261,7 +261,7 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 	return whole;
 }
 
-/* Whether several CPUs touched one line of the pair, or each one of them, and one wrote. */
+/* Whether several CPUs touched the line, or together both lines of the pair, and one of them wrote. */
 static bool is_shared(const struct pair_total *pair, const struct line_total *line)
 {
 	const struct line_total *one = &pair->lines[0], *other = &pair->lines[1];
@@ -296,7 +296,7 @@ static bool is_line_shared(const struct line_totals *totals, uint64_t key)
 	return is_shared(pair, line_in(totals, pair, key));
 }
 
-/* Only what is written has to be known by instructions. */
+/* Only the rows that are written need the instructions. */
 static void expand_part(const struct line_totals *totals, struct line_table *table,
 			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
@@ -382,7 +382,7 @@ int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables,
 	struct line_totals totals = {
 		.nr_parts = 1,
 		.line_bytes = line_bytes,
-		.of_operations = true,
+		.only_operations = true,
 		.table = { .max_bytes = TOTALS_BYTES },
 	};
 	bool whole;
@@ -403,53 +403,53 @@ void lines_clear(struct line_table *table)
 	memset(table->accesses, 0, sizeof(table->accesses));
 }
 
-static uint64_t asked_key(const struct shared_lines *lines, uint64_t address)
+static uint64_t query_key(const struct sharing_query *query, uint64_t address)
 {
-	return (address & ~(uint64_t)(lines->line_bytes - 1)) | 1;
+	return (address & ~(uint64_t)(query->line_bytes - 1)) | 1;
 }
 
-void lines_ask(struct shared_lines *lines, uint64_t address)
+void sharing_query_add(struct sharing_query *query, uint64_t address)
 {
-	uint64_t key = asked_key(lines, address);
+	uint64_t key = query_key(query, address);
 
-	hash_add(&lines->table, &asked_type, &key, 1);
+	hash_add(&query->table, &queried_type, &key, 1);
 }
 
-static void answer(struct shared_lines *lines, unsigned int table, uint64_t line, bool written)
+static void resolve(struct sharing_query *query, unsigned int table, uint64_t line, bool written)
 {
-	uint64_t key = asked_key(lines, line_of(line));
-	struct asked_line *asked = NULL;
+	uint64_t key = query_key(query, line_of(line));
+	struct queried_line *queried = NULL;
 
 	if (context_of(line) == CONTEXT_OPERATION)
-		asked = hash_find(&lines->table, &asked_type, &key);
-	if (asked)
-		add_total(&asked->total, table, written);
+		queried = hash_find(&query->table, &queried_type, &key);
+	if (queried)
+		add_total(&queried->total, table, written);
 }
 
-void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
+void sharing_query_resolve(struct sharing_query *query, struct line_table *const *tables, unsigned int nr_tables)
 {
-	if (!lines->table.used)
+	if (!query->table.used)
 		return;
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct line_sequence *seen;
 		const struct line_count *count;
 
 		hash_for_each(count, &tables[t]->counts, &count_type)
-			answer(lines, t, count->line, count->writes);
+			resolve(query, t, count->line, count->writes);
 		hash_for_each(seen, &tables[t]->sequences, &sequence_type)
-			answer(lines, t, seen->line, sequence_of(seen->sequence)->writes);
+			resolve(query, t, seen->line, sequence_of(seen->sequence)->writes);
 	}
 }
 
-bool lines_is_shared(const struct shared_lines *lines, uint64_t address)
+bool sharing_query_is_shared(const struct sharing_query *query, uint64_t address)
 {
-	uint64_t key = asked_key(lines, address);
-	const struct asked_line *asked = hash_find(&lines->table, &asked_type, &key);
+	uint64_t key = query_key(query, address);
+	const struct queried_line *queried = hash_find(&query->table, &queried_type, &key);
 
-	return asked && asked->total.shared && asked->total.written;
+	return queried && queried->total.shared && queried->total.written;
 }
 
-void lines_forget(struct shared_lines *lines)
+void sharing_query_free(struct sharing_query *query)
 {
-	hash_free(&lines->table, &asked_type);
+	hash_free(&query->table, &queried_type);
 }

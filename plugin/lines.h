@@ -12,12 +12,12 @@
 #include "hash.h"
 #include "sequences.h"
 
-#define LINE_BYTES 64 /* by which is counted: a line, or on POWER half of one */
+#define LINE_BYTES 64 /* the unit of counting: a line, or on POWER half of one */
 #define PAIR_BYTES 128 /* two lines that some x86 CPUs fetch together, or one of POWER */
 
-/* What one instruction did to one line on one CPU. Small: to wait for a table's memory costs most of all. */
+/* What one instruction did to one line on one CPU. Small, as cache misses of the table cost most of all. */
 struct line_count {
-	uint64_t line; /* lines_key(): this and the next two are the key in the table */
+	uint64_t line; /* lines_key(). The key in the table: line, insn and chain */
 	uint32_t insn; /* insns_number() */
 	uint32_t chain; /* how the kernel got there: chains.h */
 	uint64_t bytes; /* a bit for each byte of the line that was touched */
@@ -30,34 +30,34 @@ struct line_count {
 
 /* A sequence of what one CPU did to a line. */
 struct line_sequence {
-	uint64_t line; /* lines_key() */
-	uint64_t sequence; /* this and the line are the key in the table */
+	uint64_t line; /* lines_key(). The key in the table: line and sequence */
+	uint64_t sequence;
 	uint64_t times;
 };
 
-/* One a CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
+/* One per CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
 	struct hash_table sequences; /* of struct line_sequence */
-	struct hash_table counts; /* of struct line_count: what is not kept by sequences any more */
+	struct hash_table counts; /* of struct line_count: what was expanded from sequences */
 	/*
-	 * Added, and put into the table together, in the order of their places there: that an address is found, and memory
-	 * fetched, for each alone costs most of all.
+	 * Added, but not in the table yet. Many are put into the table at once, in the order of their places there: one at a
+	 * time, the misses of the host's TLB and caches would cost more than all the rest.
 	 */
 	struct line_sequence *added; /* NR_LINES_ADDED; NULL: none yet */
 	unsigned int nr_added;
 	uint64_t accesses[NR_CONTEXTS];
 };
 
-/* Empty, and of at most so much memory: a third of it for sequences, which are short, the rest for counts. */
+/* Empty the table and bound its memory: a third for sequences, which are small, two thirds for counts. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
 
-/* Lines of which somebody wants to know whether operations of several CPUs touch them. */
-struct shared_lines {
+/* A query: which of these lines do operations of several CPUs touch, one of which writes? */
+struct sharing_query {
 	unsigned int line_bytes;
-	struct hash_table table; /* of struct asked_line; zero but for max_bytes, none */
+	struct hash_table table; /* of struct queried_line; at first zero but for max_bytes */
 };
 
-/* By which a line is known in a context: never 0. The bits between LINES_KEY_FREE_SHIFT and the line's number are 0. */
+/* The key of a line in a context: never 0. Its bits from LINES_KEY_FREE_SHIFT up to the line's number are 0. */
 #define LINES_KEY_FREE_SHIFT 3
 
 _Static_assert(NR_CONTEXTS <= 1 << (LINES_KEY_FREE_SHIFT - 1), "a context takes more bits");
@@ -67,7 +67,7 @@ static inline uint64_t lines_key(uint64_t address, enum context context)
 	return (address & ~(uint64_t)(LINE_BYTES - 1)) | (uint64_t)context << 1 | 1;
 }
 
-/* The bits, in line_count.bytes, of an access of so many bytes (log2) as lie in the line that it begins in. */
+/* The bits in line_count.bytes of an access, as far as it lies in the line where it begins. */
 static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
 {
 	uint64_t mask = size_shift >= 6 ? ~0ull : (1ull << (1u << size_shift)) - 1;
@@ -75,7 +75,7 @@ static inline uint64_t lines_bytes(uint64_t address, unsigned int size_shift)
 	return mask << (address & (LINE_BYTES - 1));
 }
 
-/* How many bytes of an access of so many lie beyond the line that it begins in. */
+/* How many bytes of an access lie beyond the line where it begins. */
 static inline unsigned int lines_beyond(uint64_t address, unsigned int bytes)
 {
 	unsigned int end = (address & (LINE_BYTES - 1)) + bytes;
@@ -92,10 +92,10 @@ static inline uint64_t lines_range(uint64_t from, uint64_t end)
 void lines_add(struct line_table *table, uint64_t key, sequence_id sequence, uint32_t times);
 void lines_flush(struct line_table *table); /* after the last was added */
 
-/* Count by instructions what is known by sequences: their numbers are not kept. */
+/* Expand all sequences into counts by instruction: no sequence's number is kept. */
 void lines_expand(struct line_table *table);
 
-/* A count as it is written: there may be millions, and as text they would take longer to write than to count. */
+/* A count as it is written. Binary: there may be millions, and writing text would take longer than counting. */
 struct line_row {
 	uint64_t line, pc, bytes;
 	uint32_t chain, reads, writes;
@@ -103,23 +103,22 @@ struct line_row {
 };
 
 /*
- * Once: expand and write, as rows, the counts of the lines of so many bytes that two or more tables touched and at least one
- * wrote; also those of both lines of a pair that did so only together.
- * `is_stack` says whether a line lies on a task's stack: those are left out and counted in *stack_accesses. Returns 0
- * or -1.
+ * Write the rows of all shared lines. A line has `line_bytes`. It is shared if at least two tables have it and at least
+ * one of them wrote it. The two lines of a pair are shared if this holds for both together. Lines on a task's stack are
+ * left out, and are counted in stack_accesses. Destructive: expands the sequences. Returns 0 or -1.
  */
 int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
-/* Of the same, as CSV with `test` before each, what operations did to lines that are no stack's; and begin anew. */
+/* Write the same rows as CSV, with `test` first, but only what operations did. Destructive, too. */
 int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
 		     unsigned int line_bytes, bool (*is_stack)(uint64_t address));
 void lines_clear(struct line_table *table);
 
-/* Ask after the line of an address; the answer for all, of what is in the tables; and one line's: is one of them written? */
-void lines_ask(struct shared_lines *lines, uint64_t address);
-void lines_answer(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables);
-bool lines_is_shared(const struct shared_lines *lines, uint64_t address);
-void lines_forget(struct shared_lines *lines);
+/* 1. Add addresses. 2. Resolve, in one pass over all tables. 3. Look up the lines of these addresses. */
+void sharing_query_add(struct sharing_query *query, uint64_t address);
+void sharing_query_resolve(struct sharing_query *query, struct line_table *const *tables, unsigned int nr_tables);
+bool sharing_query_is_shared(const struct sharing_query *query, uint64_t address);
+void sharing_query_free(struct sharing_query *query);
 
 #endif

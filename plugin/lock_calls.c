@@ -6,33 +6,34 @@
 
 static struct lock_owner *owner(struct cpu *cpu, const struct lock_function *function)
 {
-	return function->sleeps ? &cpu->stack->locks : &cpu->locks;
+	return function->sleeps ? &cpu->contexts.stack->locks : &cpu->locks.owner;
 }
 
 static void release(struct cpu *cpu, struct lock_owner *owner, uint64_t lock, uint64_t early)
 {
-	const struct lock_function *by = locks_release(&cpu->lock_table, owner, lock, early);
+	const struct lock_function *by = locks_release(&cpu->locks.table, owner, lock, early);
 
-	if (by && cpu->stack->trace)
-		trace_events_given(cpu, lock, by, early);
+	if (by && cpu->contexts.stack->trace)
+		trace_events_lock_released(cpu, lock, by, early);
 }
 
 static void on_lock_function(unsigned int nr UNUSED, void *userdata)
 {
 	const struct lock_function *function = userdata;
 	struct cpu *cpu = this_cpu();
-	struct held_lock lock = { .by = function, .chain = cpu->stack->calls.chain, .context = cpu->context };
+	struct call_stack *calls = &cpu->contexts.stack->calls;
+	struct held_lock lock = { .by = function, .chain = calls->chain, .context = cpu->contexts.context };
 
 	if (function->action == LOCK_RELEASE) {
 		if (owner(cpu, function)->held.nr)
 			release(cpu, owner(cpu, function), guest_read_register(guest.registers.first_argument), 0);
 		return;
 	}
-	lock.sp = chain_sp(&cpu->stack->calls);
+	lock.sp = chain_sp(calls);
 	if (!is_recording(cpu) || !lock.sp)
 		return;
 	lock.lock = guest_read_register(guest.registers.first_argument);
-	locks_begin(&cpu->lock_table, &cpu->stack->acquiring, &lock);
+	locks_begin(&cpu->locks.table, &cpu->contexts.stack->acquiring, &lock);
 }
 
 /* A function that releases a lock is no call where the compiler or the kernel has put its one store in place of it. */
@@ -40,8 +41,8 @@ static void on_unlocking_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t inf
 {
 	struct cpu *cpu = this_cpu();
 
-	if (cpu->locks.held.nr && qemu_plugin_mem_is_store(info))
-		release(cpu, &cpu->locks, address, (uint64_t)userdata);
+	if (cpu->locks.owner.held.nr && qemu_plugin_mem_is_store(info))
+		release(cpu, &cpu->locks.owner, address, (uint64_t)userdata);
 }
 
 void lock_calls_watch_entry(struct qemu_plugin_insn *insn, const struct lock_function *function)
@@ -61,21 +62,21 @@ NOINLINE void lock_calls_returned(struct cpu *cpu, uint64_t sp)
 {
 	struct held_lock lock;
 
-	if (!locks_end(&cpu->stack->acquiring, sp, &lock) ||
+	if (!locks_end(&cpu->contexts.stack->acquiring, sp, &lock) ||
 	    !locks_taken(lock.by, guest_read_register(guest.registers.result)))
 		return;
-	locks_hold(&cpu->lock_table, owner(cpu, lock.by), lock);
-	if (cpu->stack->trace)
-		trace_events_taken(cpu, &lock);
+	locks_hold(&cpu->locks.table, owner(cpu, lock.by), lock);
+	if (cpu->contexts.stack->trace)
+		trace_events_lock_acquired(cpu, &lock);
 }
 
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
 {
 	stack->acquiring.nr = 0;
-	locks_forget(&cpu->lock_table, &stack->locks);
+	locks_forget(&cpu->locks.table, &stack->locks);
 }
 
 void lock_calls_forget_cpu(struct cpu *cpu)
 {
-	locks_forget(&cpu->lock_table, &cpu->locks);
+	locks_forget(&cpu->locks.table, &cpu->locks.owner);
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "marks.h"
 
-#include "../guest/recorder.h"
-#include "contexts.h"
+#include "control_flow.h"
 #include "cpu.h"
+#include "folder.h"
 #include "guest.h"
 #include "operations.h"
+#include "request.h"
 #include "results.h"
 #include "symbols.h"
 #include "tests.h"
+#include "trace_events.h"
 #include "translation.h"
 
 #define LINES_BYTES (384ull << 20) /* for all CPUs together */
@@ -19,7 +21,7 @@ static void mark_symbols(uint64_t address, size_t length)
 	static FILE *file;
 
 	if (!file)
-		file = results_open("kallsyms", "a+"); /* a machine that was kept has those of its kernel there */
+		file = folder_open("kallsyms", "a+"); /* a resumed snapshot has its kernel's symbols there */
 	symbols_receive(address, length, file);
 }
 
@@ -30,15 +32,19 @@ static void mark_arm(uint64_t address, size_t length)
 	if (translation_is_armed() || length != sizeof(*wanted))
 		return;
 	wanted = guest_read_memory(address, length);
-	if (!wanted || !operations_arm(wanted))
+	if (!wanted || !request_is_valid(wanted))
 		return;
+	trace_events_forget();
+	request = *wanted;
+	operations_arm();
+	traces_arm(request.what & RECORD_TRACE ? request.nr_slots : 0, request.operations);
 	for_each_cpu(cpu) {
 		lines_init(&cpu->lines, LINES_BYTES / cpus.nr);
 		work_init(&cpu->work);
-		locks_init(&cpu->lock_table);
+		locks_init(&cpu->locks.table);
 	}
 	tests_arm();
-	contexts_arm();
+	control_flow_arm();
 	translation_arm(true);
 }
 
@@ -64,9 +70,9 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 	else if (mark == MARK_ARM)
 		mark_arm(memory, length);
 	else if (mark == MARK_AGENT && translation_is_armed())
-		contexts_expect_agent();
+		control_flow_expect_agent();
 	else if (mark == MARK_DISARM && translation_is_armed())
 		mark_disarm();
-	else if (translation_is_armed() && arm.what & RECORD_TESTS)
+	else if (translation_is_armed() && request.what & RECORD_TESTS)
 		tests_on_mark(mark, length);
 }

@@ -12,7 +12,7 @@ static inline bool starts_with(const char *symbol, const char *prefix)
 	return !strncmp(symbol, prefix, strlen(prefix));
 }
 
-/* Asked of all symbols, with each name that means something: most begin with another letter. */
+/* Called for each symbol and each name of interest: most begin with different letters. */
 static inline bool is_name(const char *symbol, size_t length, const char *name)
 {
 	return *symbol == *name && !strncmp(symbol, name, length) && !name[length];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "open_lines.h"
 
-static void give(struct line_table *table, struct open_line *open)
+/* Add the run of equal sequences to the table. */
+static void flush_run(struct line_table *table, struct open_line *open)
 {
 	if (open->times)
 		lines_add(table, open->line & ~OPERATION_MASK, open->last, open->times);
@@ -13,7 +14,7 @@ static void end_sequence(struct line_table *table, struct open_line *open)
 	if (!open->sequence)
 		return;
 	if (open->sequence != open->last)
-		give(table, open);
+		flush_run(table, open);
 	open->last = open->sequence;
 	open->times++;
 	open->sequence = 0;
@@ -22,7 +23,7 @@ static void end_sequence(struct line_table *table, struct open_line *open)
 static void close_line(struct line_table *table, struct open_line *open)
 {
 	end_sequence(table, open);
-	give(table, open);
+	flush_run(table, open);
 	*open = (struct open_line){ 0 };
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The lines that a CPU accesses, and for each the sequence of what was done to it since it was opened. A line is opened
- * anew in each operation, as operations are much the same, and what one did to a line is then what the last one did.
+ * The lines that a CPU accesses, and for each the sequence of accesses since it was opened. A line is opened again in each
+ * operation: operations are much the same, so the sequence is then mostly the one of the operation before.
  */
 #ifndef OPEN_LINES_H
 #define OPEN_LINES_H
@@ -12,26 +12,26 @@
 #include "lines.h"
 #include "sequences.h"
 
-#define OPEN_LINES_SHIFT 12 /* of an operation's few hundred, hardly three share a pair of places */
+#define OPEN_LINES_SHIFT 12 /* an operation has a few hundred lines: hardly three of them share a pair of places */
 #define NR_OPEN_LINES (1u << OPEN_LINES_SHIFT)
 
 struct open_line {
 	uint64_t line; /* its key, and which operation opened it; 0: none */
 	sequence_id sequence; /* 0: is not open */
-	sequence_id last; /* the sequence when it was open before, and how many times in a row it was that */
-	uint32_t times;
+	sequence_id last; /* the sequence when it was open before */
+	uint32_t times;	  /* how many times in a row it was that */
 };
 
 struct open_lines {
 	struct open_line places[NR_OPEN_LINES];
-	uint64_t operation; /* its number's last bits, where OPERATION_MASK has them */
+	uint64_t operation; /* the last bits of its number, shifted to OPERATION_MASK */
 };
 
-/* These bits of a key are not used. Operations in which they are the same are not told apart, which does no harm. */
+/* Bits that a key leaves free. Two operations with the same bits are taken for one, which does no harm. */
 #define OPERATION_SHIFT LINES_KEY_FREE_SHIFT
 #define OPERATION_MASK ((uint64_t)7 << OPERATION_SHIFT)
 
-_Static_assert(OPERATION_MASK < LINE_BYTES, "an operation's bits are the line's");
+_Static_assert(OPERATION_MASK < LINE_BYTES, "the operation overlaps the line");
 
 /* What is done on this CPU from now on is another operation. */
 static inline void open_lines_next_operation(struct open_lines *lines)
@@ -44,7 +44,7 @@ static inline bool open_line_is(const struct open_line *open, uint64_t key)
 	return !((open->line ^ key) & ~OPERATION_MASK);
 }
 
-/* Where the line is, or may be: the second of the two places that it can have, if it is not in the first. */
+/* Where the line is, or may be. It can be in two places: the second one is returned if it is not in the first. */
 static inline struct open_line *open_lines_place(struct open_lines *lines, uint64_t key)
 {
 	/* By Fibonacci hashing: CPUs' and objects' lines lie at regular distances. */
@@ -53,7 +53,7 @@ static inline struct open_line *open_lines_place(struct open_lines *lines, uint6
 	return __builtin_expect(open_line_is(pair, key), true) ? pair : pair + 1;
 }
 
-/* Count the access, if it is to the line what came next the last time. Returns whether it is. `key`: lines_key() */
+/* Count the access if it came next in the line's sequence the last time, too. Returns whether it did. `key`: lines_key() */
 static inline bool open_lines_expect(struct open_lines *lines, uint64_t key, const struct access *access)
 {
 	struct open_line *open = open_lines_place(lines, key);
@@ -73,7 +73,7 @@ static inline bool open_lines_expect(struct open_lines *lines, uint64_t key, con
 	return true;
 }
 
-/* Count any other. Returns false if there is no room for its sequence: nothing was counted. */
+/* Count any other access. Returns false, and counts nothing, if there is no room for its sequence. */
 bool open_lines_add(struct open_lines *lines, struct line_table *table, uint64_t key, const struct access *access,
 		    const struct effect *effect);
 

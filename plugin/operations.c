@@ -3,34 +3,20 @@
 
 #include <stdlib.h>
 
-#include "accesses.h"
-#include "cpu.h"
-#include "guest.h"
-#include "trace_events.h"
+#include "request.h"
 #include "xalloc.h"
-
-#define MAX_SLOTS (1 << 20)
-
-struct recorder_arm arm;
 
 static struct slot {
 	uint64_t first, last; /* values of the task's counter */
-	uint64_t operations;  /* done while its CPU records, for itself or for another task there */
+	uint64_t operations;  /* done while its CPU is recorded, for itself or for another task there */
 	struct cpu *cpu;
 	enum { SLOT_WAITS, SLOT_RECORDS, SLOT_DONE } state;
 } *slots;
 
-bool operations_arm(const struct recorder_arm *wanted)
+void operations_arm(void)
 {
-	if (!wanted->slot_bytes || wanted->nr_slots > MAX_SLOTS)
-		return false;
-	if (arm.what & RECORD_TRACE)
-		trace_events_forget();
-	arm = *wanted;
 	free(slots);
-	slots = xcalloc(arm.nr_slots, sizeof(*slots));
-	traces_arm(arm.what & RECORD_TRACE ? arm.nr_slots : 0, arm.operations);
-	return true;
+	slots = xcalloc(request.nr_slots, sizeof(*slots));
 }
 
 static uint64_t stored_value(qemu_plugin_meminfo_t info)
@@ -44,29 +30,16 @@ static uint64_t stored_value(qemu_plugin_meminfo_t info)
 static void change_recording(const struct slot *slot, int by)
 {
 	for_each_cpu(cpu)
-		if (cpu == slot->cpu || arm.what & RECORD_EVERYWHERE)
+		if (cpu == slot->cpu || request.what & RECORD_EVERYWHERE)
 			cpu->recording += by;
 }
 
-static void trace(const struct slot *slot)
+struct counted_operation operations_count(qemu_plugin_meminfo_t info, uint64_t address)
 {
-	uint64_t task = slot - slots;
+	uint64_t task = (address - request.slots) / request.slot_bytes, value = stored_value(info);
+	struct slot *slot = &slots[task];
+	bool begins = value != slot->last;
 
-	if (slot->state == SLOT_RECORDS)
-		trace_events_next(this_cpu(), task, slot->last - slot->first);
-	else
-		trace_events_last(this_cpu(), task);
-}
-
-void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
-{
-	struct slot *slot;
-	uint64_t value;
-
-	if (!is_operations_slot(address))
-		return;
-	slot = &slots[(address - arm.slots) / arm.slot_bytes];
-	value = stored_value(info);
 	if (slot->state == SLOT_WAITS) {
 		slot->first = value;
 		slot->cpu = this_cpu();
@@ -75,28 +48,18 @@ void operations_stored(qemu_plugin_meminfo_t info, uint64_t address)
 	} else if (slot->cpu->recording) {
 		slot->operations += value - slot->last;
 	}
-	if (value != slot->last) {
-		accesses_end_strings(slot->cpu);
-		open_lines_next_operation(&slot->cpu->open);
-	}
 	slot->last = value;
-	if (slot->state == SLOT_RECORDS && value - slot->first >= arm.operations) {
+	if (slot->state == SLOT_RECORDS && value - slot->first >= request.operations) {
 		slot->state = SLOT_DONE;
 		change_recording(slot, -1);
 	}
-	if (arm.what & RECORD_TRACE)
-		trace(slot);
-}
-
-static void on_user_store(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address,
-			  void *userdata UNUSED)
-{
-	operations_stored(info, address);
-}
-
-void operations_watch(struct qemu_plugin_insn *insn)
-{
-	qemu_plugin_register_vcpu_mem_cb(insn, on_user_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, NULL);
+	return (struct counted_operation){
+		.cpu = slot->cpu,
+		.task = task,
+		.number = value - slot->first,
+		.begins = begins,
+		.is_recorded = slot->state == SLOT_RECORDS,
+	};
 }
 
 void operations_stop(void)
@@ -108,7 +71,7 @@ void operations_stop(void)
 void operations_write(FILE *out)
 {
 	fprintf(out, "[");
-	for (uint64_t i = 0; i < arm.nr_slots; i++)
+	for (uint64_t i = 0; i < request.nr_slots; i++)
 		fprintf(out, "%s%lu", i ? "," : "", slots[i].operations);
 	fprintf(out, "]");
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tasks' operations: each task counts its own in user memory, and is recorded from the first until it did enough. */
+/*
+ * The tasks' operations. Each task counts its own in its slot in user memory. A task is recorded from its first count
+ * on, until it has done as many operations as the agent asked for.
+ */
 #ifndef OPERATIONS_H
 #define OPERATIONS_H
 
@@ -7,31 +10,28 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "../guest/recorder.h"
+#include "cpu.h"
 #include "qemu_api.h"
 
-/* What the agent asked for last. */
-extern struct recorder_arm arm;
+/* There is a new request (request.h), and no task has counted yet. */
+void operations_arm(void);
 
-/* Whether it can be recorded: what the agent asks for makes sense. */
-bool operations_arm(const struct recorder_arm *wanted);
+/* What a task's store to its slot means. */
+struct counted_operation {
+	struct cpu *cpu;    /* on which the task is recorded */
+	uint64_t task;
+	uint64_t number;    /* of the operation that begins: 0 is the first that is recorded */
+	bool begins;	    /* the count has changed */
+	bool is_recorded;   /* the task has not done all of its operations */
+};
 
-/* This instruction of user code may store a task's count. */
-void operations_watch(struct qemu_plugin_insn *insn);
+/* A task stores to its slot. */
+struct counted_operation operations_count(qemu_plugin_meminfo_t info, uint64_t address);
 
-/* What it stored, for who watches the instruction itself. */
-void operations_stored(qemu_plugin_meminfo_t info, uint64_t address);
-
-/* No task is recorded any more. */
+/* From now on no task is recorded. */
 void operations_stop(void);
 
-/* Write how many operations of each task were recorded, as JSON: a list. */
+/* Write how many operations of each task were recorded, as a JSON list. */
 void operations_write(FILE *out);
-
-/* Whether it is where a task counts. */
-static inline bool is_operations_slot(uint64_t address)
-{
-	return address - arm.slots < arm.nr_slots * arm.slot_bytes;
-}
 
 #endif

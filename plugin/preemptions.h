@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Where a task gives up its CPU because it must, not because it waits: what the scheduler then does is an interrupt's
- * doing, and no part of the operation.
+ * Calls by which a task is preempted: it gives up its CPU, but does not wait. What the scheduler does in them is caused by
+ * an interrupt, and is no part of the operation.
  */
 #ifndef PREEMPTIONS_H
 #define PREEMPTIONS_H

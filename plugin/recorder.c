@@ -4,18 +4,18 @@
  * kernel instruction on each CPU touches each cache line, how many instructions each function executes, which locks
  * are taken.
  *
- *	marks		what the agent says: arm, disarm
+ *	marks		the agent's commands: arm, disarm	-> request
  *	translation	instruments code, once it is armed, with callbacks of
- *	operations	    the tasks' operations, between which their CPUs are recorded
- *	contexts	    calls, returns, interrupts, switches: on whose behalf a CPU runs, and how it got there
- *	accesses	    accesses to memory		-> open_lines, by sequences -> lines; pages
- *	blocks		    blocks of instructions	-> work
- *	lock_calls	    calls of lock functions	-> locks
- *	allocators	    calls of allocators		-> allocations
+ *	user_code	    user code, where tasks count operations	-> operations
+ *	control_flow	    calls, returns, interrupts, switches	-> contexts, stacks, chains
+ *	accesses	    accesses to memory			-> open_lines, by sequences -> lines; pages
+ *	blocks		    blocks of instructions		-> work
+ *	lock_calls	    calls of lock functions		-> locks
+ *	allocators	    calls of allocators			-> allocations
  *	trace_events	    what sampled operations do, in order	-> traces
- *	symbols		what lies where in the kernel
+ *	symbols		the kernel's symbols, and what they mean
  *	tests		many small recordings, one after the other
- *	results		writes it all
+ *	results		writes it all				-> folder
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away. MARK_DISARM writes the result and throws the instrumented code away again.
@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "folder.h"
 #include "guest.h"
 #include "marks.h"
 #include "names.h"
 #include "qemu_api.h"
-#include "results.h"
 #include "translation.h"
 
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
@@ -60,7 +60,7 @@ static int use_folder(int argc, char **argv)
 	static const char option[] = "out=";
 
 	if (argc == 1 && starts_with(argv[0], option))
-		return results_init(argv[0] + strlen(option));
+		return folder_init(argv[0] + strlen(option));
 	fprintf(stderr, "recorder: its one argument is out=FOLDER\n");
 	return -1;
 }

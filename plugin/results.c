@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "results.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "accesses.h"
 #include "allocations.h"
 #include "allocators.h"
 #include "blocks.h"
-#include "contexts.h"
 #include "cpu.h"
+#include "folder.h"
 #include "guest.h"
 #include "operations.h"
 #include "pages.h"
+#include "stacks.h"
 #include "symbols.h"
 #include "traces.h"
-#include "xalloc.h"
 
-static const char *folder;
 static uint64_t stack_accesses[NR_CONTEXTS];
-
-int results_init(const char *name)
-{
-	folder = strdup(name);
-	return folder ? 0 : -1;
-}
-
-FILE *results_open(const char *name, const char *mode)
-{
-	char path[4096];
-
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
-		return NULL;
-	return fopen(path, mode);
-}
 
 static void write_contexts(FILE *out, const char *name, const uint64_t values[NR_CONTEXTS])
 {
@@ -43,24 +26,25 @@ static void write_contexts(FILE *out, const char *name, const uint64_t values[NR
 	fprintf(out, "}");
 }
 
-/* All that a table had no room for, by name: whoever reads the result is to know. */
+/* All that a table had no room for, by name. */
 static void write_lost(FILE *out)
 {
 	struct chains_lost chains = chains_lost();
-	struct contexts_lost contexts = contexts_lost();
 	struct symbols_lost symbols = symbols_lost();
-	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0;
+	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0, stacks = 0, entries = 0;
 
 	for_each_cpu(cpu) {
 		accesses += cpu->lines.counts.lost;
 		instructions += cpu->work.counts.lost;
-		acquisitions += cpu->lock_table.counts.lost;
-		held_locks += cpu->lock_table.forgotten;
+		acquisitions += cpu->locks.table.counts.lost;
+		held_locks += cpu->locks.table.forgotten;
+		stacks += cpu->contexts.evicted_stacks;
+		entries += cpu->contexts.lost_entries;
 	}
 	fprintf(out, ",\"lost\":{\"accesses\":%lu,\"instructions\":%lu,\"acquisitions\":%lu,\"held_locks\":%lu",
 		accesses, instructions, acquisitions, held_locks);
 	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
-		chains.chains, contexts.stacks, contexts.entries);
+		chains.chains, stacks, entries);
 	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
 		traces_lost());
 	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
@@ -86,7 +70,7 @@ static int write_summary(FILE *out)
 			accesses[context] += cpu->lines.accesses[context];
 			instructions[context] += cpu->work.instructions[context];
 		}
-		unreleased += cpu->lock_table.unreleased;
+		unreleased += cpu->locks.table.unreleased;
 	}
 	fprintf(out, "{\"operations\":");
 	operations_write(out);
@@ -104,56 +88,28 @@ static int write_summary(FILE *out)
 
 static int write_lines(FILE *out)
 {
-	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
-	int failed;
-
-	for (unsigned int nr = 0; nr < cpus.nr; nr++)
-		tables[nr] = &cpus.all[nr].lines;
 	memset(stack_accesses, 0, sizeof(stack_accesses));
-	failed = lines_write_shared(out, tables, cpus.nr, guest.arch->line_bytes, contexts_is_stack, stack_accesses);
-	free(tables);
-	return failed;
+	return lines_write_shared(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain, stack_accesses);
 }
 
 static int write_work(FILE *out)
 {
-	struct work_table **tables = xcalloc(cpus.nr, sizeof(*tables));
-	int failed;
-
-	for (unsigned int nr = 0; nr < cpus.nr; nr++)
-		tables[nr] = &cpus.all[nr].work;
-	failed = work_write(out, tables, cpus.nr);
-	free(tables);
-	return failed;
+	return work_write(out, cpus.work_tables, cpus.nr);
 }
 
 static int write_locks(FILE *out)
 {
-	struct lock_table **tables = xcalloc(cpus.nr, sizeof(*tables));
-	int failed;
-
-	for (unsigned int nr = 0; nr < cpus.nr; nr++)
-		tables[nr] = &cpus.all[nr].lock_table;
-	failed = locks_write(out, tables, cpus.nr);
-	free(tables);
-	return failed;
+	return locks_write(out, cpus.lock_tables, cpus.nr);
 }
 
 static int write_trace(FILE *out)
 {
-	struct line_table **tables = xcalloc(cpus.nr, sizeof(*tables));
-	int failed;
-
-	for (unsigned int nr = 0; nr < cpus.nr; nr++)
-		tables[nr] = &cpus.all[nr].lines;
-	failed = traces_write(out, tables, cpus.nr, guest.arch->line_bytes);
-	free(tables);
-	return failed;
+	return traces_write(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes);
 }
 
 static int write_file(const char *name, int (*write)(FILE *out))
 {
-	FILE *out = results_open(name, "w");
+	FILE *out = folder_open(name, "w");
 	int failed;
 
 	if (!out)

@@ -16,7 +16,7 @@
 
 struct sequences sequences;
 
-/* The sequence that another one and an access make: the key. It is two words, the first not 0, as no instruction is. */
+/* The sequence that `before` and an access make. These are the key: two words, the first not 0 as no instruction is 0. */
 struct longer {
 	sequence_id before;
 	struct access access;
@@ -67,7 +67,7 @@ static sequence_id add(const struct longer *key, const struct effect *effect)
 	return sequences.nr++;
 }
 
-/* The key's; NULL where there is no room. */
+/* The entry of the key; NULL if there is no room for a new one. */
 static struct longer *find(const struct longer *key, uint64_t hash)
 {
 	if (sequences.nr == MAX_SEQUENCES)

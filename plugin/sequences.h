@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sequences of accesses to one line, each kept once, in a tree: a sequence is another one and one access more.
+ * Sequences of accesses to one line, each kept once, in a tree: a sequence is its parent and one access more.
  *
- * What the kernel does to one object it does to the next one too, on whatever CPU. So to count an access it mostly
- * suffices to see that it is the one that came next the last time, and of what was done to a line one number has to be
- * kept. The first are learnt whole, later ones by one access more each time, as LZ78 does (J. Ziv, A. Lempel 1978): where
- * accesses follow each other by chance, there is then one more at most for each time that one ended.
+ * What the kernel does to one object it does to the next one, too, on any CPU. So counting an access mostly means to see
+ * that it came next the last time, too, and one number describes all that was done to a line. The first sequences are
+ * learnt whole. Later ones grow by one access each time, as LZ78 does (J. Ziv, A. Lempel 1978): where accesses follow each
+ * other at random, each end of a sequence then adds at most one new sequence.
  */
 #ifndef SEQUENCES_H
 #define SEQUENCES_H
@@ -16,14 +16,24 @@
 /* A sequence's number; 0 is the empty one. */
 typedef uint32_t sequence_id;
 
-/* What tells an access from others. */
+/* What distinguishes an access from others. */
 struct access {
-	uint32_t insn; /* access_insn() */
+	/*
+	 * bits 7-31	insns_number() of the instruction: access_insn()
+	 * bit 6	ACCESS_PART: a part of an access to several lines
+	 * bits 0-5	the first byte in the line
+	 */
+	uint32_t insn;
 	uint32_t chain;
-	uint32_t kind; /* as QEMU says; of a part, its length, and whether it counts as a read or a write */
+	/*
+	 * Of a whole access, QEMU's qemu_plugin_meminfo_t. Of a part:
+	 * bits 2-8	its length in bytes
+	 * bit 1	it counts as a read
+	 * bit 0	it counts as a write
+	 */
+	uint32_t meminfo_or_part;
 };
 
-/* The instruction: its number, and beside it where in the line it accesses it, and whether a part is meant. */
 #define ACCESS_PART (1u << 6)
 #define ACCESS_INSN_SHIFT 7
 
@@ -43,24 +53,24 @@ struct sequence {
 	struct effect effect; /* of its last access */
 	sequence_id before;   /* what came before that */
 	uint32_t insn, chain; /* of that access; insns_number() */
-	uint32_t accesses;    /* in all of it, but for those that are parts of one */
-	uint16_t length;      /* with these */
-	bool writes;	      /* one of them does */
+	uint32_t accesses;    /* in all of it; the parts of an access count as one */
+	uint16_t length;      /* in accesses and parts */
+	bool writes;	      /* one of them writes */
 };
 
-/* What came after a sequence the last time, and the sequence that made. */
+/* The access that followed a sequence the last time, and the sequence that both make. */
 struct next_access {
 	struct access access;
-	sequence_id sequence; /* 0: nothing did yet */
+	sequence_id sequence; /* 0: none followed yet */
 };
 
 #define FIRST_ACCESSES_SHIFT 13
 
 extern struct sequences {
 	struct sequence *all;
-	struct next_access *next; /* by number, as `all`; apart, as each access looks there */
+	struct next_access *next; /* by number, as `all`; apart, because each access reads it */
 	uint32_t nr, room;
-	struct next_access first[1 << FIRST_ACCESSES_SHIFT]; /* what may come after the empty one: a place for each hash */
+	struct next_access first[1 << FIRST_ACCESSES_SHIFT]; /* after the empty sequence: one place per hash */
 } sequences;
 
 static inline struct next_access *sequence_first(const struct access *access)
@@ -70,21 +80,21 @@ static inline struct next_access *sequence_first(const struct access *access)
 	return &sequences.first[key * 0x9e3779b97f4a7c15 >> (64 - FIRST_ACCESSES_SHIFT)];
 }
 
-/* The sequence that goes on from `before` with that access, if it is the one that came next the last time; or 0. */
+/* The sequence of `before` and that access, if the access came next the last time, too; or 0. */
 static inline sequence_id sequence_expected(sequence_id before, const struct access *access)
 {
 	const struct next_access *next = before ? &sequences.next[before] : sequence_first(access);
 
-	return next->access.insn == access->insn && next->access.chain == access->chain &&
-			       next->access.kind == access->kind ?
-		       next->sequence :
-		       0;
+	bool is_expected = next->access.insn == access->insn && next->access.chain == access->chain &&
+			   next->access.meminfo_or_part == access->meminfo_or_part;
+
+	return is_expected ? next->sequence : 0;
 }
 
-/* The sequence goes on with any access, and may be a new one then. Returns false if there is no room for that. */
+/* Add any access to the sequence: *is_new if the result is a new sequence. Returns false if there is no room for that. */
 bool sequence_go_on(sequence_id *sequence, const struct access *access, const struct effect *effect, bool *is_new);
 
-/* Whether a new one ends there, though more may be done to its line. */
+/* Whether a new sequence ends there, though its line may be accessed again. */
 bool sequence_ends(sequence_id added);
 
 static inline const struct sequence *sequence_of(sequence_id id)
@@ -92,7 +102,7 @@ static inline const struct sequence *sequence_of(sequence_id id)
 	return &sequences.all[id];
 }
 
-/* Forget all. Nobody may have the number of one. */
+/* Forget all sequences: their numbers are invalid from now on. */
 void sequences_forget(void);
 
 #endif

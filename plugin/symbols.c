@@ -6,32 +6,25 @@
 
 #include "allocators.h"
 #include "cpu.h"
+#include "folder.h"
 #include "guest.h"
 #include "names.h"
 #include "preemptions.h"
-#include "results.h"
 #include "xalloc.h"
 
-#define MAX_ENTRIES 1024
-#define MAX_LOCK_FUNCTIONS 64
-#define MAX_TRACE_FUNCTIONS 64
+#define MAX_PLACES 2048
 #define MAX_FTRACE 4
 #define FUNCTIONS_AT_ONCE (1 << 16)
 
-/* Of all of these the address comes first, and they are sorted by it. */
-struct entry {
+/* A place in the kernel's code that means something to the recorder. Places are sorted by address and role. */
+struct place {
 	uint64_t address;
-	enum entry_kind kind;
-};
-
-struct lock_entry {
-	uint64_t address;
-	const struct lock_function *function;
-};
-
-struct trace_entry {
-	uint64_t address;
-	enum trace_function function;
+	enum role { ROLE_ENTRY, ROLE_LOCK, ROLE_TRACE } role;
+	union {
+		enum entry_kind entry;
+		const struct lock_function *lock;
+		enum trace_function trace;
+	};
 };
 
 static struct {
@@ -39,12 +32,8 @@ static struct {
 	bool loaded;
 	uint64_t *functions; /* the addresses of all */
 	size_t nr_functions, room;
-	struct entry entries[MAX_ENTRIES];
-	unsigned int nr_entries;
-	struct lock_entry lock_entries[MAX_LOCK_FUNCTIONS];
-	unsigned int nr_lock_entries;
-	struct trace_entry trace_entries[MAX_TRACE_FUNCTIONS];
-	unsigned int nr_trace_entries;
+	struct place places[MAX_PLACES];
+	size_t nr_places;
 	uint64_t ftrace[MAX_FTRACE];
 	unsigned int nr_ftrace;
 	uint64_t *per_cpu_offsets;
@@ -56,7 +45,7 @@ void symbols_receive(uint64_t address, size_t length, FILE *file)
 	const void *part = guest_read_memory(address, length);
 
 	symbols.file = file;
-	/* All that came is there when a machine is kept: another may go on from here. */
+	/* A snapshot may be taken any time: the file is complete then. */
 	if (!part || !file || fwrite(part, 1, length, file) != length || fflush(file))
 		symbols.lost.parts++;
 }
@@ -77,28 +66,19 @@ static void add_function(uint64_t address)
 	symbols.functions[symbols.nr_functions++] = address;
 }
 
+static void add_place(struct place place)
+{
+	if (symbols.nr_places < MAX_PLACES)
+		symbols.places[symbols.nr_places++] = place;
+	else if (place.role == ROLE_LOCK)
+		symbols.lost.lock_functions++;
+	else
+		symbols.lost.entries++;
+}
+
 static void add_entry(uint64_t address, enum entry_kind kind)
 {
-	if (symbols.nr_entries < MAX_ENTRIES)
-		symbols.entries[symbols.nr_entries++] = (struct entry){ address, kind };
-	else
-		symbols.lost.entries++;
-}
-
-static void add_lock_function(uint64_t address, const struct lock_function *function)
-{
-	if (symbols.nr_lock_entries < MAX_LOCK_FUNCTIONS)
-		symbols.lock_entries[symbols.nr_lock_entries++] = (struct lock_entry){ address, function };
-	else
-		symbols.lost.lock_functions++;
-}
-
-static void add_trace_function(uint64_t address, enum trace_function function)
-{
-	if (symbols.nr_trace_entries < MAX_TRACE_FUNCTIONS)
-		symbols.trace_entries[symbols.nr_trace_entries++] = (struct trace_entry){ address, function };
-	else
-		symbols.lost.entries++;
+	add_place((struct place){ address, ROLE_ENTRY, .entry = kind });
 }
 
 static void add_ftrace(uint64_t address)
@@ -109,7 +89,7 @@ static void add_ftrace(uint64_t address)
 		symbols.lost.entries++;
 }
 
-/* Where every call of a function comes by. */
+/* The instruction that every call of a function executes. */
 static uint64_t behind_entry(uint64_t function)
 {
 	const uint8_t *bytes = guest_read_memory(function, ENTRY_BYTES);
@@ -140,9 +120,9 @@ static void add_symbol(uint64_t address, char type, const char *name)
 	if (!strcmp(name, "__per_cpu_offset"))
 		read_per_cpu_offsets(address);
 	if (lock)
-		add_lock_function(behind_entry(address), lock);
+		add_place((struct place){ behind_entry(address), ROLE_LOCK, .lock = lock });
 	if (trace != TRACE_NOTHING)
-		add_trace_function(behind_entry(address), trace);
+		add_place((struct place){ behind_entry(address), ROLE_TRACE, .trace = trace });
 	if (kind == ENTRY_NONE && strchr("tT", type))
 		kind = allocator_kind(name);
 	if (kind == ENTRY_FTRACE)
@@ -159,8 +139,20 @@ static int compare_addresses(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-#define SORT(array, nr) qsort(array, nr, sizeof(*(array)), compare_addresses)
-#define FIND(address, array, nr) bsearch(&(address), array, nr, sizeof(*(array)), compare_addresses)
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+	int order = compare_addresses(&x->address, &y->address);
+
+	return order ? order : (int)x->role - (int)y->role;
+}
+
+static const struct place *find_place(uint64_t pc, enum role role)
+{
+	const struct place place = { .address = pc, .role = role };
+
+	return bsearch(&place, symbols.places, symbols.nr_places, sizeof(place), compare_places);
+}
 
 /* A line of /proc/kallsyms: an address, a type, a name, perhaps a module. sscanf() takes longer than all the rest. */
 static void add_line(char *line)
@@ -172,7 +164,7 @@ static void add_line(char *line)
 		return;
 	name = after + 3;
 	name[strcspn(name, "\t\n")] = '\0';
-	/* The room before a function (CONFIG_PREFIX_SYMBOLS): half of all functions' symbols, and seldom code. */
+	/* The padding before a function (CONFIG_PREFIX_SYMBOLS): half of all functions' symbols, and seldom code. */
 	if (!starts_with(name, "__pfx_"))
 		add_symbol(address, after[1], name);
 }
@@ -184,39 +176,37 @@ void symbols_load(void)
 	if (symbols.loaded)
 		return;
 	symbols.loaded = true;
-	if (!symbols.file) /* a machine that was kept handed them over before that: they are there */
-		symbols.file = results_open("kallsyms", "r");
+	if (!symbols.file) /* the machine handed them over before its snapshot was taken */
+		symbols.file = folder_open("kallsyms", "r");
 	if (!symbols.file)
 		return;
 	rewind(symbols.file);
 	while (fgets(line, sizeof(line), symbols.file))
 		add_line(line);
 	preemptions_add(add_entry);
-	SORT(symbols.entries, symbols.nr_entries);
-	SORT(symbols.lock_entries, symbols.nr_lock_entries);
-	SORT(symbols.trace_entries, symbols.nr_trace_entries);
-	SORT(symbols.functions, symbols.nr_functions);
+	qsort(symbols.places, symbols.nr_places, sizeof(*symbols.places), compare_places);
+	qsort(symbols.functions, symbols.nr_functions, sizeof(*symbols.functions), compare_addresses);
 }
 
 enum entry_kind symbols_entry(uint64_t pc)
 {
-	const struct entry *entry = FIND(pc, symbols.entries, symbols.nr_entries);
+	const struct place *place = find_place(pc, ROLE_ENTRY);
 
-	return entry ? entry->kind : ENTRY_NONE;
+	return place ? place->entry : ENTRY_NONE;
 }
 
 const struct lock_function *symbols_lock_function(uint64_t pc)
 {
-	const struct lock_entry *entry = FIND(pc, symbols.lock_entries, symbols.nr_lock_entries);
+	const struct place *place = find_place(pc, ROLE_LOCK);
 
-	return entry ? entry->function : NULL;
+	return place ? place->lock : NULL;
 }
 
 enum trace_function symbols_trace_function(uint64_t pc)
 {
-	const struct trace_entry *entry = FIND(pc, symbols.trace_entries, symbols.nr_trace_entries);
+	const struct place *place = find_place(pc, ROLE_TRACE);
 
-	return entry ? entry->function : TRACE_NOTHING;
+	return place ? place->trace : TRACE_NOTHING;
 }
 
 uint64_t symbols_function(uint64_t pc)
@@ -248,8 +238,11 @@ unsigned int symbols_nr_interrupts(void)
 {
 	unsigned int nr = 0;
 
-	for (unsigned int i = 0; i < symbols.nr_entries; i++)
-		nr += symbols.entries[i].kind == ENTRY_INTERRUPT || symbols.entries[i].kind == ENTRY_OLD_INTERRUPT;
+	for (size_t i = 0; i < symbols.nr_places; i++) {
+		const struct place *place = &symbols.places[i];
+
+		nr += place->role == ROLE_ENTRY && (place->entry == ENTRY_INTERRUPT || place->entry == ENTRY_OLD_INTERRUPT);
+	}
 	return nr;
 }
 

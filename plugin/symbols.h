@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the kernel's symbols tell: where its functions are, where it is entered, switches tasks, allocates, takes locks.
- * They come from the guest in parts, and are read when kernel code is translated first.
+ * The kernel's symbols: where its functions are, where it is entered, switches tasks, allocates, takes locks. They come
+ * from the guest in parts, and are read when kernel code is translated for the first time.
  */
 #ifndef SYMBOLS_H
 #define SYMBOLS_H
@@ -15,29 +15,27 @@
 #include "locks.h"
 #include "trace_events.h"
 
-/* A part of /proc/kallsyms, whose lines may be cut anywhere: it is in the guest's memory, and kept in `file`. */
+/* A part of /proc/kallsyms in the guest's memory, to be kept in `file`. A part may end in the middle of a line. */
 void symbols_receive(uint64_t address, size_t length, FILE *file);
 
-/*
- * Read all of them, once. Not before the kernel runs: its memory cannot be read from user mode on every architecture.
- */
+/* Read all symbols, once. To be called in the kernel: not every architecture can read its memory in user mode. */
 void symbols_load(void);
 
-/* What lies there: ENTRY_NONE, NULL, TRACE_NOTHING for most places. */
+/* The meaning of an instruction: ENTRY_NONE, NULL, TRACE_NOTHING for most. */
 enum entry_kind symbols_entry(uint64_t pc);
 const struct lock_function *symbols_lock_function(uint64_t pc);
 enum trace_function symbols_trace_function(uint64_t pc);
 
-/* Where the function begins that holds the address; the address itself if that is not known. */
+/* The start of the function at an address; the address itself if that is not known. */
 uint64_t symbols_function(uint64_t pc);
 
 /* Whether this instruction calls a tracer. */
 bool symbols_is_ftrace_call(const uint8_t *bytes, size_t size, uint64_t pc);
 
-/* How many places there are at which an interrupt enters the kernel. */
+/* How many entry points for interrupts the kernel has. */
 unsigned int symbols_nr_interrupts(void);
 
-/* Where CPUs' variables lie, as many as there are CPUs; NULL: unknown. */
+/* Each CPU's offset of per-CPU variables; NULL: unknown. */
 const uint64_t *symbols_per_cpu_offsets(void);
 
 struct symbols_lost {

@@ -4,19 +4,18 @@
 #include <stdio.h>
 
 #include "accesses.h"
-#include "contexts.h"
 #include "cpu.h"
+#include "folder.h"
 #include "guest.h"
 #include "operations.h"
-#include "results.h"
-#include "xalloc.h"
+#include "request.h"
+#include "stacks.h"
 
 static struct {
 	uint64_t number;
 	bool runs;
 	FILE *lines; /* of the tests that have ended */
-	FILE *log;   /* of all that have begun: the last one is there alone, in half a line, if it does not end */
-	struct line_table **tables;
+	FILE *log;   /* of the tests that have begun: one that does not end leaves half a line */
 } tests;
 
 static void close_file(FILE **file)
@@ -31,14 +30,10 @@ void tests_arm(void)
 	tests.runs = false;
 	close_file(&tests.lines);
 	close_file(&tests.log);
-	if (!(arm.what & RECORD_TESTS))
+	if (!(request.what & RECORD_TESTS))
 		return;
-	tests.lines = results_open("test_lines.csv", "w");
-	tests.log = results_open("tests.csv", "w");
-	if (!tests.tables)
-		tests.tables = xcalloc(cpus.nr, sizeof(*tests.tables));
-	for (unsigned int nr = 0; nr < cpus.nr; nr++)
-		tests.tables[nr] = &cpus.all[nr].lines;
+	tests.lines = folder_open("test_lines.csv", "w");
+	tests.log = folder_open("tests.csv", "w");
 	if (tests.lines)
 		fprintf(tests.lines, "test,cpu,context,line,pc,chain,reads,writes,bytes\n");
 	if (tests.log)
@@ -58,7 +53,7 @@ static void begin(uint64_t number)
 		lines_clear(&cpu->lines);
 	if (tests.runs && tests.number == number)
 		return;
-	/* One that failed before it was recorded has no end. */
+	/* A test that failed before it was recorded has no end. */
 	fprintf(tests.log, tests.runs ? "\n%lu" : "%lu", number);
 	fflush(tests.log);
 	tests.number = number;
@@ -79,9 +74,9 @@ static void end(void)
 	operations_stop();
 	accesses_flush();
 	tests.runs = false;
-	/* A file that cannot be written ends here: a test whose line in the log has no end was not recorded. */
-	if (lines_write_test(tests.lines, tests.number, tests.tables, cpus.nr, guest.arch->line_bytes,
-			     contexts_is_stack) ||
+	/* After an error, nothing more is written: half a line in the log says that its test was not recorded. */
+	if (lines_write_test(tests.lines, tests.number, cpus.line_tables, cpus.nr, guest.arch->line_bytes,
+			     stacks_contain) ||
 	    fflush(tests.lines))
 		tests_disarm();
 	else

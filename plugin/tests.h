@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Many small tests, one after the other, each recorded alone: what the calls of a test do, each on a CPU of its own,
- * between the agent's marks. docs/protocol.md has what comes of it.
+ * Many small tests, one after the other, each recorded alone. The calls of a test run on different CPUs, between the
+ * agent's marks. docs/protocol.md describes the output.
  */
 #ifndef TESTS_H
 #define TESTS_H
@@ -14,7 +14,7 @@
 void tests_arm(void);
 void tests_disarm(void);
 
-/* MARK_TEST to MARK_TEST_END; others are nothing. */
+/* MARK_TEST to MARK_TEST_END; other marks are ignored. */
 void tests_on_mark(enum recorder_mark mark, uint64_t number);
 
 #endif

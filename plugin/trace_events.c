@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#include "accesses.h"
 #include "guest.h"
 #include "insns.h"
 #include "names.h"
+#include "request.h"
 
-#define SMALL_FILL 4096 /* what is larger is new memory, which only the allocator's lines tell others of */
+#define SMALL_FILL 4096 /* a larger fill is of new memory, which no other CPU knows yet */
 #define MAX_MASK_BYTES 1024
 
 /* kernel/locking/, kernel/sched/core.c, kernel/smp.c; compilers add to the names of their copies. */
@@ -45,22 +45,23 @@ enum trace_function trace_function(const char *symbol)
 	return TRACE_NOTHING;
 }
 
-/* The trace to which what the CPU does now belongs; NULL for what is no operation's, is not sampled, or is waiting. */
+/* The trace of what the CPU does now; NULL if that is not an operation's, not sampled, or excluded as waiting. */
 static inline struct trace *traced(const struct cpu *cpu)
 {
-	const struct stack *stack = cpu->stack;
+	const struct stack *stack = cpu->contexts.stack;
 
-	if (!stack->trace || !stack->trace->tracing || stack->waiting)
+	if (!stack->trace || !stack->trace->tracing || stack->excluded_until_sp)
 		return NULL;
-	return cpu->context == CONTEXT_OPERATION ? stack->trace : NULL;
+	return cpu->contexts.context == CONTEXT_OPERATION ? stack->trace : NULL;
 }
 
-static void wait(struct cpu *cpu)
+/* Leave out what the CPU does until the function that runs returns. */
+static void exclude(struct cpu *cpu)
 {
-	cpu->stack->waiting = chain_sp(&cpu->stack->calls);
+	cpu->contexts.stack->excluded_until_sp = chain_sp(&cpu->contexts.stack->calls);
 }
 
-/* Where an access comes from, in the place of a pointer to it: they are too many to keep. */
+/* Where an access comes from, in a callback's userdata: keeping a struct for each would take too much memory. */
 union place {
 	void *userdata;
 	struct {
@@ -70,7 +71,7 @@ union place {
 	};
 };
 
-_Static_assert(sizeof(union place) == sizeof(void *), "a place is in the place of a pointer");
+_Static_assert(sizeof(union place) == sizeof(void *), "a place is passed as a pointer");
 
 static uint64_t line_of(uint64_t address)
 {
@@ -79,11 +80,11 @@ static uint64_t line_of(uint64_t address)
 
 static bool is_recorded(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address)
 {
-	return is_kernel_address(address) && stack_base(address) != cpu->stack->base &&
-	       !accesses_is_device(info, address);
+	return is_kernel_address(address) && stack_base(address) != cpu->contexts.stack->base &&
+	       !guest_is_mmio(info, address);
 }
 
-/* The event before, if it was at the same place in memory and of that kind. */
+/* The last event, if it is of that kind and has that address. */
 static struct trace_event *before(const struct trace *trace, enum trace_kind kind, uint64_t address)
 {
 	struct trace_event *last = trace->nr ? &trace->events[trace->nr - 1] : NULL;
@@ -91,13 +92,13 @@ static struct trace_event *before(const struct trace *trace, enum trace_kind kin
 	return last && last->kind == kind && last->address == address ? last : NULL;
 }
 
-/* The store that gives a lock back is no access of its own. */
+/* The store that releases a lock is part of the unlock event, no event of its own. */
 static bool is_release(const struct trace *trace, uint64_t address, uint64_t early)
 {
-	return before(trace, TRACE_UNLOCK, address) && trace->executed - early == trace->told;
+	return before(trace, TRACE_UNLOCK, address) && trace->executed - early == trace->attributed;
 }
 
-/* The read by the same instruction of what it writes now, if there is one: of two lines, both were read before. */
+/* The event in which the same instruction read what it writes now. Of two lines, it has read both before. */
 static struct trace_event *read_of(const struct trace *trace, uint32_t insn, uint64_t address)
 {
 	for (size_t i = 1; i <= 2 && i <= trace->nr; i++) {
@@ -177,7 +178,7 @@ static void add_element(const struct cpu *cpu, struct trace *trace, union place 
 	trace->string.lines[store] = line_of(address);
 }
 
-/* Of what repeats an access, all it stores is one copy, and each line that it comes to one access. */
+/* All stores of a string instruction are one copy. Each line that it comes to is one access. */
 static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
 	const struct cpu *cpu = this_cpu();
@@ -195,7 +196,7 @@ static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 	}
 	if (store)
 		copy(trace, place, end - address);
-	/* It is in the second of two lines already where it goes down. */
+	/* A string that goes down has been in the second line already. */
 	goes_down = trace->string.lines[store] == next;
 	add_element(cpu, trace, place, info, address, (next > address ? next : end) - address);
 	if (next > address && !goes_down)
@@ -216,12 +217,12 @@ void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t 
 		next = line_of(from) + guest.arch->line_bytes;
 		event.address = from;
 		event.bytes = (next < start + bytes ? next : start + bytes) - from;
-		if (is_kernel_address(from) && stack_base(from) != cpu->stack->base)
+		if (is_kernel_address(from) && stack_base(from) != cpu->contexts.stack->base)
 			traces_add(trace, event, 0);
 	}
 }
 
-void trace_events_taken(struct cpu *cpu, const struct held_lock *lock)
+void trace_events_lock_acquired(struct cpu *cpu, const struct held_lock *lock)
 {
 	struct trace *trace = traced(cpu);
 	uint64_t call = chain_pc(lock->chain);
@@ -235,10 +236,10 @@ void trace_events_taken(struct cpu *cpu, const struct held_lock *lock)
 		}, 0);
 }
 
-void trace_events_given(struct cpu *cpu, uint64_t lock, const struct lock_function *by, uint64_t early)
+void trace_events_lock_released(struct cpu *cpu, uint64_t lock, const struct lock_function *by, uint64_t early)
 {
 	struct trace *trace = traced(cpu);
-	uint64_t call = chain_pc(cpu->stack->calls.chain);
+	uint64_t call = chain_pc(cpu->contexts.stack->calls.chain);
 
 	if (!trace)
 		return;
@@ -248,9 +249,9 @@ void trace_events_given(struct cpu *cpu, uint64_t lock, const struct lock_functi
 		.by = by,
 		.insn = call ? insns_number(call) : 0,
 	}, early);
-	/* Compilers put into it what wakes those who sleep for the lock. */
+	/* The rest of the function wakes waiters, where compilers inline that. */
 	if (by->sleeps)
-		wait(cpu);
+		exclude(cpu);
 }
 
 void trace_events_execute(struct cpu *cpu, uint64_t instructions)
@@ -300,8 +301,8 @@ void trace_events_exception_return(struct cpu *cpu)
 
 void trace_events_returned(struct stack *stack, uint64_t sp)
 {
-	if (sp >= stack->waiting)
-		stack->waiting = 0;
+	if (sp >= stack->excluded_until_sp)
+		stack->excluded_until_sp = 0;
 }
 
 static void on_wait(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -309,14 +310,14 @@ static void on_wait(unsigned int nr UNUSED, void *userdata UNUSED)
 	struct cpu *cpu = this_cpu();
 
 	if (traced(cpu))
-		wait(cpu);
+		exclude(cpu);
 }
 
 static void on_downgrade(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
 	struct trace *trace = traced(cpu);
-	uint64_t call = chain_pc(cpu->stack->calls.chain);
+	uint64_t call = chain_pc(cpu->contexts.stack->calls.chain);
 
 	if (!trace)
 		return;
@@ -326,7 +327,7 @@ static void on_downgrade(unsigned int nr UNUSED, void *userdata UNUSED)
 		.by = lock_function("down_write"),
 		.insn = call ? insns_number(call) : 0,
 	}, 0);
-	wait(cpu);
+	exclude(cpu);
 }
 
 static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -337,7 +338,7 @@ static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
 	if (!trace)
 		return;
 	traces_add(trace, (struct trace_event){ .kind = TRACE_SLEEP }, 0);
-	wait(cpu);
+	exclude(cpu);
 }
 
 static void on_wake(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -405,23 +406,25 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb)
 
 void trace_events_forget(void)
 {
+	if (!(request.what & RECORD_TRACE))
+		return;
 	for_each_cpu(cpu) {
-		cpu->unknown.trace = NULL;
+		cpu->contexts.unknown.trace = NULL;
 		for (unsigned int nr = 0; nr < NR_STACKS; nr++)
-			if (cpu->stacks[nr].trace)
-				cpu->stacks[nr].trace = NULL;
+			if (cpu->contexts.stacks[nr].trace)
+				cpu->contexts.stacks[nr].trace = NULL;
 	}
 }
 
 void trace_events_last(struct cpu *cpu, uint64_t task)
 {
-	traces_end(task, cpu->stack->trace && !cpu->stack->waiting);
-	cpu->stack->trace = NULL;
-	cpu->stack->waiting = 0;
+	traces_end(task, cpu->contexts.stack->trace && !cpu->contexts.stack->excluded_until_sp);
+	cpu->contexts.stack->trace = NULL;
+	cpu->contexts.stack->excluded_until_sp = 0;
 }
 
 void trace_events_next(struct cpu *cpu, uint64_t task, uint64_t number)
 {
 	trace_events_last(cpu, task);
-	cpu->stack->trace = traces_begin(task, number, cpu->stack->base);
+	cpu->contexts.stack->trace = traces_begin(task, number, cpu->contexts.stack->base);
 }

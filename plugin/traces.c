@@ -7,8 +7,8 @@
 #include "xalloc.h"
 
 #define SAMPLED 32 /* operations of a task */
-#define FEWEST 8 /* of these, where they are long */
-#define ENOUGH_EVENTS (1ull << 16) /* of a task: of longer operations fewer are sampled */
+#define FEWEST 8 /* operations of a task, if they are long */
+#define ENOUGH_EVENTS (1ull << 16) /* of a task: with longer operations, fewer are sampled */
 #define EVENTS_BYTES (384ull << 20) /* of all tasks */
 #define LINES_BYTES (256ull << 20)
 #define FIRST_EVENTS 1024
@@ -32,7 +32,7 @@ void traces_arm(uint64_t nr_tasks, uint64_t operations)
 	traces.every = operations / SAMPLED + (operations % SAMPLED != 0);
 }
 
-/* One in so many stretches of operations: more where those so far were long, all of which say the same. */
+/* One of how many stretches is sampled: fewer of them if operations are long, as all are much the same. */
 static uint64_t stretches(const struct trace *trace)
 {
 	uint64_t wanted = trace->longest * SAMPLED / ENOUGH_EVENTS;
@@ -42,13 +42,14 @@ static uint64_t stretches(const struct trace *trace)
 	return wanted ? wanted : 1;
 }
 
-/* One in each stretch of operations, anywhere in it: what comes with every so many operations is not missed. */
+/* One operation in each stretch, at a random place: what happens periodically is not missed. */
 static bool is_sampled(uint64_t task, uint64_t number)
 {
 	uint64_t stretch = number / traces.every;
 	const uint64_t words[] = { task + 1, stretch + 1 };
 
-	return stretch < SAMPLED && stretch % stretches(&traces.all[task]) == 0 && number % traces.every == (hash(words, 2) >> 16) % traces.every;
+	return stretch < SAMPLED && stretch % stretches(&traces.all[task]) == 0 &&
+	       number % traces.every == (hash(words, 2) >> 16) % traces.every;
 }
 
 static bool grow(struct trace *trace)
@@ -83,13 +84,13 @@ struct trace *traces_begin(uint64_t task, uint64_t number, uint64_t stack)
 	if (!is_sampled(task, number))
 		return NULL;
 	if (traces.max_events - trace->nr < trace->longest) {
-		trace->left_out++;
+		trace->dropped_no_room++;
 		return NULL;
 	}
 	trace->begun = trace->nr;
 	trace->tracing = true;
 	trace->full = false;
-	trace->executed = trace->told = 0;
+	trace->executed = trace->attributed = 0;
 	trace->depth = 0;
 	trace->string.insn = 0;
 	append(trace, &first);
@@ -101,12 +102,12 @@ static void keep(struct trace *trace)
 	struct trace_event *first = &trace->events[trace->begun + 1];
 	size_t nr = trace->nr - trace->begun;
 
-	/* What it does after its last event comes before the first of the next, which is like it. */
+	/* Instructions after its last event are attributed to its first one: operations are much the same. */
 	if (nr > 1)
-		first->instructions += trace->executed - trace->told;
+		first->instructions += trace->executed - trace->attributed;
 	if (nr > trace->longest)
 		trace->longest = nr;
-	trace->operations++;
+	trace->complete++;
 }
 
 void traces_end(uint64_t task, bool all_seen)
@@ -117,9 +118,9 @@ void traces_end(uint64_t task, bool all_seen)
 		return;
 	trace->tracing = false;
 	if (trace->full)
-		trace->left_out++;
+		trace->dropped_no_room++;
 	else if (!all_seen)
-		trace->cut++;
+		trace->dropped_untracked++;
 	else
 		keep(trace);
 	if (trace->full || !all_seen)
@@ -130,8 +131,8 @@ void traces_add(struct trace *trace, struct trace_event event, uint64_t early)
 {
 	uint64_t at = trace->executed - (early < trace->executed ? early : trace->executed);
 
-	event.instructions = at > trace->told ? at - trace->told : 0;
-	trace->told += event.instructions;
+	event.instructions = at > trace->attributed ? at - trace->attributed : 0;
+	trace->attributed += event.instructions;
 	append(trace, &event);
 }
 
@@ -140,16 +141,16 @@ static bool is_access(const struct trace_event *event)
 	return event->kind == TRACE_READ || event->kind == TRACE_WRITE || event->kind == TRACE_ATOMIC;
 }
 
-static void find_shared(struct shared_lines *lines, struct line_table *const *tables, unsigned int nr_tables)
+static void find_shared(struct sharing_query *lines, struct line_table *const *tables, unsigned int nr_tables)
 {
 	for (uint64_t task = 0; task < traces.nr; task++) {
 		const struct trace *trace = &traces.all[task];
 
 		for (size_t i = 0; i < trace->nr; i++)
 			if (is_access(&trace->events[i]))
-				lines_ask(lines, trace->events[i].address);
+				sharing_query_add(lines, trace->events[i].address);
 	}
-	lines_answer(lines, tables, nr_tables);
+	sharing_query_resolve(lines, tables, nr_tables);
 }
 
 static void write_event(FILE *out, uint64_t task, uint64_t operation, const struct trace_event *event,
@@ -167,7 +168,7 @@ static void write_event(FILE *out, uint64_t task, uint64_t operation, const stru
 		event->by ? event->by->name : "");
 }
 
-static void write_task(FILE *out, uint64_t task, const struct shared_lines *lines)
+static void write_task(FILE *out, uint64_t task, const struct sharing_query *lines)
 {
 	const struct trace *trace = &traces.all[task];
 	uint64_t operation = 0, instructions = 0;
@@ -181,7 +182,7 @@ static void write_task(FILE *out, uint64_t task, const struct shared_lines *line
 			continue;
 		}
 		instructions += event->instructions;
-		if (is_access(event) && !lines_is_shared(lines, event->address))
+		if (is_access(event) && !sharing_query_is_shared(lines, event->address))
 			continue;
 		write_event(out, task, operation, event, instructions);
 		instructions = 0;
@@ -190,14 +191,14 @@ static void write_task(FILE *out, uint64_t task, const struct shared_lines *line
 
 int traces_write(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes)
 {
-	struct shared_lines lines = { .line_bytes = line_bytes, .table = { .max_bytes = LINES_BYTES } };
+	struct sharing_query lines = { .line_bytes = line_bytes, .table = { .max_bytes = LINES_BYTES } };
 
 	find_shared(&lines, tables, nr_tables);
 	fprintf(out, "task,operation,kind,instructions,address,bytes,pc,lock\n");
 	for (uint64_t task = 0; task < traces.nr; task++)
 		write_task(out, task, &lines);
 	traces.lost = lines.table.lost;
-	lines_forget(&lines);
+	sharing_query_free(&lines);
 	return ferror(out) ? -1 : 0;
 }
 
@@ -213,7 +214,7 @@ void traces_write_summary(FILE *out)
 		const struct trace *trace = &traces.all[task];
 
 		fprintf(out, "%s{\"stack\":%lu,\"operations\":%lu,\"left_out\":%lu,\"cut\":%lu}", task ? "," : "",
-			trace->stack, trace->operations, trace->left_out, trace->cut);
+			trace->stack, trace->complete, trace->dropped_no_room, trace->dropped_untracked);
 	}
 	fprintf(out, "]");
 }

@@ -4,15 +4,16 @@
 #include "accesses.h"
 #include "allocators.h"
 #include "blocks.h"
-#include "contexts.h"
+#include "control_flow.h"
 #include "guest.h"
 #include "lock_calls.h"
-#include "operations.h"
+#include "request.h"
 #include "symbols.h"
 #include "trace_events.h"
+#include "user_code.h"
 
 #define MAX_INSN_BYTES 16
-#define BYTES_BEFORE 4 /* of a block, that tell whether it is what comes after a fill */
+#define BYTES_BEFORE 4 /* of code before a block: enough to see whether it ends with a fill */
 
 static struct {
 	qemu_plugin_id_t id;
@@ -20,11 +21,11 @@ static struct {
 	bool armed;
 } translation;
 
-/* `before` is what comes before the instruction; NULL if that is not known. */
+/* `before` is the code before the instruction; NULL if that is not known. */
 static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
 			     size_t early, const uint8_t *before, size_t size_before)
 {
-	bool traced = arm.what & RECORD_TRACE;
+	bool traced = request.what & RECORD_TRACE;
 
 	if (before)
 		accesses_watch_next(insn, before, size_before);
@@ -36,26 +37,26 @@ static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind,
 static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
 {
 	enum entry_kind kind = symbols_entry(pc);
-	const struct lock_function *lock = arm.what & RECORD_LOCKS ? symbols_lock_function(pc) : NULL;
+	const struct lock_function *lock = request.what & RECORD_LOCKS ? symbols_lock_function(pc) : NULL;
 
 	if (kind != ENTRY_NONE) {
-		contexts_watch_entry(insn, kind);
+		control_flow_watch_entry(insn, kind);
 		allocators_watch_entry(insn, kind);
 	}
 	if (lock)
 		lock_calls_watch_entry(insn, lock);
-	if (arm.what & RECORD_TRACE)
+	if (request.what & RECORD_TRACE)
 		trace_events_watch_entry(insn, symbols_trace_function(pc));
 }
 
 /*
- * Whether the emulator only goes on with an instruction that repeats: it may leave it after each element (-icount).
- * What is translated is for the state that the CPU is in.
+ * Whether the block begins in the middle of a string instruction, which the emulator may leave after each element (with
+ * -icount). The CPU's state tells: code is translated for the state that the CPU is in.
  */
-static bool goes_on(enum insn_kind kind)
+static bool resumes_rep_insn(enum insn_kind kind)
 {
 	return (kind == INSN_FILL || kind == INSN_STRING) && guest.registers.repeats &&
-	       guest_read_register(guest.registers.repeats) & guest.arch->goes_on;
+	       guest_read_register(guest.registers.repeats) & guest.arch->repeat_resumes;
 }
 
 static void translate_kernel(struct qemu_plugin_tb *tb)
@@ -64,7 +65,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 	const uint8_t *before = NULL;
 	uint8_t bytes[2][MAX_INSN_BYTES];
 
-	if (arm.what & RECORD_CONFLICTS)
+	if (request.what & RECORD_CONFLICTS)
 		before = guest_read_memory(qemu_plugin_tb_vaddr(tb) - BYTES_BEFORE, BYTES_BEFORE);
 	for (size_t i = 0; i < nr_insns; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -73,20 +74,20 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		size_t size = qemu_plugin_insn_data(insn, code, MAX_INSN_BYTES);
 		enum insn_kind kind = guest.arch->classify(code, size);
 
-		if (i == 0 && goes_on(kind)) {
-			if (kind == INSN_STRING && arm.what & RECORD_CONFLICTS)
+		if (i == 0 && resumes_rep_insn(kind)) {
+			if (kind == INSN_STRING && request.what & RECORD_CONFLICTS)
 				translate_access(insn, kind, code, size, 0, NULL, 0);
 			break;
 		}
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
-		if (i == 0 && arm.what & (RECORD_WORK | RECORD_LOCKS))
+		if (i == 0 && request.what & (RECORD_WORK | RECORD_LOCKS))
 			blocks_watch(insn, symbols_function(pc), nr_insns);
-		if (arm.what & RECORD_LOCKS)
+		if (request.what & RECORD_LOCKS)
 			lock_calls_watch(insn, code, size, nr_insns - i);
 		if (kind != INSN_CALL || !symbols_is_ftrace_call(code, size, pc))
-			contexts_watch(insn, kind, code);
-		if (arm.what & RECORD_CONFLICTS)
+			control_flow_watch(insn, kind, code);
+		if (request.what & RECORD_CONFLICTS)
 			translate_access(insn, kind, code, size, nr_insns - i, before, size_before);
 		before = code;
 		size_before = size;
@@ -95,11 +96,9 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 
 static void translate_user(struct qemu_plugin_tb *tb)
 {
-	bool record = (arm.what & RECORD_USER) && (arm.what & RECORD_CONFLICTS);
-
 	if (translation.armed)
-		contexts_watch_user(tb);
-	if (translation.armed && arm.what & RECORD_TRACE)
+		control_flow_watch_user(tb);
+	if (translation.armed && request.what & RECORD_TRACE)
 		trace_events_watch_user(tb);
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -108,14 +107,12 @@ static void translate_user(struct qemu_plugin_tb *tb)
 
 		if (guest.arch->is_mark(bytes, size))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, translation.on_mark, QEMU_PLUGIN_CB_R_REGS, NULL);
-		else if (translation.armed && record)
-			accesses_watch_user(insn, guest.arch->classify(bytes, size));
-		else if (translation.armed && !(arm.what & RECORD_TESTS))
-			operations_watch(insn);
+		else if (translation.armed)
+			user_code_watch(insn, bytes, size);
 	}
 }
 
-/* What is translated is what the CPU goes to now, and is in the state for. */
+/* The CPU is about to execute what is translated, and is in the state for it. */
 static bool is_user_code(uint64_t address)
 {
 	if (guest.registers.state)
@@ -133,12 +130,12 @@ static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb
 	}
 }
 
-/* All translated code was thrown away, and what was kept for it goes with it. */
+/* All translated code was thrown away: free what was kept for it. */
 static void on_flush(qemu_plugin_id_t id UNUSED)
 {
 	accesses_free();
 	blocks_free();
-	contexts_free();
+	control_flow_free();
 }
 
 static void install(qemu_plugin_id_t id)

@@ -10,7 +10,7 @@
 #include "context.h"
 #include "hash.h"
 
-/* One a CPU. Instructions for which there was no room are in counts.lost. */
+/* One per CPU. Instructions for which there was no room are in counts.lost. */
 struct work_table {
 	struct hash_table counts; /* of struct work_count */
 	uint64_t instructions[NR_CONTEXTS];

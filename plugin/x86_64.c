@@ -241,7 +241,7 @@ const struct arch arch_x86_64 = {
 	 */
 	.entry_moves = 64,
 	.repeats_register = "eflags",
-	.goes_on = 1 << 16, /* RF; Intel SDM volume 3, 18.3.1.1 */
+	.repeat_resumes = 1 << 16, /* RF; Intel SDM volume 3, 18.3.1.1 */
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill = fill,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Zeroed memory without which the recorder cannot go on: QEMU ends if there is none, as it does with its own. */
+/* Zeroed memory. If there is none, QEMU ends, as it does when its own allocations fail. */
 static inline void *xcalloc(size_t nr, size_t bytes)
 {
 	void *memory = calloc(nr ? nr : 1, bytes);
@@ -17,7 +17,7 @@ static inline void *xcalloc(size_t nr, size_t bytes)
 	return memory;
 }
 
-/* The same of memory that grows: what is new is not zeroed. */
+/* The same for memory that grows: the new part is not zeroed. */
 static inline void *xrealloc(void *memory, size_t bytes)
 {
 	memory = realloc(memory, bytes);

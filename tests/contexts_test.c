@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "../plugin/allocators.h"
-#include "../plugin/contexts.h"
+#include "../plugin/control_flow.h"
 #include "../plugin/cpu.h"
 #include "../plugin/guest.h"
 #include "../plugin/lock_calls.h"
@@ -148,16 +148,16 @@ static void start(void)
 	guest_init("x86_64");
 	cpus_init(1);
 	current_cpu = &state;
-	contexts_watch_user(&user);
-	contexts_watch_entry(&interrupt, ENTRY_INTERRUPT);
-	contexts_watch_entry(&exception, ENTRY_EXCEPTION);
-	contexts_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
-	contexts_watch_entry(&changed, ENTRY_SWITCHED);
-	contexts_watch_entry(&old, ENTRY_OLD_INTERRUPT);
-	contexts_watch(&call, INSN_CALL, NULL);
-	contexts_watch(&ret, INSN_RETURN, NULL);
-	contexts_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
-	contexts_arm();
+	control_flow_watch_user(&user);
+	control_flow_watch_entry(&interrupt, ENTRY_INTERRUPT);
+	control_flow_watch_entry(&exception, ENTRY_EXCEPTION);
+	control_flow_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
+	control_flow_watch_entry(&changed, ENTRY_SWITCHED);
+	control_flow_watch_entry(&old, ENTRY_OLD_INTERRUPT);
+	control_flow_watch(&call, INSN_CALL, NULL);
+	control_flow_watch(&ret, INSN_RETURN, NULL);
+	control_flow_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
+	control_flow_arm();
 }
 
 static bool is_command(const char *line, const char *command)
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 	start();
 	while (fgets(line, sizeof(line), stdin)) {
 		obey(line);
-		puts(context_name(cpus.all->context));
+		puts(context_name(cpus.all->contexts.context));
 	}
 	free(cpus.all);
 	return 0;

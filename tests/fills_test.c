@@ -144,9 +144,9 @@ static void start(void)
 static void run_on(unsigned int cpu, unsigned int stack, unsigned int level)
 {
 	current_cpu = &states[cpu];
-	cpus.all[cpu].stack = &cpus.all[cpu].stacks[stack];
-	cpus.all[cpu].stack->base = (uint64_t)(stack + 1) << 20;
-	cpus.all[cpu].stack->nesting = level;
+	cpus.all[cpu].contexts.stack = &cpus.all[cpu].contexts.stacks[stack];
+	cpus.all[cpu].contexts.stack->base = (uint64_t)(stack + 1) << 20;
+	cpus.all[cpu].contexts.stack->nesting = level;
 }
 
 static void copy(const struct qemu_plugin_insn *insn, uint64_t from, uint64_t bytes)

@@ -35,7 +35,7 @@ static sequence_id sequence(uint64_t address, uint64_t pc, unsigned int size_shi
 {
 	const struct access access = {
 		.insn = access_insn(insns_number(pc)) | (address & (LINE_BYTES - 1)),
-		.kind = size_shift << 28 | reads << 14 | writes,
+		.meminfo_or_part = size_shift << 28 | reads << 14 | writes,
 	};
 	const struct effect effect = { lines_bytes(address, size_shift), reads, writes };
 	sequence_id sequence = 0;

@@ -37,7 +37,7 @@ static void count(struct cpu *cpu, uint64_t address, uint32_t insn, uint32_t cha
 	const struct access access = {
 		.insn = access_insn(insn) | (address & (LINE_BYTES - 1)),
 		.chain = chain,
-		.kind = writes,
+		.meminfo_or_part = writes,
 	};
 	const struct effect effect = { lines_bytes(address, SIZE_SHIFT), !writes, writes };
 

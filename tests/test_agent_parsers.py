@@ -12,7 +12,7 @@ from bigiron.machines import limits
 
 AGENT = Path(__file__).with_name("agent")
 GUEST = Path(__file__).parent.parent / "guest"
-SOURCES = {"switches": ["switches.c"], "choice": ["choice.c", "graph.c"], "job": ["job.c"]}
+SOURCES = {"switches": ["switches.c"], "hot_functions": ["hot_functions.c", "graph.c"], "job": ["job.c"]}
 SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 DEADLINE_S = 120  # only a safety net
 
@@ -125,7 +125,7 @@ GRAPH = """\
 def test_what_functions_took_and_which_are_chosen(programs: dict[str, Path], tmp_path: Path) -> None:
     # Duration's marks (+, !) are switched off in the guest: funcgraph-overhead.
     text = GRAPH.replace("+ ", "  ").replace("! ", "  ").encode()
-    assert rows(programs["choice"], text, tmp_path) == [
+    assert rows(programs["hot_functions"], text, tmp_path) == [
         "vfs_read,0,50.000", "wake_up,0,9.000", "__x64_sys_read,1,8.750", "schedule,1,2.000",
         "rw_verify_area,0,1.250", "process_one_work,1,0.000",
         "chosen vfs_read", "chosen wake_up", "chosen __x64_sys_read",
@@ -138,16 +138,16 @@ def test_what_finds_no_room_is_counted(programs: dict[str, Path], tmp_path: Path
         return f" 0)    sh-{task}     |   {us}.000 us    |  {name}();\n"
 
     functions = "".join(call(12, f"f{number}", 10**8 - number) for number in range(4096 + 5))
-    assert rows(programs["choice"], functions.encode(), tmp_path)[-1] == f"lost {5 + 3687 - 64}"
+    assert rows(programs["hot_functions"], functions.encode(), tmp_path)[-1] == f"lost {5 + 3687 - 64}"
     tasks = "".join(call(number, "f") for number in range(1, 1024 + 8))
-    assert rows(programs["choice"], tasks.encode(), tmp_path)[-1] == "lost 7"
-    assert rows(programs["choice"], call(1, "f" * 96).encode(), tmp_path) == ["lost 1"]
-    assert rows(programs["choice"], call(1, "f" * 95).encode(), tmp_path)[-1] == "lost 0"
+    assert rows(programs["hot_functions"], tasks.encode(), tmp_path)[-1] == "lost 7"
+    assert rows(programs["hot_functions"], call(1, "f" * 96).encode(), tmp_path) == ["lost 1"]
+    assert rows(programs["hot_functions"], call(1, "f" * 95).encode(), tmp_path)[-1] == "lost 0"
 
 
 def test_a_time_that_is_none_counts_nothing(programs: dict[str, Path], tmp_path: Path) -> None:
     text = "".join(f" 0)    sh-1     |  {us} us    |  f();\n" for us in ("nan", "inf", "-5", "1e300", "2"))
-    assert rows(programs["choice"], text.encode(), tmp_path)[0] == "f,1,2.000"
+    assert rows(programs["hot_functions"], text.encode(), tmp_path)[0] == "f,1,2.000"
 
 
 PLAIN = "tasks 2, threads 0, record 0, operations 0, patience 60 s"

@@ -841,7 +841,7 @@ def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
 
 
 FILLS_PARTS = (
-    *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "operations", "pages"),
+    *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
     *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
 )
 
@@ -1058,7 +1058,8 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    return built("traces", [*parts, "locks", "x86_64", "ppc64le"], tmp_path_factory.mktemp("traces"))
+    parts += ["locks", "request", "x86_64", "ppc64le"]
+    return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
 HOT, COLD = 0xFFFF888003C5B000, 0xFFFF888003C5C000
@@ -1241,7 +1242,7 @@ def test_an_operation_that_is_lost_sight_of_is_cut_and_counted(traces: Path) -> 
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["contexts", "chains", "cpu", "guest", "hash", "x86_64", "ppc64le"]
+    parts = ["control_flow", "contexts", "stacks", "chains", "cpu", "guest", "hash", "x86_64", "ppc64le"]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 

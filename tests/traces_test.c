@@ -23,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/accesses.h"
 #include "../plugin/cpu.h"
 #include "../plugin/guest.h"
 #include "../plugin/insns.h"
@@ -126,10 +125,16 @@ bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t le
 }
 
 /* All memory is memory. */
-bool accesses_is_device(qemu_plugin_meminfo_t info, uint64_t address)
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address)
 {
 	(void)info, (void)address;
-	return false;
+	return NULL;
+}
+
+bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place)
+{
+	(void)place;
+	abort();
 }
 
 /* The test */
@@ -139,8 +144,8 @@ static struct cpu *on(unsigned int nr)
 	struct cpu *cpu = &cpus.all[nr];
 
 	current_cpu = &states[nr];
-	cpu->stack = &cpu->stacks[nr];
-	cpu->stack->base = 0xffffc90000010000 + ((uint64_t)nr << 14);
+	cpu->contexts.stack = &cpu->contexts.stacks[nr];
+	cpu->contexts.stack->base = 0xffffc90000010000 + ((uint64_t)nr << 14);
 	return cpu;
 }
 
@@ -152,7 +157,7 @@ static void run_block(struct cpu *cpu, bool is_user, size_t nr_insns)
 		trace_events_watch_user(&tb);
 		tb.on_run(0, tb.data);
 	} else {
-		if (cpu->stack->trace)
+		if (cpu->contexts.stack->trace)
 			trace_events_execute(cpu, nr_insns);
 	}
 }
@@ -160,14 +165,14 @@ static void run_block(struct cpu *cpu, bool is_user, size_t nr_insns)
 /* As accesses.c counts it. */
 static void count(struct cpu *cpu, uint64_t address, bool store)
 {
-	const struct access access = { .insn = access_insn(1), .kind = store };
+	const struct access access = { .insn = access_insn(1), .meminfo_or_part = store };
 	const struct effect effect = { 1, !store, store };
 	sequence_id sequence = 0;
 	bool is_new;
 
 	if (!sequence_go_on(&sequence, &access, &effect, &is_new))
 		exit(1);
-	lines_add(&cpu->lines, lines_key(address, cpu->context), sequence, 1);
+	lines_add(&cpu->lines, lines_key(address, cpu->contexts.context), sequence, 1);
 }
 
 static void count_word(struct cpu *cpu, uint64_t address, bool store)
@@ -175,7 +180,7 @@ static void count_word(struct cpu *cpu, uint64_t address, bool store)
 	uint64_t last = address + (1 << WORD) - 1;
 
 	count(cpu, address, store);
-	if (lines_key(last, cpu->context) != lines_key(address, cpu->context))
+	if (lines_key(last, cpu->contexts.context) != lines_key(address, cpu->contexts.context))
 		count(cpu, last, store);
 }
 
@@ -188,7 +193,7 @@ static void touch(struct cpu *cpu, struct qemu_plugin_insn *insn, uint64_t addre
 /* As on_traced_access() of accesses.c tells of it. */
 static void touch_at(struct cpu *cpu, uint32_t insn, uint32_t place, uint64_t address, bool store)
 {
-	if (cpu->stack->trace)
+	if (cpu->contexts.stack->trace)
 		trace_events_access(cpu, WORD | (store ? STORE : 0), address, insn, place);
 	count_word(cpu, address, store);
 }
@@ -233,12 +238,12 @@ static void lock(struct cpu *cpu, bool take, uint64_t address)
 	const struct held_lock held = { .lock = address, .by = lock_function("_raw_spin_lock") };
 
 	count(cpu, address, true);
-	if (!cpu->stack->trace)
+	if (!cpu->contexts.stack->trace)
 		return;
 	if (take)
-		trace_events_taken(cpu, &held);
+		trace_events_lock_acquired(cpu, &held);
 	else
-		trace_events_given(cpu, address, held.by, 0);
+		trace_events_lock_released(cpu, address, held.by, 0);
 }
 
 static void obey(const char *line)
@@ -258,20 +263,20 @@ static void obey(const char *line)
 	else if (sscanf(line, "%u done %lu", &nr, &a) == 2)
 		trace_events_last(cpu, a);
 	else if (!strcmp(what, "forget"))
-		cpu->stack->trace = NULL;
+		cpu->contexts.stack->trace = NULL;
 	else if (sscanf(line, "%u user %lu", &nr, &a) == 2)
 		run_block(cpu, true, a);
 	else if (sscanf(line, "%u kernel %lu", &nr, &a) == 2)
 		run_block(cpu, false, a);
 	else if (sscanf(line, "%u context %lu", &nr, &a) == 2)
-		cpu->context = a;
+		cpu->contexts.context = a;
 	else if (sscanf(line, "%u access %63s %lu %lu %lx", &nr, name, &a, &b, &c) == 5)
 		touch_as(cpu, name, a, b, c);
 	else if (sscanf(line, "%u call %lx", &nr, &a) == 2)
-		chain_call(&cpu->stack->calls, &call_site, a);
+		chain_call(&cpu->contexts.stack->calls, &call_site, a);
 	else if (sscanf(line, "%u return %lx", &nr, &a) == 2) {
-		trace_events_returned(cpu->stack, a);
-		chain_return(&cpu->stack->calls, a);
+		trace_events_returned(cpu->contexts.stack, a);
+		chain_return(&cpu->contexts.stack->calls, a);
 	} else if (sscanf(line, "%u enter %63s %lx", &nr, name, &first_argument) >= 2)
 		enter_function(name);
 	else if (sscanf(line, "%u take %lx", &nr, &a) == 2)

@@ -4,7 +4,6 @@
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -15,15 +14,9 @@
 #include "report.h"
 #include "stacks.h"
 
-static struct bpf_object *object;
+static struct bpf_run run;
 static struct bpf_program *program;
-static struct bpf_link *attached;
 static struct blocked_count *counting;
-
-static int fd_of(const char *map)
-{
-	return bpf_object__find_map_fd_by_name(object, map);
-}
 
 static int set_filter(const struct job *job)
 {
@@ -36,35 +29,35 @@ static int set_filter(const struct job *job)
 		.left_out = { getppid(), getpid() },
 	};
 
-	return bpf_map__set_initial_value(bpf_object__find_map_by_name(object, ".rodata"), &filter, sizeof(filter));
+	return bpf_map__set_initial_value(bpf_run_map(&run, ".rodata"), &filter, sizeof(filter));
 }
 
-/* Each CPU has kernel threads of its own: room for them beside what the program's maps have for all others. */
+/* Each CPU has kernel threads of its own: make room for them in the program's maps. */
 static int make_room(const struct job *job)
 {
-	struct bpf_map *departures = bpf_object__find_map_by_name(object, "departures");
-	struct bpf_map *rows = bpf_object__find_map_by_name(object, "rows");
+	struct bpf_map *departures = bpf_run_map(&run, "departures");
+	struct bpf_map *rows = bpf_run_map(&run, "rows");
 	int more = 64 * get_nprocs_conf();
 
 	return bpf_map__set_max_entries(departures, bpf_map__max_entries(departures) + more) ||
 	       bpf_map__set_max_entries(rows, bpf_map__max_entries(rows) + more) ||
-	       stacks_make_room(object, 1, job->blocked_user);
+	       stacks_make_room(run.object, 1, job->blocked_user);
 }
 
-/* One of the two programs: kernels without types cannot check the other. */
+/* Choose one of the two programs: kernels without types cannot verify the other one. */
 static int open_object(const char *path)
 {
 	int typed = !access("/sys/kernel/btf/vmlinux", R_OK);
 	LIBBPF_OPTS(bpf_object_open_opts, options);
 
-	/* libbpf wants types even where no program that is to be loaded refers to any: it gets the object's own. */
+	/* libbpf wants types even if no program to load refers to any: give it the object's own. */
 	if (!typed)
 		options.btf_custom_path = path;
-	object = bpf_object__open_file(path, &options);
-	if (!object)
+	run.object = bpf_object__open_file(path, &options);
+	if (!run.object)
 		return -1;
-	program = bpf_object__find_program_by_name(object, typed ? "typed" : "untyped");
-	return bpf_program__set_autoload(bpf_object__find_program_by_name(object, typed ? "untyped" : "typed"), 0);
+	program = bpf_object__find_program_by_name(run.object, typed ? "typed" : "untyped");
+	return bpf_program__set_autoload(bpf_object__find_program_by_name(run.object, typed ? "untyped" : "typed"), 0);
 }
 
 static int prepare(const struct job *job, struct blocked_count **shared, char why_not[256])
@@ -72,12 +65,12 @@ static int prepare(const struct job *job, struct blocked_count **shared, char wh
 	bpf_capture_errors();
 	if (open_object(job->blocked) || set_filter(job) || make_room(job))
 		return report_error("machine", "cannot use %s: %m", job->blocked);
-	if (bpf_object__load(object)) {
+	if (bpf_object__load(run.object)) {
 		snprintf(why_not, 256, "%s", bpf_error());
 		return -1;
 	}
-	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, fd_of(".bss"), 0);
-	if (counting == MAP_FAILED)
+	counting = bpf_run_share(&run, sizeof(*counting));
+	if (!counting)
 		return report_error("machine", "cannot share memory with the BPF program: %m");
 	*shared = counting;
 	return 0;
@@ -85,15 +78,14 @@ static int prepare(const struct job *job, struct blocked_count **shared, char wh
 
 static int begin(void)
 {
-	attached = bpf_program__attach(program);
-	if (!attached)
+	if (bpf_run_attach(&run, bpf_program__attach(program)))
 		return report_error("machine", "cannot attach the BPF program: %s", bpf_error());
 	return 0;
 }
 
 static void count(int on)
 {
-	(void)on; /* the program looks at the time since when */
+	(void)on; /* the program reads counting->since */
 }
 
 static void for_each_row(void (*each)(const struct blocked_key *key, const struct blocked_value *value))
@@ -101,8 +93,8 @@ static void for_each_row(void (*each)(const struct blocked_key *key, const struc
 	struct blocked_key key, *previous = NULL;
 	struct blocked_value value;
 
-	while (!bpf_map_get_next_key(fd_of("rows"), previous, &key)) {
-		if (!bpf_map_lookup_elem(fd_of("rows"), &key, &value))
+	while (!bpf_map_get_next_key(bpf_run_map_fd(&run, "rows"), previous, &key)) {
+		if (!bpf_map_lookup_elem(bpf_run_map_fd(&run, "rows"), &key, &value))
 			each(&key, &value);
 		previous = &key;
 	}
@@ -113,16 +105,16 @@ static void add_addresses(const struct blocked_key *key, const struct blocked_va
 	uint64_t frames[MOST_FRAMES];
 
 	(void)value;
-	symbolize_add_kernel(frames, stacks_kernel(object, key->kernel_stack, frames));
+	symbolize_add_kernel(frames, stacks_kernel(run.object, key->kernel_stack, frames));
 }
 
 static void report(const struct blocked_key *key, const struct blocked_value *value)
 {
 	uint64_t frames[MOST_FRAMES];
-	char *path = symbolize_kernel_path(frames, stacks_kernel(object, key->kernel_stack, frames));
-	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
+	char *path = symbolize_kernel_path(frames, stacks_kernel(run.object, key->kernel_stack, frames));
+	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(run.object, key->user_stack, frames));
 
-	report_blocked(&(struct blocked_row){
+	blocked_report(&(struct blocked_row){
 		.pid = key->pid,
 		.tgid = value->tgid,
 		.task = value->task,
@@ -140,7 +132,7 @@ static void report(const struct blocked_key *key, const struct blocked_value *va
 
 static int end(void)
 {
-	bpf_link__destroy(attached);
+	bpf_run_detach(&run);
 	for_each_row(add_addresses);
 	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
@@ -149,4 +141,4 @@ static int end(void)
 	return 0;
 }
 
-const struct blocked_way by_bpf = { "bpf", prepare, begin, count, end };
+const struct blocked_way blocked_by_bpf = { "bpf", prepare, begin, count, end };

@@ -7,29 +7,19 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "../../bpf/efficiency_maps.h"
-#include "clock.h"
 #include "job.h"
 #include "load.h"
 #include "report.h"
-#include "tasks.h"
 #include "tracing.h"
 
 #define MAX_LINKS 64
 
-static struct bpf_object *object;
-static struct bpf_link *links[MAX_LINKS];
-static int nr_links;
+static struct bpf_run run;
 static volatile struct share_count *counting;
-
-static struct bpf_map *map(const char *name)
-{
-	return bpf_object__find_map_by_name(object, name);
-}
 
 static int attach(const char *program, const char *category, const char *event)
 {
@@ -38,16 +28,12 @@ static int attach(const char *program, const char *category, const char *event)
 	snprintf(path, sizeof(path), TRACING_FOLDER "events/%s/%s", category, event);
 	if (access(path, F_OK))
 		return 0;
-	if (nr_links == MAX_LINKS) {
+	if (run.nr_links == MAX_LINKS) {
 		report_lost("tracepoints of interrupts, for which there was no room", 1);
 		return 0;
 	}
-	links[nr_links] =
-		bpf_program__attach_tracepoint(bpf_object__find_program_by_name(object, program), category, event);
-	if (!links[nr_links])
-		return -1;
-	nr_links++;
-	return 0;
+	return bpf_run_attach(&run, bpf_program__attach_tracepoint(
+					    bpf_object__find_program_by_name(run.object, program), category, event));
 }
 
 static int ends_with(const char *text, const char *end)
@@ -57,7 +43,7 @@ static int ends_with(const char *text, const char *end)
 	return length > wanted && !strcmp(text + length - wanted, end);
 }
 
-/* Every kind of interrupt that x86 has events of. */
+/* Every kind of interrupt for which x86 has events. */
 static int attach_vectors(void)
 {
 	DIR *folder = opendir(TRACING_FOLDER "events/irq_vectors");
@@ -98,28 +84,28 @@ static int attach_all(void)
 	return attach_vectors();
 }
 
-int shares_begin(const struct job *job, char why_not[256])
+static int begin(const struct job *job, char why_not[256])
 {
 	bpf_capture_errors();
-	object = bpf_object__open_file(job->efficiency, NULL);
-	/* Each CPU has threads and softirqs of its own: room for them beside what the program's map has for all. */
-	if (!object || bpf_map__set_max_entries(map("shares"), 4096 + 64 * get_nprocs_conf()))
+	run.object = bpf_object__open_file(job->efficiency, NULL);
+	/* Each CPU has threads and softirqs of its own: make room for them in the program's map. */
+	if (!run.object || bpf_map__set_max_entries(bpf_run_map(&run, "shares"), 4096 + 64 * get_nprocs_conf()))
 		return report_error("machine", "cannot use %s: %s", job->efficiency, bpf_error());
-	if (bpf_object__load(object)) {
+	if (bpf_object__load(run.object)) {
 		snprintf(why_not, 256, "%s", bpf_error());
 		return -1;
 	}
-	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map(".bss")), 0);
-	if (counting == MAP_FAILED || attach_all())
+	counting = bpf_run_share(&run, sizeof(*counting));
+	if (!counting || attach_all())
 		return report_error("machine", "cannot attach the BPF program: %s", bpf_error());
-	if (!nr_links) {
+	if (!run.nr_links) {
 		snprintf(why_not, 256, "the kernel has no tracepoints in %sevents", TRACING_FOLDER);
 		return -1;
 	}
 	return 0;
 }
 
-void shares_count(uint64_t since, uint64_t until)
+static void count(uint64_t since, uint64_t until)
 {
 	counting->until = until;
 	counting->since = since;
@@ -130,26 +116,26 @@ static void report(const struct share_key *key, const struct share_value *value)
 	/* include/linux/interrupt.h, the same since 2.6.39 */
 	static const char *const softirqs[] = { "HI",  "TIMER",	  "NET_TX", "NET_RX",  "BLOCK",
 						"IRQ_POLL", "TASKLET", "SCHED",  "HRTIMER", "RCU" };
-	struct share share = { .cpu = key->cpu, .name = "", .ns = value->ns, .times = value->times };
+	struct cpu_time_row row = { .cpu = key->cpu, .name = "", .ns = value->ns, .times = value->times };
 
 	if (key->kind == SHARE_TASK) {
-		share.kind = kind_of_task(key->id);
-		share.name = key->id ? value->name : "";
+		row.pid = key->id;
+		row.name = key->id ? value->name : "";
 	} else if (key->kind == SHARE_SOFTIRQ) {
-		share.kind = "softirq";
-		share.name = key->id < sizeof(softirqs) / sizeof(*softirqs) ? softirqs[key->id] : "other";
+		row.kind = "softirq";
+		row.name = key->id < sizeof(softirqs) / sizeof(*softirqs) ? softirqs[key->id] : "other";
 	} else {
-		share.kind = "interrupt";
-		share.name = key->id == TIMER_INTERRUPT ? "timer" : "other";
+		row.kind = "interrupt";
+		row.name = key->id == TIMER_INTERRUPT ? "timer" : "other";
 	}
-	report_share(&share);
+	cpu_time_report(&row);
 }
 
-int shares_end(uint64_t *lost)
+static int end(uint64_t *lost)
 {
 	struct share_key key, *previous = NULL;
 	struct share_value value;
-	int shares = bpf_map__fd(map("shares"));
+	int shares = bpf_run_map_fd(&run, "shares");
 
 	counting->since = 0;
 	*lost += counting->lost;
@@ -161,8 +147,9 @@ int shares_end(uint64_t *lost)
 	return 0;
 }
 
-void shares_detach(void)
+static void detach(void)
 {
-	while (nr_links)
-		bpf_link__destroy(links[--nr_links]);
+	bpf_run_detach(&run);
 }
+
+const struct cpu_time_way cpu_time_by_bpf = { begin, count, end, detach };

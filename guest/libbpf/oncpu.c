@@ -7,36 +7,31 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../bpf/oncpu_maps.h"
-#include "clock.h"
 #include "job.h"
 #include "load.h"
 #include "symbolize.h"
 #include "report.h"
 #include "stacks.h"
-#include "tasks.h"
 
-/* What a CPU is taken to do in a microsecond: only how often samples come depends on it. */
+/* An assumption: only the rate of samples depends on it. */
 #define CYCLES_PER_US 3000
 
-/* Samples fall anywhere, and their stacks are many more than those of tasks that leave their CPU. */
+/* Samples fall anywhere: they have many more different stacks than tasks that leave their CPU. */
 #define KERNEL_STACKS 16
 #define USER_STACKS 4
 
 #define FIRST_PID_NAMESPACE 0xeffffffc /* PROC_PID_INIT_INO, linux/proc_ns.h */
 
-static struct bpf_object *object;
+static struct bpf_run run;
 static volatile struct sampling *sampling;
-static struct bpf_link **links;
 
-/* Cycles where the CPU counts them, which virtual machines seldom do; else its clock. */
+/* Cycles if the CPU counts them, which virtual machines seldom do; else its clock. */
 static struct event {
 	const char *name;
 	uint32_t type;
@@ -73,7 +68,7 @@ static const struct event *choose_event(void)
 	return NULL;
 }
 
-/* Whether samples have the numbers of tasks that /proc has here. */
+/* Whether samples have the same task numbers as /proc. */
 static int knows_tasks(void)
 {
 	struct stat namespace;
@@ -89,26 +84,24 @@ static int load(const struct job *job)
 		return report_error("machine", "cannot sample: in a PID namespace, such as a container's, tasks have other "
 					       "numbers than in samples: run it outside");
 	bpf_capture_errors();
-	object = bpf_object__open_file(job->oncpu, NULL);
-	if (!object)
+	run.object = bpf_object__open_file(job->oncpu, NULL);
+	if (!run.object)
 		return report_error("machine", "cannot use %s: %s", job->oncpu, bpf_error());
-	samples = bpf_object__find_map_by_name(object, "samples");
+	samples = bpf_run_map(&run, "samples");
 	if (bpf_map__set_max_entries(samples, bpf_map__max_entries(samples) + 512 * get_nprocs_conf()) ||
-	    stacks_make_room(object, KERNEL_STACKS, USER_STACKS) || bpf_object__load(object))
+	    stacks_make_room(run.object, KERNEL_STACKS, USER_STACKS) || bpf_object__load(run.object))
 		return report_error("machine", "the kernel does not take the BPF program that counts samples: %s",
 				    bpf_error());
-	sampling = mmap(NULL, sizeof(*sampling), PROT_READ | PROT_WRITE, MAP_SHARED,
-			bpf_object__find_map_fd_by_name(object, ".bss"), 0);
-	if (sampling == MAP_FAILED)
+	sampling = bpf_run_share(&run, sizeof(*sampling));
+	if (!sampling)
 		return report_error("machine", "cannot share memory with the BPF program: %m");
 	return 0;
 }
 
 static int attach(const struct event *event, uint64_t period)
 {
-	struct bpf_program *program = bpf_object__find_program_by_name(object, "sample");
+	struct bpf_program *program = bpf_object__find_program_by_name(run.object, "sample");
 
-	links = calloc(get_nprocs_conf(), sizeof(*links));
 	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++) {
 		int fd = open_event(event, period, cpu);
 
@@ -116,24 +109,16 @@ static int attach(const struct event *event, uint64_t period)
 			continue; /* it is offline */
 		if (fd < 0)
 			return report_error("machine", "cannot sample CPU %d by %s: %m", cpu, event->name);
-		links[cpu] = bpf_program__attach_perf_event(program, fd);
-		if (!links[cpu])
+		if (bpf_run_attach(&run, bpf_program__attach_perf_event(program, fd)))
 			return report_error("machine", "cannot attach the BPF program to %s: %s", event->name,
 					    bpf_error());
 	}
 	return 0;
 }
 
-static void detach(void)
-{
-	for (int cpu = 0; cpu < get_nprocs_conf(); cpu++)
-		bpf_link__destroy(links[cpu]);
-	free(links);
-}
-
 static void for_each_sample(void (*each)(const struct sample_key *key, const struct sample_value *value))
 {
-	int samples = bpf_object__find_map_fd_by_name(object, "samples");
+	int samples = bpf_run_map_fd(&run, "samples");
 	struct sample_key key, *previous = NULL;
 	struct sample_value value;
 
@@ -144,10 +129,10 @@ static void for_each_sample(void (*each)(const struct sample_key *key, const str
 	}
 }
 
-/* The innermost address is where the CPU was, and the others are where calls return to. */
+/* The innermost address is that of the CPU. The others are return addresses. */
 static int kernel_frames(const struct sample_key *key, uint64_t frames[MOST_FRAMES])
 {
-	int depth = stacks_kernel(object, key->kernel_stack, frames);
+	int depth = stacks_kernel(run.object, key->kernel_stack, frames);
 
 	if (depth)
 		frames[0]++;
@@ -166,13 +151,12 @@ static void report(const struct sample_key *key, const struct sample_value *valu
 {
 	uint64_t frames[MOST_FRAMES];
 	char *path = symbolize_kernel_path(frames, kernel_frames(key, frames));
-	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(object, key->user_stack, frames));
+	char *user_path = symbolize_user_path(value->tgid, frames, stacks_user(run.object, key->user_stack, frames));
 
-	report_oncpu(&(struct oncpu_row){
+	oncpu_report(&(struct oncpu_row){
 		.cpu = key->cpu,
 		.pid = key->pid,
 		.tgid = value->tgid,
-		.kind = kind_of_task(key->pid),
 		.task = value->task,
 		.path = path,
 		.user_path = user_path,
@@ -182,36 +166,32 @@ static void report(const struct sample_key *key, const struct sample_value *valu
 	free(user_path);
 }
 
-int oncpu(const struct job *job)
+static int begin(const struct job *job, struct oncpu_event *chosen)
 {
-	const struct timespec time = { job->oncpu_ms / 1000, job->oncpu_ms % 1000 * 1000000 };
 	const struct event *event = choose_event();
-	uint64_t before[job->tasks], after[job->tasks], began;
-	struct oncpu_summary summary = { .operations = after, .tasks = job->tasks };
 
-	report_stage("oncpu");
 	if (!event)
 		return report_error("machine", "cannot sample: the kernel lets nobody have a perf event here: %m");
-	summary.event = event->name;
-	summary.period = job->oncpu_period_us * event->per_us;
-	if (load(job) || attach(event, summary.period))
-		return 1;
-	read_operations(before, job->tasks);
-	began = clock_ns();
-	sampling->on = 1;
-	nanosleep(&time, NULL);
-	sampling->on = 0;
-	summary.nanoseconds = clock_ns() - began;
-	read_operations(after, job->tasks);
-	detach();
-	for (unsigned long i = 0; i < job->tasks; i++)
-		after[i] -= before[i];
-	summary.lost = sampling->lost;
+	chosen->name = event->name;
+	chosen->period = job->oncpu_period_us * event->per_us;
+	return load(job) || attach(event, chosen->period);
+}
+
+static void count(int on)
+{
+	sampling->on = on;
+}
+
+static int end(uint64_t *lost)
+{
+	bpf_run_detach(&run);
+	*lost += sampling->lost;
 	for_each_sample(add_addresses);
 	if (symbolize_resolve_kernel())
 		return report_error("machine", "cannot read the kernel's symbols: %m");
 	for_each_sample(report);
 	report_lost(LOST_USER_STACKS, sampling->lost_user_stacks);
-	report_oncpu_summary(&summary);
-	return report_dead_task(job);
+	return 0;
 }
+
+const struct oncpu_way oncpu_by_bpf = { begin, count, end };

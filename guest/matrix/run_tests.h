@@ -6,9 +6,8 @@
 struct job;
 
 /*
- * By the runner: run the tests of the job's file in its order, each so often as its warm-up says and then once for the
- * recorder, and report those whose calls returned something else than the file says. Returns the runner's exit status
- * (measure.h).
+ * By the runner: run the tests of the job's file in order, each one as often as the job's warm-up says, and then once for
+ * the recorder. Report calls with unexpected results. Returns the runner's exit status (measure.h).
  */
 int run_tests(const struct job *job);
 

@@ -2,13 +2,13 @@
 #define _GNU_SOURCE
 #include "calls.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,33 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What follows a call's name: n a name, f a descriptor, t another, o an offset, v a value, s a slot, p r or rw, F open's flags, m what to map, a add or del, w a word. */
-static const struct {
-	const char *name, *arguments;
-} calls[] = {
-	[CALL_OPEN] = { "open", "nF" },	       [CALL_LINK] = { "link", "nn" },
-	[CALL_UNLINK] = { "unlink", "n" },     [CALL_RENAME] = { "rename", "nn" },
-	[CALL_STAT] = { "stat", "n" },	       [CALL_FSTAT] = { "fstat", "f" },
-	[CALL_LSEEK] = { "lseek", "fo" },      [CALL_CLOSE] = { "close", "f" },
-	[CALL_PIPE] = { "pipe", "" },	       [CALL_READ] = { "read", "f" },
-	[CALL_WRITE] = { "write", "fv" },      [CALL_PREAD] = { "pread", "fo" },
-	[CALL_PWRITE] = { "pwrite", "fov" },   [CALL_MMAP] = { "mmap", "spm" },
-	[CALL_MUNMAP] = { "munmap", "s" },     [CALL_MPROTECT] = { "mprotect", "sp" },
-	[CALL_MEMREAD] = { "memread", "s" },   [CALL_MEMWRITE] = { "memwrite", "sv" },
-	[CALL_GETPID] = { "getpid", "" },      [CALL_GETPPID] = { "getppid", "" },
-	[CALL_FUTEX_WAIT] = { "futex_wait", "wv" }, [CALL_FUTEX_WAKE] = { "futex_wake", "w" },
-	[CALL_EPOLL_CREATE] = { "epoll_create", "" }, [CALL_EPOLL_CTL] = { "epoll_ctl", "fat" },
-	[CALL_EPOLL_WAIT] = { "epoll_wait", "f" }, [CALL_SOCKET] = { "socket", "" },
-	[CALL_BIND] = { "bind", "fn" },	       [CALL_SENDTO] = { "sendto", "fnv" },
-	[CALL_RECVFROM] = { "recvfrom", "f" }, [CALL_FORK] = { "fork", "" },
-	[CALL_WAIT] = { "wait", "" },
-	[CALL_DUP] = { "dup", "ft" },	       [CALL_RECEIVE] = { "receive", "ft" },
-	[CALL_STORE] = { "store", "wv" },
-};
-
-#define NR_CALLS (sizeof(calls) / sizeof(*calls))
-
-/* Own to each thread: what read() and write() move. */
+/* Of each thread: what read() and write() transfer. */
 static __thread char *page;
 static __thread sigjmp_buf after_fault;
 static __thread volatile sig_atomic_t may_fault;
@@ -56,164 +30,9 @@ static __thread volatile sig_atomic_t may_fault;
 static char own_words[SHARED_WORDS][WORD_BYTES] __attribute__((aligned(WORD_BYTES)));
 static struct {
 	char words[WORDS - SHARED_WORDS][WORD_BYTES];
-	char addresses[32]; /* what they begin with: nobody else's on this machine do */
+	char addresses[32]; /* the prefix of sockets' addresses: unique on this machine */
 } *shared;
 static pid_t self, parent;
-
-/* Reading. */
-
-static int number(const char *word, long least, long most, long *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = word ? strtol(word, &end, 10) : 0;
-	return !word || !isdigit((unsigned char)word[*word == '-']) || *end || errno || *value < least || *value > most;
-}
-
-static int read_name(char name[NAME_BYTES], const char *word)
-{
-	size_t length = word ? strlen(word) : 0;
-
-	if (!length || length >= NAME_BYTES)
-		return 1;
-	for (size_t i = 0; i < length; i++)
-		if (!isalnum((unsigned char)word[i]))
-			return 1;
-	memcpy(name, word, length + 1);
-	return 0;
-}
-
-/* "creat,excl,trunc", or any of them, or nothing. */
-static int read_flags(int *flags, char *word)
-{
-	char *rest = NULL;
-
-	for (char *flag = word ? strtok_r(word, ",", &rest) : NULL; flag; flag = strtok_r(NULL, ",", &rest)) {
-		if (!strcmp(flag, "creat"))
-			*flags |= O_CREAT;
-		else if (!strcmp(flag, "excl"))
-			*flags |= O_EXCL;
-		else if (!strcmp(flag, "trunc"))
-			*flags |= O_TRUNC;
-		else
-			return 1;
-	}
-	return 0;
-}
-
-static int read_writable(int *writable, const char *word)
-{
-	*writable = word && !strcmp(word, "rw");
-	return !word || (!*writable && strcmp(word, "r"));
-}
-
-static char *next_word(char **rest)
-{
-	char *word = strtok_r(NULL, " ", rest);
-
-	if (word && !strcmp(word, "->")) {
-		*rest += strlen(*rest);
-		return NULL;
-	}
-	return word;
-}
-
-static int read_fd(int *fd, const char *word)
-{
-	long value;
-
-	if (number(word, FIRST_FD, LAST_FD, &value))
-		return 1;
-	*fd = value;
-	return 0;
-}
-
-static int read_argument(struct call *call, char kind, int nr_names, char *word, char **rest)
-{
-	long value = 0;
-	int failed = 0;
-
-	switch (kind) {
-	case 'n':
-		return read_name(call->names[nr_names], word);
-	case 'F':
-		return read_flags(&call->flags, word);
-	case 'p':
-		return read_writable(&call->writable, word);
-	case 'f':
-		return read_fd(&call->fd, word);
-	case 't':
-		return read_fd(&call->to, word);
-	case 'o':
-		return number(word, -1000000, 1000000, &call->offset);
-	case 'v':
-		failed = number(word, 0, 255, &value);
-		call->value = value;
-		return failed;
-	case 's':
-		failed = number(word, 0, SLOTS - 1, &value);
-		call->slot = value;
-		return failed;
-	case 'a':
-		call->adds = word && !strcmp(word, "add");
-		return !word || (!call->adds && strcmp(word, "del"));
-	case 'w':
-		failed = number(word, 0, WORDS - 1, &value);
-		call->word = value;
-		return failed;
-	case 'm':
-		call->anonymous = word && !strcmp(word, "anon");
-		return !call->anonymous && (read_fd(&call->fd, word) || number(next_word(rest), 0, 1000000, &call->offset));
-	}
-	return 1;
-}
-
-static int kind_of(const char *word)
-{
-	for (size_t kind = 0; word && kind < NR_CALLS; kind++)
-		if (!strcmp(calls[kind].name, word))
-			return kind;
-	return -1;
-}
-
-int call_read(struct call *call, char *line, char error[CALL_ERROR_BYTES])
-{
-	char *rest = NULL, *word = strtok_r(line, " ", &rest);
-	int kind, nr_names = 0;
-
-	*call = (struct call){ 0 };
-	if (word && (!strcmp(word, "A") || !strcmp(word, "B"))) {
-		call->role = *word == 'A' ? ROLE_A : ROLE_B;
-		word = next_word(&rest);
-	}
-	if (!word || (strcmp(word, "0") && strcmp(word, "1"))) {
-		snprintf(error, CALL_ERROR_BYTES, "a call begins with its process, 0 or 1, not with %s", word ? word : "nothing");
-		return 1;
-	}
-	call->process = *word - '0';
-	word = next_word(&rest);
-	kind = kind_of(word);
-	if (kind < 0) {
-		snprintf(error, CALL_ERROR_BYTES, "%s is no call", word ? word : "nothing");
-		return 1;
-	}
-	call->kind = kind;
-	for (const char *each = calls[kind].arguments; *each; each++) {
-		if (read_argument(call, *each, nr_names, next_word(&rest), &rest)) {
-			snprintf(error, CALL_ERROR_BYTES, "what follows %s is not what it takes", calls[kind].name);
-			return 1;
-		}
-		nr_names += *each == 'n';
-	}
-	if (next_word(&rest)) {
-		snprintf(error, CALL_ERROR_BYTES, "more follows %s than it takes", calls[kind].name);
-		return 1;
-	}
-	return 0;
-}
-
-/* Making. */
 
 static void *address_of(int slot)
 {
@@ -228,7 +47,7 @@ static void faulted(int signal)
 	raise(signal);
 }
 
-/* A page of each slot's page table that stays, so that the table does. */
+/* Keep a page mapped in each slot's page table, so that the table stays. */
 static void keep_page_tables(void)
 {
 	for (int slot = 0; slot < SLOTS; slot++) {
@@ -245,7 +64,7 @@ static uint32_t *word_at(int word)
 	return (uint32_t *)(word < SHARED_WORDS ? own_words[word] : shared->words[word - SHARED_WORDS]);
 }
 
-/* Their pages are there from now on. */
+/* Their pages are mapped from now on. */
 static void clear_words(void)
 {
 	for (int word = 0; word < WORDS; word++)
@@ -285,7 +104,7 @@ static struct result number_or_error(long value)
 			   (struct result){ .kind = RESULT_NUMBER, .value = value };
 }
 
-/* A page counts as one, and is known by its first byte. */
+/* A whole number of pages counts in pages. */
 static struct result pages(long bytes)
 {
 	return number_or_error(bytes < 0 || bytes % getpagesize() ? bytes : bytes / getpagesize());
@@ -356,7 +175,7 @@ static struct result child(long pid)
 	return pid < 0 ? number_or_error(pid) : (struct result){ .kind = RESULT_PROCESS, .value = CHILD };
 }
 
-/* The parent goes on when the child has exited: until then its descriptors are open twice. The child stays to be waited for. */
+/* Returns when the child has exited: until then, its descriptors are open twice. The child is not reaped yet. */
 static struct result fork_and_exit(void)
 {
 	long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
@@ -413,8 +232,8 @@ static uint32_t scrambled(const char *name, int salt)
 }
 
 /*
- * An abstract one: it is gone with the socket, and is no file. The kernel's hash of it is a sum, which puts names that
- * differ by a letter side by side: what follows the name makes them as different as any.
+ * An abstract address: it goes with the socket, and is no file. The kernel hashes it by a sum, so names that differ in one
+ * letter get adjacent places. The suffix spreads them.
  */
 static socklen_t address_of_name(struct sockaddr_un *address, const char *name, int salt)
 {
@@ -442,7 +261,7 @@ static struct result make_on_socket(const struct call *call)
 	}
 }
 
-static struct result make(const struct call *call)
+static struct result make_by_name(const struct call *call)
 {
 	const char *name = call->names[0];
 	struct stat stat_of;
@@ -456,16 +275,24 @@ static struct result make(const struct call *call)
 		return number_or_error(unlink(name));
 	case CALL_RENAME:
 		return number_or_error(rename(name, call->names[1]));
-	case CALL_STAT:
+	default:
 		return looked_at(stat(name, &stat_of), &stat_of);
+	}
+}
+
+static struct result make_on_file(const struct call *call)
+{
+	struct stat stat_of;
+
+	switch (call->kind) {
 	case CALL_FSTAT:
 		return looked_at(fstat(call->fd, &stat_of), &stat_of);
 	case CALL_LSEEK:
 		return pages(lseek(call->fd, call->offset * getpagesize(), SEEK_SET));
 	case CALL_CLOSE:
 		return number_or_error(close(call->fd));
-	case CALL_PIPE:
-		return make_pipe();
+	case CALL_DUP:
+		return number_or_error(dup2(call->fd, call->to));
 	case CALL_READ:
 		return page_read(read(call->fd, page, getpagesize()));
 	case CALL_WRITE:
@@ -473,9 +300,15 @@ static struct result make(const struct call *call)
 		return pages(write(call->fd, page, getpagesize()));
 	case CALL_PREAD:
 		return page_read(pread(call->fd, page, getpagesize(), call->offset * getpagesize()));
-	case CALL_PWRITE:
+	default:
 		memset(page, call->value, getpagesize());
 		return pages(pwrite(call->fd, page, getpagesize(), call->offset * getpagesize()));
+	}
+}
+
+static struct result make_in_memory(const struct call *call)
+{
+	switch (call->kind) {
 	case CALL_MMAP:
 		return map(call);
 	case CALL_MUNMAP:
@@ -483,9 +316,17 @@ static struct result make(const struct call *call)
 	case CALL_MPROTECT:
 		return number_or_error(mprotect(address_of(call->slot), getpagesize(),
 						PROT_READ | (call->writable ? PROT_WRITE : 0)));
-	case CALL_MEMREAD:
-	case CALL_MEMWRITE:
+	default:
 		return touch(call);
+	}
+}
+
+/* A call of one of the other families. */
+static struct result make_other(const struct call *call)
+{
+	switch (call->kind) {
+	case CALL_PIPE:
+		return make_pipe();
 	case CALL_GETPID:
 		return relative(syscall(SYS_getpid));
 	case CALL_GETPPID:
@@ -502,10 +343,6 @@ static struct result make(const struct call *call)
 		return wait_for_events(call->fd);
 	case CALL_SOCKET:
 		return number_or_error(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0));
-	case CALL_BIND:
-	case CALL_SENDTO:
-	case CALL_RECVFROM:
-		return make_on_socket(call);
 	case CALL_FORK:
 		return fork_and_exit();
 	case CALL_WAIT:
@@ -513,12 +350,42 @@ static struct result make(const struct call *call)
 	case CALL_STORE:
 		__atomic_store_n(word_at(call->word), call->value, __ATOMIC_RELAXED);
 		return number_or_error(0);
-	case CALL_DUP:
-		return number_or_error(dup2(call->fd, call->to));
-	case CALL_RECEIVE:
-		break; /* by two processes: workers.c */
+	default:
+		return number_or_error(-1); /* CALL_RECEIVE takes two processes: workers.c */
 	}
-	return number_or_error(-1);
+}
+
+static struct result make(const struct call *call)
+{
+	switch (call->kind) {
+	case CALL_OPEN:
+	case CALL_LINK:
+	case CALL_UNLINK:
+	case CALL_RENAME:
+	case CALL_STAT:
+		return make_by_name(call);
+	case CALL_FSTAT:
+	case CALL_LSEEK:
+	case CALL_CLOSE:
+	case CALL_DUP:
+	case CALL_READ:
+	case CALL_WRITE:
+	case CALL_PREAD:
+	case CALL_PWRITE:
+		return make_on_file(call);
+	case CALL_MMAP:
+	case CALL_MUNMAP:
+	case CALL_MPROTECT:
+	case CALL_MEMREAD:
+	case CALL_MEMWRITE:
+		return make_in_memory(call);
+	case CALL_BIND:
+	case CALL_SENDTO:
+	case CALL_RECVFROM:
+		return make_on_socket(call);
+	default:
+		return make_other(call);
+	}
 }
 
 void call_make(const struct call *call, struct result *result)
@@ -579,90 +446,4 @@ void calls_undo(void)
 	clear_words();
 	while (wait(NULL) > 0)
 		;
-}
-
-/* Printing. */
-
-static unsigned int inode_number(struct inodes *inodes, const struct result *result)
-{
-	unsigned int nr = 0;
-
-	while (nr < inodes->known && (inodes->of[nr].device != result->stat.device || inodes->of[nr].inode != result->stat.inode))
-		nr++;
-	if (nr == inodes->known && nr < sizeof(inodes->of) / sizeof(*inodes->of)) {
-		inodes->of[nr].device = result->stat.device;
-		inodes->of[nr].inode = result->stat.inode;
-		inodes->known++;
-	}
-	return nr + 1;
-}
-
-static void print_stat(const struct result *result, struct inodes *inodes, FILE *text)
-{
-	const char *type = S_ISREG(result->stat.mode) ? "file" : S_ISFIFO(result->stat.mode) ? "pipe" : "other";
-
-	fprintf(text, "%s %lu ", type, (unsigned long)result->stat.links);
-	if (result->stat.bytes % getpagesize())
-		fprintf(text, "%lu-bytes", (unsigned long)result->stat.bytes);
-	else
-		fprintf(text, "%lu", (unsigned long)(result->stat.bytes / getpagesize()));
-	fprintf(text, " i%u", inode_number(inodes, result));
-}
-
-static void print_error(int error, FILE *text)
-{
-	const char *name = strerrorname_np(error);
-
-	if (name)
-		fprintf(text, "-%s", name);
-	else
-		fprintf(text, "-%d", error);
-}
-
-static void print_ready(const struct result *result, FILE *text)
-{
-	fputs(result->value ? "ready" : "none", text);
-	for (int i = 0; i < result->value; i++)
-		fprintf(text, " %d", result->ready[i]);
-}
-
-void result_print(const struct call *call, const struct result *result, struct inodes *inodes, FILE *text)
-{
-	static const char roles[] = { [ROLE_A] = 'A', [ROLE_B] = 'B' };
-	static const char *const relatives[] = {
-		[SELF] = "self", [PARENT] = "parent", [CHILD] = "child", [STRANGER] = "stranger",
-	};
-
-	if (call->role != ROLE_SET_UP)
-		fprintf(text, "%c ", roles[call->role]);
-	switch (result->kind) {
-	case RESULT_NUMBER:
-		fprintf(text, "%ld", result->value);
-		break;
-	case RESULT_ERROR:
-		print_error(result->value, text);
-		break;
-	case RESULT_PIPE:
-		fprintf(text, "%ld %ld", result->value, result->other);
-		break;
-	case RESULT_PAGE:
-		fprintf(text, "page %ld", result->value);
-		break;
-	case RESULT_BYTE:
-		fprintf(text, "byte %ld", result->value);
-		break;
-	case RESULT_STAT:
-		print_stat(result, inodes, text);
-		break;
-	case RESULT_SIGNAL:
-		fputs(result->value == SIGBUS ? "SIGBUS" : "SIGSEGV", text);
-		break;
-	case RESULT_READY:
-		print_ready(result, text);
-		break;
-	case RESULT_PROCESS:
-		fputs(relatives[result->value], text);
-		break;
-	}
-	fputc('\n', text);
 }

@@ -2,280 +2,395 @@
 #define _GNU_SOURCE
 #include "workers.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-#define LINE_BYTES 128 /* the longest of any architecture */
-#define LOOK_S 1       /* for one that has died */
+#include "../affinity.h"
+#include "../clock.h"
+#include "../die_with.h"
+#include "../recorder.h"
+#include "../turn.h"
 
-/* The process of two threads, then the two processes. */
-enum who { SAME_A, SAME_B, TWO_0, TWO_1, NR_WORKERS };
+#define SPINS_BY_THE_CLOCK 4096
+#define SPINS_OF_MOST (1 << 20) /* nearly every call returns sooner */
+#define INSNS_OF_A_SPIN 4096
+#define LOOK_S 1 /* for a worker that has died */
+#define HIGHEST_FD 1024
 
-enum order { ENTER, MAKE, SEND, RECEIVE, LEAVE };
+enum order { TAKE_FDS, MAKE, MAKE_RECORDED, SEND, UNDO, SLEEP };
 
+struct copy;
+
+/* Makes the calls of one side on its own CPU. Each has a page of its own. */
 struct worker {
-	uint32_t busy; /* a futex: set by who gives an order, cleared by the worker */
+	struct copy *copy;
+	int cpu; /* -1: any */
+	unsigned int wanted; /* how many orders it was given; a futex while it sleeps */
+	unsigned int done; /* a futex while the caller sleeps */
 	enum order order;
-	int first, end; /* calls to make */
-	int failed;	/* errno of an order */
-} __attribute__((aligned(LINE_BYTES)));
+	unsigned int first, end; /* of the test's calls */
+} __attribute__((aligned(4096)));
 
+/* The threads of one process; or two processes. Only one of the two sides is awake at a time. */
+struct side {
+	struct worker workers[2];
+};
+
+struct copy {
+	struct side sides[2]; /* [0]: two threads of one process, [1]: two processes */
+	struct result results[MOST_CALLS];
+};
+
+/* Shared with the workers. */
 static struct shared {
-	struct worker workers[NR_WORKERS];
-	struct test test;
-	char folder[32]; /* of the test's files */
+	struct copy copies[MOST_COPIES];
+	struct test test; /* the current one */
 } *shared;
 
-static pid_t pids[NR_WORKERS]; /* SAME_B has none of its own */
-static const int *pin_to;
-static int sockets[2] = { OWN_FD, OWN_FD + 1 };
+static struct workers_config config;
+static pid_t pids[MOST_COPIES][3]; /* the process of two threads, and the two processes */
+static int awake = -1;		   /* which side of each copy */
 
-static void wait_while(uint32_t *word, uint32_t value)
+static void wait_while(unsigned int *word, unsigned int value, const struct timespec *most)
 {
-	const struct timespec most = { .tv_sec = LOOK_S };
-
-	syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAIT, value, most, NULL, 0);
 }
 
-static void set(uint32_t *word, uint32_t value)
+static void wake(unsigned int *word)
 {
-	__atomic_store_n(word, value, __ATOMIC_RELEASE);
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* By a worker. */
 
-/* Calls to set up, or A alone, or B alone. */
-static void make_calls(struct worker *me)
+static struct result result_of(int failed, const struct call *call)
 {
-	for (int i = me->first; i < me->end; i++)
-		call_make(&shared->test.calls[i], &shared->test.results[i]);
+	return (struct result){ .kind = failed ? RESULT_ERROR : RESULT_NUMBER, .value = failed ? errno : call->to };
 }
 
-static int obey(struct worker *me, int who)
+static void make_calls(const struct worker *worker)
 {
-	const struct call *call = &shared->test.calls[me->first];
-	struct result *result = &shared->test.results[me->first];
+	for (unsigned int i = worker->first; i < worker->end; i++) {
+		const struct call *call = &shared->test.calls[i].call;
+		struct result *result = &worker->copy->results[i];
 
-	switch (me->order) {
-	case ENTER:
-		return chdir(shared->folder);
+		if (call->kind != CALL_RECEIVE)
+			call_make(call, result);
+		else if (result->kind == RESULT_NUMBER) /* the other process has sent it */
+			*result = result_of(receive_fd(OWN_FD + call->process, call->to), call);
+	}
+}
+
+/* Several calls may name the same file: to remove it again does no harm. */
+static void undo(const struct worker *worker)
+{
+	calls_undo();
+	for (unsigned int i = worker->first; i < worker->end; i++)
+		for (int name = 0; name < 2; name++)
+			if (*shared->test.calls[i].call.names[name])
+				unlink(shared->test.calls[i].call.names[name]);
+}
+
+/* Take the descriptors below the test's own: the lowest free one is then the test's first. */
+static void take_fds(void)
+{
+	for (int fd = FIRST_FD; fd < FIRST_FD + shared->test.moved; fd++)
+		dup2(OWN_FD, fd);
+}
+
+static void obey(const struct worker *worker)
+{
+	const struct call *first = &shared->test.calls[worker->first].call;
+	struct result *result = &worker->copy->results[worker->first];
+
+	switch (worker->order) {
+	case TAKE_FDS:
+		take_fds();
+		break;
 	case MAKE:
-		make_calls(me);
-		return 0;
+		make_calls(worker);
+		break;
+	case MAKE_RECORDED:
+		recorder_mark(MARK_CALL, NULL, 0);
+		call_make(first, result);
+		recorder_mark(MARK_CALL_END, NULL, 0);
+		break;
 	case SEND:
-		*result = (struct result){ .kind = RESULT_NUMBER, .value = call->to };
-		if (send_fd(sockets[who == TWO_1], call->fd))
-			*result = (struct result){ .kind = RESULT_ERROR, .value = errno };
-		return 0;
-	case RECEIVE:
-		return result->kind == RESULT_NUMBER ? receive_fd(sockets[who == TWO_1], call->to) : 0;
-	case LEAVE:
-		if (who != SAME_B)
-			calls_undo();
-		return chdir("..");
+		*result = result_of(send_fd(OWN_FD + !first->process, first->fd), first);
+		break;
+	case UNDO:
+		undo(worker);
+		break;
+	case SLEEP:
+		break;
 	}
-	return 0;
 }
 
-static void *work(void *argument)
+static void work(struct worker *worker)
 {
-	struct worker *me = argument;
-	int who = me - shared->workers, cpu = who == SAME_B || who == TWO_1;
-	cpu_set_t cpus;
+	unsigned int done = 0;
+	int sleeps = 1;
 
-	if (pin_to) {
-		CPU_ZERO(&cpus);
-		CPU_SET(pin_to[cpu], &cpus);
-		sched_setaffinity(0, sizeof(cpus), &cpus);
-	}
 	calls_prepare();
-	while (1) {
-		while (!__atomic_load_n(&me->busy, __ATOMIC_ACQUIRE))
-			wait_while(&me->busy, 0);
-		me->failed = obey(me, who) ? errno : 0;
-		set(&me->busy, 0);
+	if (worker->cpu >= 0 && pin(0, worker->cpu))
+		_exit(1);
+	for (;;) {
+		while (__atomic_load_n(&worker->wanted, __ATOMIC_ACQUIRE) == done) {
+			if (sleeps)
+				wait_while(&worker->wanted, done, NULL);
+			else
+				let_another_run();
+		}
+		done++;
+		sleeps = !config.spins || worker->order == SLEEP;
+		obey(worker);
+		__atomic_store_n(&worker->done, done, __ATOMIC_RELEASE);
+		if (!config.spins)
+			wake(&worker->done);
 	}
+}
+
+static void *second_thread(void *worker)
+{
+	work(worker);
 	return NULL;
 }
 
-static int start(enum who who)
+/* Keep only the sockets of the descriptors that are not the calls', and free the first that calls use. */
+static void leave_files(const int *sockets)
+{
+	for (int i = 0; i < 2; i++)
+		dup2(sockets[i], OWN_FD + 2 + i);
+	for (int i = 0; i < 2; i++)
+		dup2(OWN_FD + 2 + i, OWN_FD + i);
+	for (int fd = FIRST_FD; fd < HIGHEST_FD; fd++)
+		if (fd != OWN_FD && fd != OWN_FD + 1)
+			close(fd);
+}
+
+/* By the caller. */
+
+static int start_process(pid_t *pid, struct worker *worker, struct worker *thread, const int *sockets)
 {
 	pid_t parent = getpid();
 	pthread_t second;
 
-	pids[who] = fork();
-	if (pids[who])
-		return pids[who] < 0;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	*pid = fork();
+	if (*pid)
+		return *pid < 0;
+	die_with(parent);
+	leave_files(sockets);
+	if (thread && pthread_create(&second, NULL, second_thread, thread))
 		_exit(1);
-	if (who == SAME_A && pthread_create(&second, NULL, work, &shared->workers[SAME_B]))
-		_exit(1);
-	work(&shared->workers[who]);
+	work(worker);
 	_exit(1);
 }
 
-/* By who gives orders. */
-
-/* Descriptors below the program's own are the calls'. */
-static int make_sockets(void)
+static int start_copy(int nr)
 {
-	int ends[2];
+	struct copy *copy = &shared->copies[nr];
+	struct worker *threads = copy->sides[0].workers, *processes = copy->sides[1].workers;
+	int sockets[2], failed;
 
-	if (syscall(SYS_close_range, FIRST_FD, ~0u, 0) || socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+	for (int i = 0; i < 4; i++) {
+		struct worker *worker = &copy->sides[i / 2].workers[i % 2];
+
+		worker->copy = copy;
+		worker->cpu = config.cpus ? config.cpus[2 * nr + i % 2] : -1;
+	}
+	if (calls_share() || socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets))
 		return 1;
-	for (int i = 0; i < 2; i++)
-		if (dup2(ends[i], sockets[i]) < 0 || close(ends[i]))
-			return 1;
-	return 0;
+	failed = start_process(&pids[nr][0], &threads[0], &threads[1], sockets) ||
+		 start_process(&pids[nr][1], &processes[0], NULL, sockets) ||
+		 start_process(&pids[nr][2], &processes[1], NULL, sockets);
+	close(sockets[0]);
+	close(sockets[1]);
+	return failed;
 }
 
-struct test *workers_start(const int cpus[2])
+/* Its processes inherit the folder. */
+static int start_in_folder(int nr)
 {
+	char folder[16];
+
+	snprintf(folder, sizeof(folder), "copy%d", nr);
+	return mkdir(folder, 0700) || chdir(folder) || start_copy(nr) || chdir("..");
+}
+
+struct test *workers_start(const struct workers_config *wanted)
+{
+	int failed = 0;
+
+	config = *wanted;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (shared == MAP_FAILED || make_sockets() || calls_share())
+	if (shared == MAP_FAILED)
 		return NULL;
-	snprintf(shared->folder, sizeof(shared->folder), "pairs.%d", getpid());
-	pin_to = cpus;
-	if (start(SAME_A) || start(TWO_0) || start(TWO_1))
-		return NULL;
-	return &shared->test;
+	for (int nr = 0; nr < config.copies && !failed; nr++)
+		failed = config.copies == 1 ? start_copy(nr) : start_in_folder(nr);
+	return failed ? NULL : &shared->test;
 }
 
 void workers_stop(void)
 {
-	for (int who = 0; who < NR_WORKERS; who++) {
-		if (pids[who] > 0) {
-			kill(pids[who], SIGKILL);
-			waitpid(pids[who], NULL, 0);
+	for (int i = 0; i < 3 * config.copies; i++) {
+		pid_t pid = pids[i / 3][i % 3];
+
+		if (pid > 0) {
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
 		}
 	}
 }
 
-/* Set `error` if a worker has died, which no call is reason for. */
-static int look_for_dead(char *error)
+static int has_failed(const struct worker *worker, int signal)
 {
-	int status;
+	int makes_calls = worker->order != UNDO && worker->order != SLEEP;
 
-	for (int who = 0; who < NR_WORKERS; who++) {
-		if (pids[who] <= 0 || waitpid(pids[who], &status, WNOHANG) <= 0)
-			continue;
-		pids[who] = 0;
-		snprintf(error, CALL_ERROR_BYTES, "a process that makes calls was ended by signal %d", WTERMSIG(status));
-		return 1;
+	config.failed(worker->cpu, makes_calls ? shared->test.calls[worker->first].text : NULL, signal);
+	return 1;
+}
+
+/* The clock follows the instructions of all CPUs, and the emulator takes long for spins that only yield. */
+static void let_time_pass(void)
+{
+	for (int i = 0; i < INSNS_OF_A_SPIN / 2; i++)
+		asm volatile("");
+}
+
+/* Its call may hang, or it may have died. */
+static int await_spinning(const struct worker *worker)
+{
+	uint64_t deadline = clock_ns() + config.patience_ns;
+
+	for (unsigned long spins = 1; __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) != worker->wanted; spins++) {
+		if (spins > SPINS_OF_MOST)
+			let_time_pass();
+		let_another_run();
+		if (spins % SPINS_BY_THE_CLOCK == 0 && clock_ns() > deadline)
+			return has_failed(worker, 0);
 	}
 	return 0;
 }
 
-static int have(enum who who, enum order order, int first, int end, char *error)
+/* Calls do not end a process: one that died was killed. */
+static int await_asleep(struct worker *worker)
 {
-	struct worker *worker = &shared->workers[who];
+	const struct timespec most = { .tv_sec = LOOK_S };
+	unsigned int done;
 
+	while ((done = __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE)) != worker->wanted) {
+		wait_while(&worker->done, done, &most);
+		for (int i = 0; i < 3 * config.copies && __atomic_load_n(&worker->done, __ATOMIC_ACQUIRE) == done; i++) {
+			pid_t *pid = &pids[i / 3][i % 3];
+			int status;
+
+			if (*pid <= 0 || waitpid(*pid, &status, WNOHANG) <= 0)
+				continue;
+			*pid = 0;
+			return has_failed(worker, WTERMSIG(status));
+		}
+	}
+	return 0;
+}
+
+static int give_order(struct worker *worker, enum order order, unsigned int first, unsigned int end, int is_asleep)
+{
 	worker->order = order;
 	worker->first = first;
 	worker->end = end;
-	set(&worker->busy, 1);
-	while (__atomic_load_n(&worker->busy, __ATOMIC_ACQUIRE)) {
-		wait_while(&worker->busy, 1);
-		if (__atomic_load_n(&worker->busy, __ATOMIC_ACQUIRE) && look_for_dead(error))
-			return 1;
-	}
-	if (worker->failed)
-		snprintf(error, CALL_ERROR_BYTES, "a process cannot prepare for a call: %s", strerror(worker->failed));
-	return worker->failed != 0;
+	__atomic_add_fetch(&worker->wanted, 1, __ATOMIC_RELEASE);
+	if (is_asleep)
+		wake(&worker->wanted);
+	return config.spins ? await_spinning(worker) : await_asleep(worker);
 }
 
-static enum who maker_of(const struct test *test, const struct call *call)
+static int give(struct worker *worker, enum order order, unsigned int first, unsigned int end)
 {
-	if (test->same)
-		return call->role == ROLE_B ? SAME_B : SAME_A;
-	return call->process ? TWO_1 : TWO_0;
+	return give_order(worker, order, first, end, !config.spins);
 }
 
-/* One wait for all calls in a row that one worker makes to set up. */
-static int set_up(const struct test *test, char *error)
+int workers_change_sides(int to)
 {
-	int first = 0, end;
-
-	for (; first < test->nr_calls && test->calls[first].role == ROLE_SET_UP; first = end) {
-		const struct call *call = &test->calls[first];
-		enum who who = maker_of(test, call);
-
-		end = first + 1;
-		if (call->kind == CALL_RECEIVE) {
-			if (have(who ^ TWO_0 ^ TWO_1, SEND, first, end, error) || have(who, RECEIVE, first, end, error))
-				return 1;
-			continue;
-		}
-		while (end < test->nr_calls && test->calls[end].role == ROLE_SET_UP &&
-		       test->calls[end].kind != CALL_RECEIVE && maker_of(test, &test->calls[end]) == who)
-			end++;
-		if (have(who, MAKE, first, end, error))
-			return 1;
-	}
-	return 0;
-}
-
-static int make_pair(const struct test *test, int b_first, char *error)
-{
-	int a = test->nr_calls - 2, b = a + 1;
-
-	if (a < 0 || test->calls[a].role != ROLE_A)
+	if (awake == to || !config.spins)
 		return 0;
-	for (int nr = 0; nr < 2; nr++) {
-		int i = nr == b_first ? a : b;
+	for (int nr = 0; nr < config.copies; nr++) {
+		struct side *sides = shared->copies[nr].sides;
 
-		if (have(maker_of(test, &test->calls[i]), MAKE, i, i + 1, error))
+		for (int i = 0; i < 2 && awake >= 0; i++)
+			if (give(&sides[awake].workers[i], SLEEP, 0, 0))
+				return 1;
+		for (int i = 0; i < 2; i++)
+			if (give_order(&sides[to].workers[i], UNDO, 0, 0, 1))
+				return 1;
+	}
+	awake = to;
+	return 0;
+}
+
+static struct worker *worker_of(int nr, const struct call *call)
+{
+	int two = shared->test.two_processes;
+
+	return &shared->copies[nr].sides[two].workers[two ? call->process : call->role == ROLE_B];
+}
+
+/* How many calls from that one on a worker makes by itself. */
+static unsigned int run_of_calls(int nr, unsigned int first, unsigned int end)
+{
+	const struct test_call *calls = shared->test.calls;
+	unsigned int next = first + 1;
+
+	while (calls[first].call.kind != CALL_RECEIVE && next < end && calls[next].call.kind != CALL_RECEIVE &&
+	       worker_of(nr, &calls[next].call) == worker_of(nr, &calls[first].call))
+		next++;
+	return next - first;
+}
+
+int workers_set_up(int nr)
+{
+	const struct test *test = &shared->test;
+	struct side *sides = shared->copies[nr].sides;
+	unsigned int end = test->nr_calls - (test_has_pair(test) ? 2 : 0), calls;
+
+	for (int process = 0; process <= test->two_processes; process++)
+		if (test->moved && give(&sides[test->two_processes].workers[process], TAKE_FDS, 0, 0))
+			return 1;
+	for (unsigned int first = 0; first < end; first += calls) {
+		const struct call *call = &test->calls[first].call;
+
+		calls = run_of_calls(nr, first, end);
+		if (call->kind == CALL_RECEIVE && give(&sides[1].workers[!call->process], SEND, first, first + 1))
+			return 1;
+		if (give(worker_of(nr, call), MAKE, first, first + calls))
 			return 1;
 	}
 	return 0;
 }
 
-static int each_enters_or_leaves(const struct test *test, enum order order, char *error)
+int workers_make(int nr, unsigned int call, int recorded)
 {
-	if (test->same)
-		return have(SAME_A, order, 0, 0, error);
-	return have(TWO_0, order, 0, 0, error) || have(TWO_1, order, 0, 0, error);
+	return give(worker_of(nr, &shared->test.calls[call].call), recorded ? MAKE_RECORDED : MAKE, call, call + 1);
 }
 
-static int remove_folder(char *error)
+int workers_undo(int nr)
 {
-	DIR *folder = opendir(shared->folder);
-	int failed = !folder;
+	struct worker *workers = shared->copies[nr].sides[shared->test.two_processes].workers;
 
-	for (struct dirent *entry; folder && (entry = readdir(folder));)
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			failed |= unlinkat(dirfd(folder), entry->d_name, 0);
-	if (folder)
-		closedir(folder);
-	if (failed || rmdir(shared->folder))
-		return snprintf(error, CALL_ERROR_BYTES, "cannot remove the folder %s: %s", shared->folder, strerror(errno)), 1;
-	return 0;
+	return (shared->test.two_processes && give(&workers[1], UNDO, 0, 0)) ||
+	       give(&workers[0], UNDO, 0, shared->test.nr_calls);
 }
 
-int workers_play(struct test *test, int b_first, char error[CALL_ERROR_BYTES])
+const struct result *workers_result(int nr, unsigned int call)
 {
-	if (mkdir(shared->folder, 0700))
-		return snprintf(error, CALL_ERROR_BYTES, "cannot make the folder %s: %s", shared->folder, strerror(errno)), 1;
-	if (each_enters_or_leaves(test, ENTER, error) || set_up(test, error) || make_pair(test, b_first, error) ||
-	    each_enters_or_leaves(test, LEAVE, error)) {
-		char another[CALL_ERROR_BYTES];
-
-		return remove_folder(another), 1;
-	}
-	return remove_folder(error);
+	return &shared->copies[nr].results[call];
 }

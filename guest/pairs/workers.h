@@ -1,33 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who makes the calls: a process of two threads, and two processes of one thread each, which stay from one test to the
- * next and share nothing with each other but what a test has them share. A's is pinned to one CPU, B's to another.
+ * The processes that make a test's calls, which stay from one test to the next: one with two threads, and two with one
+ * thread each. They share nothing with each other but what a test has them share. Each of the two CPUs runs one thread of
+ * the first process and one of the two other processes.
  */
 #ifndef WORKERS_H
 #define WORKERS_H
 
-#include "calls.h"
+#include <stdint.h>
 
-#define MOST_CALLS 256
+#include "test_file.h"
 
-struct test {
-	char id[32], label[64];
-	int same;	/* A and B are made by two threads of one process */
-	int nr_calls;
-	struct call calls[MOST_CALLS];
-	struct result results[MOST_CALLS];
+#define MOST_COPIES 32
+
+/*
+ * Several copies can make the same test at once, each with processes, a folder and sockets' addresses of its own.
+ *
+ * How they wait for each other: asleep, or spinning. To wake a worker that sleeps, the scheduler would write cache lines of
+ * other CPUs, and the worker would find caches and page tables changed. A worker that spins does so in user mode.
+ */
+struct workers_config {
+	int copies;
+	const int *cpus; /* two for each copy; NULL: any */
+	int spins;
+	uint64_t patience_ns; /* of the caller, if workers spin: with a call, or with a worker between calls */
+	/* A worker has not answered in time, or was ended by a signal. `call`: the text of its call; NULL: between calls. */
+	void (*failed)(int cpu, const char *call, int signal);
 };
 
-/*
- * Start them, in the working folder; `cpus` of A's and B's, or NULL: anywhere. Returns the test that they share with the
- * caller, NULL with errno if they cannot be started.
- */
-struct test *workers_start(const int cpus[2]);
-/*
- * Make the test's calls in an empty folder that is there afterwards no more, in their order or with B before A.
- * Returns 0, or 1 with what went wrong in `error`: no result of a call is wrong.
- */
-int workers_play(struct test *test, int b_first, char error[CALL_ERROR_BYTES]);
+/* Start them, in the working folder. Returns the test that they share with the caller; NULL with errno. */
+struct test *workers_start(const struct workers_config *config);
 void workers_stop(void);
+
+/* All functions below return 0, or 1 after config.failed(). */
+
+/* Before tests of another kind: the workers of the other kind sleep, and those of this kind spin. */
+int workers_change_sides(int two_processes);
+/* Make the calls before the test's pair. */
+int workers_set_up(int copy);
+/* Make one call of the test's pair. `recorded`: between the recorder's marks. */
+int workers_make(int copy, unsigned int call, int recorded);
+/* Undo what the test's calls did, and remove the files that they name. */
+int workers_undo(int copy);
+
+/* The result of a call, by its number. */
+const struct result *workers_result(int copy, unsigned int call);
 
 #endif

@@ -50,7 +50,8 @@ def matrix_agent(compiler: str) -> Path:
     """The guest agent that runs the tests of the matrix, pairs of system calls, in place of a workload."""
     guest = _source_folder("guest")
     flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(guest))
-    sources = [*sorted(guest.glob("*.c")), *sorted(guest.glob("matrix/*.c")), guest / "pairs" / "calls.c"]
+    shared = [source for source in sorted(guest.glob("pairs/*.c")) if source.name != "main.c"]
+    sources = [*sorted(guest.glob("*.c")), *sorted(guest.glob("matrix/*.c")), *shared]
     return _compile("agent", compiler, flags, sources, "the agent with its pairs of calls")
 
 
@@ -65,9 +66,11 @@ def boot(compiler: str) -> Path:
 
 def pairs(compiler: str) -> Path:
     """What makes the system calls of the commutativity matrix's tests: a static program."""
-    folder = _source_folder("guest") / "pairs"
-    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(folder))
-    return _compile("pairs", compiler, flags, sorted(folder.glob("*.c")), "what makes pairs of system calls")
+    guest = _source_folder("guest")
+    sources = [*sorted(guest.glob("pairs/*.c")), guest / "affinity.c"]
+    return _compile(
+        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "what makes pairs of system calls"
+    )
 
 
 def bpf(name: str) -> Path:

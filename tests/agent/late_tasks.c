@@ -9,7 +9,6 @@
 #include "job.h"
 #include "tasks.h"
 
-unsigned long cpus_to_cycle;
 static pid_t agent;
 
 int pin(pid_t thread, int cpu)

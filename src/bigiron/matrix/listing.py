@@ -17,7 +17,7 @@ MOVED = (0, 1, 3, 5, 6)
 A line of the table has 8, and 4 is the first of one. So 3 and another descriptor share a line at three or
 more of these places if they do at most of all 8, and else at two or fewer.
 """
-_MOST_CALLS = 256  # guest/matrix/test_file.h
+_MOST_CALLS = 256  # guest/pairs/test_file.h
 
 
 def read(text: str, where: str) -> list[Test]:
@@ -64,7 +64,7 @@ def sequence(tests: Sequence[Test], runs: int, seed: int) -> list[Test]:
 def numbered(order: Iterable[Test]) -> str:
     """A file in which each run has a number of its own: its place, from 0 on.
 
-    Each run of a test has its descriptors at another place (guest/matrix/test_file.h).
+    Each run of a test has its descriptors at another place (guest/pairs/test_file.h).
     """
     runs: Counter[int] = Counter()
     texts = []

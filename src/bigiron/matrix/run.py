@@ -22,7 +22,7 @@ from bigiron.util.english import counted
 from bigiron.util.threads import StoppableThreads
 
 ARCH = "x86_64"
-MOST_CPUS = 64  # that make calls: guest/matrix/run_tests.c
+MOST_CPUS = 64  # that make calls: guest/pairs/workers.h
 _MOST_GIVEN_UP = 3  # batches of one place in a row: then it is the place
 
 _log = logging.getLogger(__name__)

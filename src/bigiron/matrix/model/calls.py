@@ -88,7 +88,7 @@ SET_UP_CALLS: dict[str, dict[str, Kind]] = {
     "store": {"word": Kind.WORD, "value": Kind.VALUE},
 }
 SIGNATURES = {**CALLS, **EXTENDED_CALLS, **SET_UP_CALLS}
-# What guest/pairs/calls.c and guest/matrix/test_file.c take.
+# What guest/pairs/call_text.c and guest/pairs/test_file.c take.
 _RANGES = {
     Kind.FD: range(FIRST_FD, LAST_FD + 1),
     Kind.FILE: range(FIRST_FD, LAST_FD + 1),

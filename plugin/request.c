@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "request.h"
+
+#define MAX_SLOTS (1 << 20)
+
+struct recorder_arm request;
+
+bool request_is_valid(const struct recorder_arm *wanted)
+{
+	return wanted->slot_bytes && wanted->nr_slots <= MAX_SLOTS;
+}
