@@ -53,7 +53,7 @@ static const char *add_record(struct job *job, const char *value)
 		enum recorder_what what;
 	} all[] = {
 		{ "conflicts", RECORD_CONFLICTS },
-		{ "work", RECORD_WORK },
+		{ "instructions", RECORD_INSTRUCTIONS },
 		{ "user", RECORD_USER },
 		{ "locks", RECORD_LOCKS },
 		{ "trace", RECORD_TRACE },
@@ -84,7 +84,7 @@ static unsigned long *number_of(struct job *job, const char *key)
 		{ "oncpu_ms", &job->oncpu_ms },	  { "oncpu_period_us", &job->oncpu_period_us },
 		{ "disk_mib", &job->disk_mib },	  { "dilated", &job->dilated },
 		{ "slowed", &job->slowed },	  { "copies", &job->copies },
-		{ "turn_operations", &job->turn_operations }, { "turn_seed", &job->turn_seed },
+		{ "time_slice_operations", &job->time_slice_operations }, { "time_slice_seed", &job->time_slice_seed },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -101,7 +101,7 @@ static int *flag_of(struct job *job, const char *key)
 	} flags[] = {
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
-		{ "stay", &job->stay },		{ "turns", &job->turns },
+		{ "stay", &job->stay },		{ "time_slices", &job->time_slices },
 	};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)

@@ -18,9 +18,9 @@
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
-	int turns;		   /* operations end a task's time slice on the emulator */
-	unsigned long turn_operations; /* how many in a row end one; 0: one */
-	unsigned long turn_seed;   /* of the random choice which of them do; 0: none is made */
+	int time_slices;		   /* operations end a task's time slice on the emulator */
+	unsigned long time_slice_operations; /* how many in a row end one; 0: one */
+	unsigned long time_slice_seed;   /* of the random choice which of them do; 0: none is made */
 	int stay;		   /* send the end message while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
 	unsigned long tasks;	   /* 0: run no workload */

@@ -43,7 +43,7 @@ struct recorder_arm {
 
 enum recorder_what {
 	RECORD_CONFLICTS = 1, /* accesses to shared lines */
-	RECORD_WORK = 2,      /* instructions of every function */
+	RECORD_INSTRUCTIONS = 2,      /* instructions of every function */
 	RECORD_EVERYWHERE = 4, /* on all CPUs while a task does its operations, not on its own alone */
 	RECORD_USER = 8,      /* with conflicts: accesses to user memory too */
 	RECORD_LOCKS = 16,    /* locks that are taken, and how long they are held */

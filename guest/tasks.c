@@ -20,7 +20,7 @@
 #include "die_with.h"
 #include "job.h"
 #include "report.h"
-#include "turns.h"
+#include "time_slices.h"
 
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */
 
@@ -94,7 +94,7 @@ static void *task_main(void *arg)
 	if (!workload_is_bounded())
 		wait_for_release();
 	if (tasks.by_operation)
-		end_turns_with(task->slot, task->target, tasks.below_target, task->nr);
+		end_time_slices_with(task->slot, task->target, tasks.below_target, task->nr);
 	testcase(task->slot, task->nr);
 	__atomic_add_fetch(&tasks.nr_dead_threads, 1, __ATOMIC_RELAXED);
 	return NULL;
@@ -117,7 +117,7 @@ void new_task(void *(*func)(void *), void *arg)
 	if (pid)
 		return;
 	die_with(parent);
-	end_no_turns();
+	end_no_time_slices();
 	func(arg);
 	_exit(0);
 }
@@ -197,8 +197,8 @@ int start_tasks(const struct job *job)
 	struct cpus allowed;
 
 	tasks.in_threads = job->threads;
-	tasks.by_operation = job->turns;
-	set_turns(job->turn_operations, job->turn_seed);
+	tasks.by_operation = job->time_slices;
+	set_time_slices(job->time_slice_operations, job->time_slice_seed);
 	if (tasks.in_threads)
 		sigaction(END_THREAD, &(struct sigaction){ .sa_handler = end_thread }, NULL);
 	tasks.all = calloc(job->tasks, sizeof(*tasks.all));

@@ -15,7 +15,7 @@
  * CPU's table yet. Blocks live until code is thrown away.
  */
 struct block {
-	struct work work; /* of one execution */
+	struct executed executed; /* of one execution */
 	struct cpu *cpu;
 	uint32_t executions;
 	struct block *next;
@@ -26,7 +26,7 @@ static struct block *blocks;
 static void flush(struct block *block)
 {
 	if (block->executions)
-		work_add(&block->cpu->work, &block->work, block->executions);
+		instructions_add(&block->cpu->instructions, &block->executed, block->executions);
 	block->executions = 0;
 }
 
@@ -36,12 +36,12 @@ static void count(struct cpu *cpu, struct block *block)
 
 	if (!is_recording(cpu))
 		return;
-	if (block->cpu != cpu || block->work.chain != contexts->stack->calls.chain ||
-	    block->work.context != contexts->context) {
+	if (block->cpu != cpu || block->executed.chain != contexts->stack->calls.chain ||
+	    block->executed.context != contexts->context) {
 		flush(block);
 		block->cpu = cpu;
-		block->work.chain = contexts->stack->calls.chain;
-		block->work.context = contexts->context;
+		block->executed.chain = contexts->stack->calls.chain;
+		block->executed.context = contexts->context;
 	}
 	block->executions++;
 }
@@ -52,20 +52,20 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 	struct block *block = userdata;
 	struct cpu *cpu = this_cpu();
 
-	if (request.what & RECORD_WORK)
+	if (request.what & RECORD_INSTRUCTIONS)
 		count(cpu, block);
 	if (request.what & RECORD_LOCKS)
-		lock_calls_execute(cpu, block->work.instructions);
+		lock_calls_execute(cpu, block->executed.instructions);
 	if (cpu->contexts.stack->trace)
-		trace_events_execute(cpu, block->work.instructions);
+		trace_events_execute(cpu, block->executed.instructions);
 }
 
 void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns)
 {
 	struct block *block = xcalloc(1, sizeof(*block));
 
-	block->work.function = function;
-	block->work.instructions = nr_insns;
+	block->executed.function = function;
+	block->executed.instructions = nr_insns;
 	block->next = blocks;
 	blocks = block;
 	qemu_plugin_register_vcpu_insn_exec_cb(first, on_block, QEMU_PLUGIN_CB_NO_REGS, block);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Sees blocks of kernel code being executed: counts their instructions for functions (work.h), lock owners and traces. */
+/* Sees blocks of kernel code being executed: counts their instructions for functions (instructions.h), lock owners and traces. */
 #ifndef BLOCKS_H
 #define BLOCKS_H
 

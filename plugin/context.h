@@ -13,7 +13,7 @@ enum context {
 
 static inline const char *context_name(enum context context)
 {
-	static const char *const names[NR_CONTEXTS] = { "operation", "interrupt", "kthread" };
+	static const char *const names[NR_CONTEXTS] = { "process", "interrupt", "kthread" };
 
 	return names[context];
 }

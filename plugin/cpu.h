@@ -12,7 +12,7 @@
 #include "open_lines.h"
 #include "qemu_api.h"
 #include "string_access.h"
-#include "work.h"
+#include "instructions.h"
 
 /* One part per module: only that module changes it, and the module that sees what happens (control_flow.c, accesses.c). */
 struct cpu {
@@ -22,7 +22,7 @@ struct cpu {
 	struct open_lines open_lines;
 	struct string_access strings[2]; /* of the string instructions that run: their loads, their stores */
 	struct line_table lines;
-	struct work_table work;
+	struct instruction_table instructions;
 	struct locks_of_cpu locks;
 };
 
@@ -33,7 +33,7 @@ extern struct cpus {
 	struct cpu *cpu; /* the same */
 	/* Each CPU's table, by number. */
 	struct line_table **line_tables;
-	struct work_table **work_tables;
+	struct instruction_table **instruction_tables;
 	struct lock_table **lock_tables;
 } cpus;
 

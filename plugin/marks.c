@@ -40,7 +40,7 @@ static void mark_arm(uint64_t address, size_t length)
 	traces_arm(request.what & RECORD_TRACE ? request.nr_slots : 0, request.operations);
 	for_each_cpu(cpu) {
 		lines_init(&cpu->lines, LINES_BYTES / cpus.nr);
-		work_init(&cpu->work);
+		instructions_init(&cpu->instructions);
 		locks_init(&cpu->locks.table);
 	}
 	tests_arm();

@@ -9,7 +9,7 @@
  *	user_code	    user code, where tasks count operations	-> operations
  *	control_flow	    calls, returns, interrupts, switches	-> contexts, stacks, chains
  *	accesses	    accesses to memory			-> open_lines, by sequences -> lines; pages
- *	blocks		    blocks of instructions		-> work
+ *	blocks		    blocks of instructions		-> instructions
  *	lock_calls	    calls of lock functions		-> locks
  *	allocators	    calls of allocators			-> allocations
  *	trace_events	    what sampled operations do, in order	-> traces

@@ -35,7 +35,7 @@ static void write_lost(FILE *out)
 
 	for_each_cpu(cpu) {
 		accesses += cpu->lines.counts.lost;
-		instructions += cpu->work.counts.lost;
+		instructions += cpu->instructions.counts.lost;
 		acquisitions += cpu->locks.table.counts.lost;
 		held_locks += cpu->locks.table.forgotten;
 		stacks += cpu->contexts.evicted_stacks;
@@ -68,7 +68,7 @@ static int write_summary(FILE *out)
 	for_each_cpu(cpu) {
 		for (int context = 0; context < NR_CONTEXTS; context++) {
 			accesses[context] += cpu->lines.accesses[context];
-			instructions[context] += cpu->work.instructions[context];
+			instructions[context] += cpu->instructions.instructions[context];
 		}
 		unreleased += cpu->locks.table.unreleased;
 	}
@@ -92,9 +92,9 @@ static int write_lines(FILE *out)
 	return lines_write_shared(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain, stack_accesses);
 }
 
-static int write_work(FILE *out)
+static int write_instructions(FILE *out)
 {
-	return work_write(out, cpus.work_tables, cpus.nr);
+	return instructions_write(out, cpus.instruction_tables, cpus.nr);
 }
 
 static int write_locks(FILE *out)
@@ -126,7 +126,7 @@ void results_write(void)
 	} files[] = {
 		{ "lines", write_lines },
 		{ "chains.csv", chains_write },
-		{ "work.csv", write_work },
+		{ "instructions.csv", write_instructions },
 		{ "locks.csv", write_locks },
 		{ "trace.csv", write_trace },
 		{ "allocations.csv", allocations_write },

@@ -81,7 +81,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		}
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
-		if (i == 0 && request.what & (RECORD_WORK | RECORD_LOCKS))
+		if (i == 0 && request.what & (RECORD_INSTRUCTIONS | RECORD_LOCKS))
 			blocks_watch(insn, symbols_function(pc), nr_insns);
 		if (request.what & RECORD_LOCKS)
 			lock_calls_watch(insn, code, size, nr_insns - i);

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 from conftest import BIGIRON, bigiron, wait_until
 from test_compare import count, counts, study_of
-from test_work import counts as executed
+from test_instructions import counts as executed
 
 from bigiron import kernels
 from bigiron.analysis.comparison.model import Cell

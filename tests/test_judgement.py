@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 from test_compare import PAIR, count, counts
+from test_instructions import counts as executed
 from test_locks import SCHEMA as LOCKS
 from test_locks import taken
-from test_work import counts as executed
 
 from bigiron.analysis.comparison.model import Cell, Measurements
 from bigiron.analysis.lines import per_cpu

@@ -255,10 +255,10 @@ def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: py
     for number, killed_at in enumerate((".mkdir", ".chmod", ".rename")):
         folder = tmp_path / str(number)
         program = (
-            f"import os, pathlib; from bigiron.study import matrix_folder\n"
+            f"import os, pathlib; from bigiron.matrix import store\n"
             f"real = pathlib.Path{killed_at}\n"
             f"pathlib.Path{killed_at} = lambda *given, **named: (real(*given, **named), os._exit(9))\n"
-            f"matrix_folder.create(pathlib.Path({str(folder)!r}), {TESTS!r}, 'recorder')"
+            f"store.create(pathlib.Path({str(folder)!r}), {TESTS!r}, 'recorder')"
         )
         assert subprocess.run([sys.executable, "-c", program]).returncode == 9
         assert folder.exists() and not (folder / "matrix.json").exists()

@@ -227,7 +227,7 @@ def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
 def test_nobody_is_moved_before_all_tasks_are_there(tmp_path: Path) -> None:
     program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
     sources = [Path(__file__).with_name("agent") / "late_tasks.c"]
-    sources += [guest / name for name in ("tasks.c", "turns.c", "report.c")]
+    sources += [guest / name for name in ("tasks.c", "time_slices.c", "report.c")]
     subprocess.run(["gcc", "-pthread", "-iquote", guest, *sources, "-o", program], check=True)
     done = subprocess.run([program], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
     assert (done.returncode, done.stdout) == (0, b"")

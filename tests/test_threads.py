@@ -139,9 +139,9 @@ def test_what_a_tool_started_ends_with_it(threads: str, tmp_path: Path) -> None:
     """As compilers start others: of the main thread's, and of another's."""
     begun = tmp_path / "begun"
     script = (
-        "from bigiron import tool\n"
+        "from bigiron.util import subprocesses\n"
         f"script = 'sleep 1000000 & touch {begun}; wait'\n"
-        "def work(): tool.completed(['env', 'MARK=' + os.environ['MARK'], 'sh', '-c', script])\n"
+        "def work(): subprocesses.completed(['env', 'MARK=' + os.environ['MARK'], 'sh', '-c', script])\n"
         "def wait_for_it():\n"
         f"    while not os.path.exists({str(begun)!r}): time.sleep(0.01)\n"
         "    interrupt()\n"

@@ -14,7 +14,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ENDINGS = {".py", ".c", ".h", ".rs", ".md", ".html", ".js", ".toml", ".sh"}
-LEFT_OUT = re.compile(r"tests/(corpus|reports|figures)/|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/")
+LEFT_OUT = re.compile(
+    r"tests/(corpus|reports|figures)/|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/"
+)
 _PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=\w)_(?=\w)")
 
 
@@ -29,7 +31,9 @@ def found(text: str, known: list[tuple[re.Pattern[str], str]]) -> Iterator[tuple
     """The line, the word and its replacement, for each word of a text."""
     for number, line in enumerate(text.splitlines(), 1):
         for form in dict.fromkeys((line, _PARTS.sub(" ", line))):
-            hits = [(match[0], instead) for expression, instead in known if (match := expression.search(form))]
+            hits = [
+                (match[0], instead) for expression, instead in known if (match := expression.search(form))
+            ]
             yield from ((number, word, instead) for word, instead in hits)
             if hits:
                 break

@@ -19,7 +19,7 @@
 #include "../clock.h"
 #include "../die_with.h"
 #include "../recorder.h"
-#include "../turn.h"
+#include "../yield.h"
 
 #define SPINS_BY_THE_CLOCK 4096
 #define SPINS_OF_MOST (1 << 20) /* nearly every call returns sooner */

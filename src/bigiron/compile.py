@@ -25,7 +25,7 @@ def agent(
 
     Without a workload it runs external commands. It can load BPF programs if it is told how to link with
     libbpf (`bigiron.libbpf`). With `time_slices` it can end a task's time slice on an emulator after each
-    operation, which a real machine's throughput must not pay for (guest/turns.h). UserError with the
+    operation, which a real machine's throughput must not pay for (guest/time_slices.h). UserError with the
     compiler's first error if the workload does not compile.
     """
     ours = sorted(_source_folder("guest").glob("*.c"))

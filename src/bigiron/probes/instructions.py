@@ -23,13 +23,13 @@ SCHEMA = Schema(
 
 
 def _job(request: CellRequest) -> list[str]:
-    return [f"operations {request.operations}", "record work"]
+    return [f"operations {request.operations}", "record instructions"]
 
 
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
     recording, symbols, chains = found.recording, found.symbols, found.chains
-    counts = pl.read_csv(raw.results / "work.csv", schema_overrides={"function": pl.String})
+    counts = pl.read_csv(raw.results / "instructions.csv", schema_overrides={"function": pl.String})
     counts = counts.with_columns(hexadecimal("function"))
     frame = counts.with_columns(
         *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),

@@ -56,7 +56,7 @@ def line_costs(program: Program, shares: Sequence[float]) -> dict[str, float]:
 
     `shares` are the replay's, in the order of `program.objects`. Lines of one name are added up.
 
-    >>> from bigiron.analysis.program import Lock, Line
+    >>> from bigiron.analysis.replay.program import Lock, Line
     >>> lines = [Line("struct mm_struct.pgd", "shared")]
     >>> program = Program(lines, [Lock("struct mm_struct.mmap_lock", "rwsem", 0)], [])
     >>> line_costs(program, [0.5, 0.0, 0.0, 0.25, 0.25])

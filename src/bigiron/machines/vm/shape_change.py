@@ -23,10 +23,16 @@ CHANGES = (
     ShapeChange("4x-memory", "memory", times_memory=4),
     ShapeChange("2x-nodes", "nodes", times_nodes=2),
     ShapeChange(
-        "time-slices-of-10", "time slices", time_slice="10 operations", time_slice_job=("turn_operations 10",)
+        "time-slices-of-10",
+        "time slices",
+        time_slice="10 operations",
+        time_slice_job=("time_slice_operations 10",),
     ),
     ShapeChange(
-        "time-slices-at-random", "time slices", time_slice="random", time_slice_job=(f"turn_seed {_SEED}",)
+        "time-slices-at-random",
+        "time slices",
+        time_slice="random",
+        time_slice_job=(f"time_slice_seed {_SEED}",),
     ),
     ShapeChange("booted-again", "the boot", boots=True),
 )

@@ -170,10 +170,10 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 
 def _content(vm: VirtualMachine) -> bytes:
-    turns = ("turns", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
+    slices = ("time_slices", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
     dilated = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
-    job = vm.job + "".join(f"{line}\n" for line in (*turns, *dilated, *slowed))
+    job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
     files = {file.name: file.read_bytes() for file in vm.files}
     content = handover(vm.agent.read_bytes(), job, files)
     return announced(content, vm.seed or os.urandom(_SEED_BYTES))

@@ -15,7 +15,9 @@ def rules() -> tuple[Rule, ...]:
     """All rules, the most specific first."""
     names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     found = [
-        importlib.import_module(f"bigiron.analysis.rules.{name}").RULE for name in names if name != "rule"
+        importlib.import_module(f"bigiron.analysis.lines.rules.{name}").RULE
+        for name in names
+        if name != "rule"
     ]
     return tuple(sorted(found, key=lambda rule: (rule.rank, rule.name)))
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define OPERATIONS 2000 /* of the first task: it would do them all in one turn */
+#define OPERATIONS 2000 /* of the first task: it would do them all in one time slice */
 
 char *testcase_description = "look who has done the operation before";
 

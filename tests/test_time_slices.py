@@ -29,9 +29,9 @@ OPERATIONS = 2000  # as in turns.c
 
 def followed(time_slice: str, arch: str, folder: Path) -> int:
     """After how many of its operations the first task of four found that another had done one."""
-    source = WORKLOADS / "turns.c"
-    (folder / "turns.toml").write_text(QUESTION.format(source=source, arch=arch, time_slice=time_slice))
-    answer = bigiron("run", folder / "turns.toml", "-o", folder / "s")
+    source = WORKLOADS / "time_slices.c"
+    (folder / "slices.toml").write_text(QUESTION.format(source=source, arch=arch, time_slice=time_slice))
+    answer = bigiron("run", folder / "slices.toml", "-o", folder / "s")
     found = re.search(rf"ended by itself with status 0: (\d+) of {OPERATIONS}", answer.err)
     assert found, answer
     return int(found[1])

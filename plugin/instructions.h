@@ -11,22 +11,22 @@
 #include "hash.h"
 
 /* One per CPU. Instructions for which there was no room are in counts.lost. */
-struct work_table {
-	struct hash_table counts; /* of struct work_count */
+struct instruction_table {
+	struct hash_table counts; /* of struct instruction_count */
 	uint64_t instructions[NR_CONTEXTS];
 };
 
-struct work {
+struct executed {
 	uint64_t function; /* its address */
 	chain_id chain;	   /* of the calls that led to it */
 	enum context context;
 	uint32_t instructions;
 };
 
-void work_init(struct work_table *table);
-void work_add(struct work_table *table, const struct work *work, uint32_t times);
+void instructions_init(struct instruction_table *table);
+void instructions_add(struct instruction_table *table, const struct executed *executed, uint32_t times);
 
 /* Write, as CSV, a line for each CPU, context, chain and function. Returns 0 or -1. */
-int work_write(FILE *out, struct work_table *const *tables, unsigned int nr_tables);
+int instructions_write(FILE *out, struct instruction_table *const *tables, unsigned int nr_tables);
 
 #endif

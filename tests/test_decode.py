@@ -8,7 +8,7 @@ CROWD = dedent(
     """
     import sys, threading
     import msgspec
-    from bigiron import typed
+    from bigiron.util import decode
 
     sys.setswitchinterval(1e-6)
     content = msgspec.json.encode({"one": {"fields": [{"name": 1}] * 3}})
@@ -20,7 +20,7 @@ CROWD = dedent(
 
         def ask():
             together.wait()
-            assert typed.from_json(content, outer).one.fields[2].name == 1
+            assert decode.from_json(content, outer).one.fields[2].name == 1
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The end of a CPU's time slice, on an emulator that runs all CPUs in one thread. */
-#ifndef TURN_H
-#define TURN_H
+#ifndef YIELD_H
+#define YIELD_H
 
 /* QEMU runs the next CPU at once; in user mode it does so on POWER for every `or` that sets a thread's priority. */
 static inline void let_another_run(void)

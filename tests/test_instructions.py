@@ -119,7 +119,7 @@ def traced(
     results = tmp_path_factory.mktemp("results")
     job = [
         "mode process", "cpus 2", "tasks 2", "warmup 5", "patience_s 100",
-        "operations 20", "record work",
+        "operations 20", "record instructions",
         f"set {TRACING}/buffer_size_kb=16384", f"set {TRACING}/options/func_stack_trace=1",
         f"set {TRACING}/current_tracer=function", f"read {TRACING}/trace",
     ]  # fmt: skip
