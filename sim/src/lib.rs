@@ -38,30 +38,30 @@ pub mod designs;
 mod engine;
 mod failure;
 mod line;
+mod lock;
 pub mod locks;
 mod machine;
 #[cfg(any(test, feature = "python"))]
 #[cfg_attr(not(feature = "python"), allow(dead_code, unused_imports))]
 mod measure;
-mod processor;
 #[cfg(feature = "python")]
 mod python;
 mod queue;
 mod random;
-mod ranges;
 pub mod replay;
 mod report;
+mod simulation;
+mod spin_kind;
 mod time;
 mod trace;
 
-pub use cpu::{Access, Counter, Cpu, Pause};
-pub use engine::{Interrupt, LineId, LockId, Run, Simulation, Word};
+pub use cpu::{Access, Cpu, Pause};
+pub use engine::{Counter, Interrupt, LineId, LockId, Word};
 pub use failure::Failure;
-pub use locks::{DowngradeLock, Lock, ReadLock};
-pub use machine::{BUILT_IN, Machine, MachineError};
-pub use processor::Processor;
-pub use ranges::Range;
+pub use lock::{DowngradeLock, Lock, ReadLock, TryLock, TryReadLock};
+pub use machine::{BUILT_IN, Machine, MachineError, Processor, Range};
 pub use report::{LineReport, LockReport, Report, Spent};
+pub use simulation::{Run, Simulation};
 pub use time::{Time, ms, ns, us};
 pub use trace::Trace;
 

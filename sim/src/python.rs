@@ -11,13 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::designs::{ALL, Design, Error, Figure, Outcome, Point, Values, find, sweep_until};
-use crate::locks::SpinKind;
 use crate::machine::{BUILT_IN, Machine, MachineError};
 use crate::measure;
 use crate::replay::{
     Curve, Curved, Event, Kind, LineOf, LockOf, Program, Scope, Setting, Targets, Touch, curves,
 };
 use crate::report::{Report, Spent};
+use crate::spin_kind::SpinKind;
 use crate::time::Time;
 use crate::{Run, ns};
 
@@ -111,7 +111,7 @@ impl PyMachine {
     /// The same machine, each unknown at a place of its range, 0 to 1; where CPUs of several nodes wait for a line, the
     /// share of its transfers that cross; and what all transfers take longer than the file says.
     fn at(&self, places: Vec<f64>, crossing: f64, longer: f64) -> PyResult<PyMachine> {
-        let mut machine = self.0.at(&places, longer).map_err(wrong_machine)?;
+        let mut machine = self.0.with_quantiles(&places, longer).map_err(wrong_machine)?;
         machine.crossing = crossing;
         Ok(PyMachine(machine))
     }
@@ -446,8 +446,9 @@ impl PyCurve {
             None => machine.0.spinlocks,
             Some(name) => SpinKind::named(name).map_or_else(|| unknown("spinlock", name), Ok)?,
         };
-        let (kept, overlapped) = (time("kept_ns", kept_ns)?, time("overlapped_ns", overlapped_ns)?);
-        let setting = Setting { tasks: 1, seed, spinlocks, spread, slower, kept, overlapped, under_locks };
+        let (min_residency, overlapped) = (time("kept_ns", kept_ns)?, time("overlapped_ns", overlapped_ns)?);
+        let setting =
+            Setting { tasks: 1, seed, spinlocks, spread, slower, min_residency, overlapped, under_locks };
         Ok(PyCurve(Curve { machine: machine.0.clone(), program: program.0.clone(), tasks, setting, known }))
     }
 }

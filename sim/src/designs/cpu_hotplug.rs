@@ -16,12 +16,13 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use crate::cpu::{Counter, Cpu};
+use crate::cpu::Cpu;
 use crate::designs::rcu::{Bug, Common, parameter};
 use crate::designs::rcu_tree::{Tree, Waiter};
 use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Interrupt, Simulation, Word};
+use crate::engine::{Counter, Interrupt, Word};
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {

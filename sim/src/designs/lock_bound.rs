@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use crate::designs::{Design, InputError, Parameter, Values};
-use crate::engine::Simulation;
 use crate::locks::AnyLock;
+use crate::simulation::Simulation;
 
 pub const DESIGN: Design = Design {
     name: "lock-bound",

@@ -16,10 +16,10 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use crate::engine::{Run, Simulation};
 use crate::failure::Failure;
 use crate::machine::{Machine, MachineError};
 use crate::report::Report;
+use crate::simulation::{Run, Simulation};
 use crate::time::{Time, ns};
 
 /// Every design.

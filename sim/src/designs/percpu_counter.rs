@@ -17,9 +17,10 @@ use std::rc::Rc;
 
 use crate::cpu::Cpu;
 use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Simulation, Word};
+use crate::engine::Word;
 use crate::locks::{AnyLock, QSpinlock};
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {

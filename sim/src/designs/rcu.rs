@@ -7,10 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::cpu::{Counter, Cpu};
+use crate::cpu::Cpu;
 use crate::designs::{Figure, InputError, Values};
-use crate::engine::Simulation;
+use crate::engine::Counter;
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::{Time, ms};
 
 /// What can be set of more than one design.

@@ -15,8 +15,9 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
 use crate::designs::{Design, InputError, Parameter, Values};
-use crate::engine::{Interrupt, LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{Interrupt, LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {

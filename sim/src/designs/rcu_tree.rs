@@ -16,9 +16,10 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::designs::rcu::{Bug, Callback, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
 use crate::designs::{Design, InputError, Parameter, Values};
-use crate::engine::{Interrupt, Simulation, Word};
+use crate::engine::{Interrupt, Word};
 use crate::locks::{AnyLock, Mutex};
 use crate::machine::Machine;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {

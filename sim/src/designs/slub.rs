@@ -17,13 +17,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cpu::{Counter, Cpu};
+use crate::cpu::Cpu;
 use crate::designs::rcu::{Bug, Common, grace_periods, parameter};
 use crate::designs::rcu_tree::Tree;
 use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Interrupt, Simulation, Word};
+use crate::engine::{Counter, Interrupt, Word};
 use crate::locks::Ticket;
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::{Time, ns};
 
 pub const DESIGN: Design = Design {

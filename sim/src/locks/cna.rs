@@ -1,10 +1,11 @@
 use std::cell::Cell;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation};
+use crate::engine::{LineId, LockId};
+use crate::lock::{Lock, TryLock};
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 use crate::time::{Time, ms};
 
 /// A qspinlock that stays on a node: who is at the queue's head moves the next waiter, if it is of another node, to a

@@ -2,8 +2,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation};
-use crate::locks::Lock;
+use crate::engine::LockId;
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
 /// An ideal lock: first come, first served, and costs nothing. Who waits sleeps. No machine has it; formulas do.
 pub struct Fifo {

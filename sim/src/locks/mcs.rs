@@ -2,9 +2,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
+use crate::simulation::Simulation;
 
 /// A queue, in which each CPU waits on a word of its own until the one ahead of it writes there.
 ///
@@ -21,7 +22,7 @@ pub struct Mcs {
 impl Mcs {
     /// A free lock in a node's memory.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Mcs {
-        let nodes = sim.queue_nodes();
+        let nodes = QueueNodes::of(sim);
         Mcs { id: sim.lock_id(name), tail: sim.word(name, node), nodes, held: Cell::new(None) }
     }
 }

@@ -3,9 +3,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
+use crate::locks::Spinlock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, Spinlock, TryLock};
+use crate::simulation::Simulation;
 use crate::time::ns;
 
 /// The kernel's mutex: who waits spins as long as the owner runs, one at a time and the others in a queue behind
@@ -46,7 +48,7 @@ impl Mutex {
             owner: sim.word_on(line),
             osq: sim.word_on(line),
             wait_lock: Spinlock::on(sim, name, line),
-            nodes: sim.queue_nodes(),
+            nodes: QueueNodes::of(sim),
             waiters: RefCell::default(),
         }
     }

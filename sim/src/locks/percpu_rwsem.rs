@@ -3,8 +3,10 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::{Lock, ReadLock, Spinlock};
+use crate::engine::{LockId, Word};
+use crate::lock::{Lock, ReadLock};
+use crate::locks::Spinlock;
+use crate::simulation::Simulation;
 use crate::time::{Time, ms, us};
 
 /// Readers count on a line of their own CPU's; a writer makes them look, waits for an RCU grace period, and then

@@ -1,9 +1,10 @@
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 use crate::time::ns;
 
 /// POWER's own queued spinlock: who comes steals the lock if it finds it free, for a while, and queues after that. The
@@ -48,12 +49,12 @@ impl PowerpcQSpinlock {
 
     /// A free lock on a line that has other words too.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> PowerpcQSpinlock {
-        PowerpcQSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: sim.queue_nodes() }
+        PowerpcQSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: QueueNodes::of(sim) }
     }
 
     /// Whether somebody has it or waits for it, as seen with another word of its line.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
-        cpu.beside(self.word) != 0
+        cpu.peek_same_line(self.word) != 0
     }
 
     /// `queued_spin_encode_locked_val`.

@@ -1,9 +1,10 @@
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 
 /// The kernel's spinlock since 4.2: the second CPU waits on the lock's word, the others in a queue behind it.
 ///
@@ -29,7 +30,7 @@ impl QSpinlock {
 
     /// A free lock on a line that has other words too.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> QSpinlock {
-        QSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: sim.queue_nodes() }
+        QSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: QueueNodes::of(sim) }
     }
 
     /// The part before the queue: takes the lock if it is free, or waits as the one that is pending. False if
@@ -61,12 +62,12 @@ impl QSpinlock {
 
     /// Whether somebody has it or waits for it, as seen with another word of its line.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
-        cpu.beside(self.word) != 0
+        cpu.peek_same_line(self.word) != 0
     }
 
     /// Asks for the line of the node behind this one, which the head of the queue writes once it has the lock.
     pub(super) fn prefetch_next(&self, cpu: &Cpu, node: Node) {
-        let next = cpu.glance(node.next);
+        let next = cpu.prefetch_and_peek(node.next);
         if next != 0 {
             cpu.prefetch_to_write(self.nodes.node(next).locked);
         }

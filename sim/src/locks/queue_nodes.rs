@@ -1,6 +1,8 @@
 use std::cell::Cell;
+use std::rc::Rc;
 
-use crate::engine::{Simulation, Word};
+use crate::engine::Word;
+use crate::simulation::Simulation;
 
 /// The nodes in which CPUs queue for a lock: four a CPU, on one line, as `kernel/locking/qspinlock.c` has them (one
 /// each for a task, a softirq, a hardirq and an NMI).
@@ -26,7 +28,12 @@ pub(crate) struct Node {
 }
 
 impl QueueNodes {
-    pub(crate) fn new(sim: &mut Simulation) -> QueueNodes {
+    /// The queue nodes of a simulation.
+    pub(super) fn of(sim: &mut Simulation) -> Rc<QueueNodes> {
+        sim.shared(QueueNodes::new)
+    }
+
+    fn new(sim: &mut Simulation) -> QueueNodes {
         let machine = sim.machine();
         let numa: Vec<u16> = (0..sim.cpus()).map(|cpu| machine.node_of(cpu) as u16).collect();
         let mut first = None;

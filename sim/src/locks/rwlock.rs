@@ -1,6 +1,8 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, ReadLock, Spinlock, TryLock, TryReadLock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, ReadLock, TryLock, TryReadLock};
+use crate::locks::Spinlock;
+use crate::simulation::Simulation;
 
 /// Many readers or one writer, in the order in which they came: who must wait does so in a queue.
 ///

@@ -3,9 +3,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{DowngradeLock, Lock, ReadLock, TryLock, TryReadLock};
+use crate::locks::Spinlock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{DowngradeLock, Lock, ReadLock, Spinlock, TryLock, TryReadLock};
+use crate::simulation::Simulation;
 use crate::time::{Time, ms, ns, us};
 
 /// The kernel's rw_semaphore: readers add themselves to a count, writers spin as long as the owner runs, and both
@@ -112,7 +114,7 @@ impl RwSem {
             owner: sim.word_on(line),
             osq: sim.word_on(line),
             wait_lock: Spinlock::on(sim, name, line),
-            nodes: sim.queue_nodes(),
+            nodes: QueueNodes::of(sim),
             waiters: RefCell::default(),
         }
     }
@@ -384,7 +386,7 @@ impl TryLock for RwSem {
 impl TryReadLock for RwSem {
     /// `__down_read_trylock`. Its line comes once, to be written: page faults prefetch it so.
     async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
-        let mut count = cpu.beside(self.count);
+        let mut count = cpu.peek_same_line(self.count);
         if count & READ_FAILED != 0 {
             count = cpu.read(self.count).await;
         }

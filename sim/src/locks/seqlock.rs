@@ -1,6 +1,8 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, Spinlock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::Lock;
+use crate::locks::Spinlock;
+use crate::simulation::Simulation;
 
 /// Readers write nothing: they read a sequence number before and after, and start again if it has changed.
 ///

@@ -1,33 +1,9 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation};
-use crate::locks::{Cna, Lock, PowerpcQSpinlock, QSpinlock, TryLock};
-
-/// What the kernel's spinlocks are, those inside of its other locks, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SpinKind {
-    #[default]
-    Qspinlock,
-    /// NUMA-aware: what would come of it if the kernel had it.
-    Cna,
-    /// POWER's own.
-    Powerpc,
-}
-
-impl SpinKind {
-    /// All, by the names that machine files and options have for them.
-    pub const ALL: [(&str, SpinKind); 3] =
-        [("qspinlock", SpinKind::Qspinlock), ("cna", SpinKind::Cna), ("powerpc", SpinKind::Powerpc)];
-
-    /// The kind of that name.
-    pub fn named(name: &str) -> Option<SpinKind> {
-        SpinKind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        SpinKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-}
+use crate::engine::{LineId, LockId};
+use crate::lock::{Lock, TryLock};
+use crate::locks::{Cna, PowerpcQSpinlock, QSpinlock};
+use crate::simulation::Simulation;
+use crate::spin_kind::SpinKind;
 
 /// The kernel's spinlock, of the kind that the simulation has.
 pub enum Spinlock {

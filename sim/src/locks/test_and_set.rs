@@ -1,6 +1,7 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
 /// One word, set by who holds the lock. Who waits reads it until it is free, then all of them try at once.
 ///

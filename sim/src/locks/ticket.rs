@@ -1,6 +1,7 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
 /// First come, first served: who comes draws a ticket and waits until it is called. All wait on one line.
 ///
