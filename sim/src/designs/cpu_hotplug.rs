@@ -17,9 +17,9 @@ use std::future::Future;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
+use crate::designs::design::{Design, Figure, InputError, Parameter, Values};
 use crate::designs::rcu::{Bug, Common, parameter};
 use crate::designs::rcu_tree::{Tree, Waiter};
-use crate::designs::{Design, Figure, InputError, Parameter, Values};
 use crate::engine::{Counter, Interrupt, Word};
 use crate::report::Report;
 use crate::simulation::Simulation;

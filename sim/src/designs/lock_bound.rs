@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::designs::{Design, InputError, Parameter, Values};
+use crate::designs::design::{Design, InputError, Parameter, Values};
 use crate::locks::AnyLock;
 use crate::simulation::Simulation;
 

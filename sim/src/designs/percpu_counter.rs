@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::{Design, Figure, InputError, Parameter, Values};
+use crate::designs::design::{Design, Figure, InputError, Parameter, Values};
 use crate::engine::Word;
 use crate::locks::{AnyLock, QSpinlock};
 use crate::report::Report;

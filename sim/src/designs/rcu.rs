@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::cpu::Cpu;
-use crate::designs::{Figure, InputError, Values};
+use crate::designs::design::{Figure, InputError, Values};
 use crate::engine::Counter;
 use crate::report::Report;
 use crate::simulation::Simulation;
@@ -16,7 +16,7 @@ use crate::time::{Time, ms};
 
 /// What can be set of more than one design.
 pub mod parameter {
-    use crate::designs::Parameter;
+    use crate::designs::design::Parameter;
 
     pub const HZ: Parameter = Parameter { name: "hz", default: "1000", meaning: "ticks a second" };
     pub const TICK: Parameter =

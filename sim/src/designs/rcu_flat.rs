@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
+use crate::designs::design::{Design, InputError, Parameter, Values};
 use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
-use crate::designs::{Design, InputError, Parameter, Values};
 use crate::engine::{Interrupt, LockId, Word};
 use crate::lock::Lock;
 use crate::simulation::Simulation;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::{LOOKS, Line, NAP, PATIENCE, ROUNDS, Start};
+use crate::measure::threads::{LOOKS, Line, NAP, PATIENCE, ROUNDS, Start};
 
 /// Nanoseconds from one atomic addition to the next by another CPU, where all of them add to one line.
 pub fn added(cpus: &[usize]) -> io::Result<Option<f64>> {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Start, least, on};
+use crate::measure::threads::{Start, least, on};
 
 /// For how long each core is busy where all of them are measured at once.
 const BUSY: Duration = Duration::from_millis(300);
