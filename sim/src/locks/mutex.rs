@@ -5,8 +5,8 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Word};
 use crate::lock::{Lock, TryLock};
-use crate::locks::Spinlock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
+use crate::locks::spinlock::Spinlock;
 use crate::simulation::Simulation;
 use crate::time::ns;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LockId, Word};
 use crate::lock::{Lock, ReadLock};
-use crate::locks::Spinlock;
+use crate::locks::spinlock::Spinlock;
 use crate::simulation::Simulation;
 use crate::time::{Time, ms, us};
 

@@ -1,7 +1,7 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Word};
 use crate::lock::{Lock, ReadLock, TryLock, TryReadLock};
-use crate::locks::Spinlock;
+use crate::locks::spinlock::Spinlock;
 use crate::simulation::Simulation;
 
 /// Many readers or one writer, in the order in which they came: who must wait does so in a queue.

@@ -1,7 +1,7 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Word};
 use crate::lock::Lock;
-use crate::locks::Spinlock;
+use crate::locks::spinlock::Spinlock;
 use crate::simulation::Simulation;
 
 /// Readers write nothing: they read a sequence number before and after, and start again if it has changed.

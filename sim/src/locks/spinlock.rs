@@ -1,7 +1,9 @@
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId};
 use crate::lock::{Lock, TryLock};
-use crate::locks::{Cna, PowerpcQSpinlock, QSpinlock};
+use crate::locks::cna::Cna;
+use crate::locks::powerpc::PowerpcQSpinlock;
+use crate::locks::qspinlock::QSpinlock;
 use crate::simulation::Simulation;
 use crate::spin_kind::SpinKind;
 
