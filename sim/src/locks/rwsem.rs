@@ -18,9 +18,9 @@ use crate::time::{Time, ms, ns, us};
 /// the deadlines of the scheduler (`need_resched`), tasks of real time, and signals.
 pub struct RwSem {
     id: LockId,
-    /// The bits WRITER, WAITERS and HANDOFF, and the number of readers.
+    /// The bits RWSEM_WRITER_LOCKED, RWSEM_FLAG_WAITERS and RWSEM_FLAG_HANDOFF, and the number of readers.
     count: Word,
-    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it, and NONSPINNABLE.
+    /// The writer that has it, as the number of its CPU plus one; RWSEM_READER_OWNED while readers have it, and RWSEM_NONSPINNABLE.
     owner: Word,
     osq: Word,
     wait_lock: Spinlock,
@@ -45,19 +45,19 @@ impl Waiter {
     }
 }
 
-const WRITER: u64 = 1;
-const WAITERS: u64 = 2;
-const HANDOFF: u64 = 4;
-const READER: u64 = 1 << 8;
+const RWSEM_WRITER_LOCKED: u64 = 1;
+const RWSEM_FLAG_WAITERS: u64 = 2;
+const RWSEM_FLAG_HANDOFF: u64 = 4;
+const RWSEM_READER_BIAS: u64 = 1 << 8;
 /// `RWSEM_READ_FAILED_MASK`.
-const READ_FAILED: u64 = WRITER | WAITERS | HANDOFF;
+const RWSEM_READ_FAILED_MASK: u64 = RWSEM_WRITER_LOCKED | RWSEM_FLAG_WAITERS | RWSEM_FLAG_HANDOFF;
 /// Whoever has it: a writer, or readers.
-const HELD: u64 = WRITER | !(READER - 1);
+const RWSEM_LOCK_MASK: u64 = RWSEM_WRITER_LOCKED | !(RWSEM_READER_BIAS - 1);
 
 /// Of `owner`: readers have it.
-const READERS: u64 = 1 << 63;
+const RWSEM_READER_OWNED: u64 = 1 << 63;
 /// Of `owner`: readers have it for so long that writers do not spin.
-const NONSPINNABLE: u64 = 1 << 62;
+const RWSEM_NONSPINNABLE: u64 = 1 << 62;
 /// `RWSEM_WAIT_TIMEOUT`.
 const RWSEM_WAIT_TIMEOUT_MS: f64 = 4.0;
 const MAX_READERS_WAKEUP: usize = 256;
@@ -92,8 +92,8 @@ impl OwnerState {
     fn of(owner: u64) -> OwnerState {
         match owner {
             0 => OwnerState::Free,
-            _ if owner & NONSPINNABLE != 0 => OwnerState::NonSpinnable,
-            _ if owner & READERS != 0 => OwnerState::Readers,
+            _ if owner & RWSEM_NONSPINNABLE != 0 => OwnerState::NonSpinnable,
+            _ if owner & RWSEM_READER_OWNED != 0 => OwnerState::Readers,
             _ => OwnerState::Writer,
         }
     }
@@ -122,8 +122,8 @@ impl RwSem {
     /// `rwsem_try_write_lock_unqueued`.
     async fn try_write_unqueued(&self, cpu: &Cpu) -> bool {
         let mut count = cpu.read(self.count).await;
-        while count & (HELD | HANDOFF) == 0 {
-            let before = cpu.compare_exchange(self.count, count, count | WRITER).await;
+        while count & (RWSEM_LOCK_MASK | RWSEM_FLAG_HANDOFF) == 0 {
+            let before = cpu.compare_exchange(self.count, count, count | RWSEM_WRITER_LOCKED).await;
             if before == count {
                 cpu.write(self.owner, cpu.id() as u64 + 1).await;
                 return true;
@@ -149,7 +149,7 @@ impl RwSem {
             return OwnerState::of(owner);
         }
         loop {
-            // HANDOFF is no reason to give up: the writer that asked for it is an owner to spin on, too.
+            // RWSEM_FLAG_HANDOFF is no reason to give up: the writer that asked for it is an owner to spin on, too.
             let now = cpu.read(self.owner).await;
             if now != owner {
                 return OwnerState::of(now);
@@ -190,14 +190,14 @@ impl RwSem {
 
     /// `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
     async fn reader_spin_threshold(&self, cpu: &Cpu) -> Time {
-        let readers = (cpu.read(self.count).await / READER).min(30);
+        let readers = (cpu.read(self.count).await / RWSEM_READER_BIAS).min(30);
         us(10) + ns(500) * readers
     }
 
     async fn set_nonspinnable(&self, cpu: &Cpu) {
         let mut owner = cpu.read(self.owner).await;
         while OwnerState::of(owner) == OwnerState::Readers {
-            let before = cpu.compare_exchange(self.owner, owner, owner | NONSPINNABLE).await;
+            let before = cpu.compare_exchange(self.owner, owner, owner | RWSEM_NONSPINNABLE).await;
             if before == owner {
                 break;
             }
@@ -239,13 +239,13 @@ impl RwSem {
     /// `rwsem_set_reader_owned`.
     async fn set_readers(&self, cpu: &Cpu) {
         let owner = cpu.read(self.owner).await;
-        cpu.write(self.owner, READERS | owner & NONSPINNABLE).await;
+        cpu.write(self.owner, RWSEM_READER_OWNED | owner & RWSEM_NONSPINNABLE).await;
     }
 
     /// `clear_nonspinnable`.
     async fn clear_nonspinnable(&self, cpu: &Cpu) {
-        if cpu.read(self.owner).await & NONSPINNABLE != 0 {
-            cpu.fetch_and(self.owner, !NONSPINNABLE).await;
+        if cpu.read(self.owner).await & RWSEM_NONSPINNABLE != 0 {
+            cpu.fetch_and(self.owner, !RWSEM_NONSPINNABLE).await;
         }
     }
 
@@ -258,14 +258,18 @@ impl RwSem {
         }
         let mut granted = 0;
         if wake != Wake::ReadOwned {
-            granted = READER;
-            let before = cpu.fetch_add(self.count, READER).await;
-            if before & WRITER != 0 {
+            granted = RWSEM_READER_BIAS;
+            let before = cpu.fetch_add(self.count, RWSEM_READER_BIAS).await;
+            if before & RWSEM_WRITER_LOCKED != 0 {
                 // A writer was faster.
                 let late = first.has_waited_for_long(cpu);
-                let asks = late && before & HANDOFF == 0;
+                let asks = late && before & RWSEM_FLAG_HANDOFF == 0;
                 first.handoff_set.set(first.handoff_set.get() || late);
-                cpu.fetch_add(self.count, if asks { HANDOFF } else { 0 }.wrapping_sub(READER)).await;
+                cpu.fetch_add(
+                    self.count,
+                    if asks { RWSEM_FLAG_HANDOFF } else { 0 }.wrapping_sub(RWSEM_READER_BIAS),
+                )
+                .await;
                 return Vec::new();
             }
             self.set_readers(cpu).await;
@@ -277,11 +281,11 @@ impl RwSem {
             waiters.retain(|waiter| !woken.iter().any(|other| Rc::ptr_eq(other, waiter)));
             (woken, waiters.is_empty())
         };
-        let mut more = (READER * woken.len() as u64).wrapping_sub(granted);
+        let mut more = (RWSEM_READER_BIAS * woken.len() as u64).wrapping_sub(granted);
         if is_empty {
-            more = more.wrapping_sub(WAITERS);
+            more = more.wrapping_sub(RWSEM_FLAG_WAITERS);
         }
-        more = more.wrapping_sub(cpu.read(self.count).await & HANDOFF);
+        more = more.wrapping_sub(cpu.read(self.count).await & RWSEM_FLAG_HANDOFF);
         if more != 0 {
             cpu.fetch_add(self.count, more).await;
         }
@@ -291,10 +295,10 @@ impl RwSem {
 
     /// `rwsem_cond_wake_waiter`, with wait_lock.
     async fn mark_wake_if_free(&self, cpu: &Cpu, count: u64) -> Vec<usize> {
-        if count & WRITER != 0 {
+        if count & RWSEM_WRITER_LOCKED != 0 {
             return Vec::new();
         }
-        if count & HELD != 0 {
+        if count & RWSEM_LOCK_MASK != 0 {
             return self.mark_wake(cpu, Wake::Readers).await;
         }
         self.clear_nonspinnable(cpu).await;
@@ -315,11 +319,11 @@ impl RwSem {
         }
     }
 
-    async fn sleep_to_write(&self, cpu: &Cpu) {
+    async fn down_write_slowpath(&self, cpu: &Cpu) {
         self.wait_lock.acquire(cpu).await;
         let waiter = self.queue(cpu, true);
         if self.is_first(&waiter) {
-            cpu.fetch_or(self.count, WAITERS).await;
+            cpu.fetch_or(self.count, RWSEM_FLAG_WAITERS).await;
         } else {
             let count = cpu.read(self.count).await;
             let woken = self.mark_wake_if_free(cpu, count).await;
@@ -345,22 +349,26 @@ impl RwSem {
         let first = Rc::clone(self.waiters.borrow().front().expect("who waits is among the waiters"));
         let mut count = cpu.read(self.count).await;
         loop {
-            if count & HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {
+            if count & RWSEM_FLAG_HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {
                 return false;
             }
-            let new = if count & HELD != 0 {
-                if count & HANDOFF != 0 || !waiter.has_waited_for_long(cpu) {
+            let new = if count & RWSEM_LOCK_MASK != 0 {
+                if count & RWSEM_FLAG_HANDOFF != 0 || !waiter.has_waited_for_long(cpu) {
                     return false;
                 }
-                count | HANDOFF
+                count | RWSEM_FLAG_HANDOFF
             } else {
-                let rest = if self.waiters.borrow().len() == 1 { !(WAITERS | HANDOFF) } else { !HANDOFF };
-                count & rest | WRITER
+                let rest = if self.waiters.borrow().len() == 1 {
+                    !(RWSEM_FLAG_WAITERS | RWSEM_FLAG_HANDOFF)
+                } else {
+                    !RWSEM_FLAG_HANDOFF
+                };
+                count & rest | RWSEM_WRITER_LOCKED
             };
             let before = cpu.compare_exchange(self.count, count, new).await;
             if before != count {
                 count = before;
-            } else if new & HANDOFF != 0 {
+            } else if new & RWSEM_FLAG_HANDOFF != 0 {
                 first.handoff_set.set(true);
                 return false;
             } else {
@@ -375,7 +383,7 @@ impl RwSem {
 impl TryLock for RwSem {
     /// `rwsem_write_trylock`: only if it is free and nobody waits.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
-        let free = cpu.compare_exchange(self.count, 0, WRITER).await == 0;
+        let free = cpu.compare_exchange(self.count, 0, RWSEM_WRITER_LOCKED).await == 0;
         if free {
             cpu.write(self.owner, cpu.id() as u64 + 1).await;
         }
@@ -387,11 +395,11 @@ impl TryReadLock for RwSem {
     /// `__down_read_trylock`. Its line comes once, to be written: page faults prefetch it so.
     async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
         let mut count = cpu.peek_same_line(self.count);
-        if count & READ_FAILED != 0 {
+        if count & RWSEM_READ_FAILED_MASK != 0 {
             count = cpu.read(self.count).await;
         }
-        while count & READ_FAILED == 0 {
-            let before = cpu.compare_exchange(self.count, count, count + READER).await;
+        while count & RWSEM_READ_FAILED_MASK == 0 {
+            let before = cpu.compare_exchange(self.count, count, count + RWSEM_READER_BIAS).await;
             if before == count {
                 self.set_readers(cpu).await;
                 return true;
@@ -404,9 +412,9 @@ impl TryReadLock for RwSem {
 
 impl DowngradeLock for RwSem {
     async fn downgrade(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER.wrapping_sub(WRITER)).await;
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS.wrapping_sub(RWSEM_WRITER_LOCKED)).await;
         self.set_readers(cpu).await;
-        if count & WAITERS != 0 {
+        if count & RWSEM_FLAG_WAITERS != 0 {
             self.wake(cpu, Wake::ReadOwned).await;
         }
     }
@@ -421,12 +429,12 @@ impl Lock for RwSem {
         if self.try_acquire(cpu).await || self.can_spin(cpu).await && self.spin(cpu).await {
             return;
         }
-        self.sleep_to_write(cpu).await;
+        self.down_write_slowpath(cpu).await;
     }
 
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.owner, 0).await;
-        if cpu.fetch_add(self.count, WRITER.wrapping_neg()).await & WAITERS != 0 {
+        if cpu.fetch_add(self.count, RWSEM_WRITER_LOCKED.wrapping_neg()).await & RWSEM_FLAG_WAITERS != 0 {
             self.wake(cpu, Wake::Any).await;
         }
     }
@@ -434,30 +442,32 @@ impl Lock for RwSem {
 
 impl ReadLock for RwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER).await + READER;
-        if count & READ_FAILED == 0 {
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS).await + RWSEM_READER_BIAS;
+        if count & RWSEM_READ_FAILED_MASK == 0 {
             return self.set_readers(cpu).await;
         }
         // Readers that come one after the other must not starve a writer that sleeps.
-        let readers = count / READER;
-        let likely_read = count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
-        if !likely_read && count & (WRITER | HANDOFF) == 0 {
+        let readers = count / RWSEM_READER_BIAS;
+        let likely_read = count & RWSEM_WRITER_LOCKED == 0
+            && readers > 1
+            && cpu.read(self.owner).await & RWSEM_READER_OWNED != 0;
+        if !likely_read && count & (RWSEM_WRITER_LOCKED | RWSEM_FLAG_HANDOFF) == 0 {
             self.set_readers(cpu).await;
-            if readers == 1 && count & WAITERS != 0 {
+            if readers == 1 && count & RWSEM_FLAG_WAITERS != 0 {
                 self.wake(cpu, Wake::ReadOwned).await;
             }
             return;
         }
         self.wait_lock.acquire(cpu).await;
         let nobody_waits = self.waiters.borrow().is_empty();
-        if nobody_waits && cpu.read(self.count).await & WRITER == 0 {
+        if nobody_waits && cpu.read(self.count).await & RWSEM_WRITER_LOCKED == 0 {
             self.wait_lock.release(cpu).await;
             return self.set_readers(cpu).await;
         }
         let waiter = self.queue(cpu, false);
-        let mut more = READER.wrapping_neg();
+        let mut more = RWSEM_READER_BIAS.wrapping_neg();
         if nobody_waits {
-            more = more.wrapping_add(WAITERS);
+            more = more.wrapping_add(RWSEM_FLAG_WAITERS);
         }
         let count = cpu.fetch_add(self.count, more).await.wrapping_add(more);
         let woken = self.mark_wake_if_free(cpu, count).await;
@@ -469,8 +479,8 @@ impl ReadLock for RwSem {
     }
 
     async fn release_read(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER.wrapping_neg()).await - READER;
-        if count & (HELD | WAITERS) == WAITERS {
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS.wrapping_neg()).await - RWSEM_READER_BIAS;
+        if count & (RWSEM_LOCK_MASK | RWSEM_FLAG_WAITERS) == RWSEM_FLAG_WAITERS {
             self.clear_nonspinnable(cpu).await;
             self.wake(cpu, Wake::Any).await;
         }
