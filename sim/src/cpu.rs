@@ -56,7 +56,8 @@ impl Cpu {
         self.state.borrow().machine.node_of(cpu)
     }
 
-    /// Nanoseconds that this CPU takes to write `bytes` to memory, and nanoseconds that its node's memory is busy with them.
+    /// Nanoseconds that this CPU takes to write `bytes` to memory, and nanoseconds that its node's memory is busy
+    /// with them.
     pub(crate) fn ns_of_bytes(&self, bytes: f64) -> (f64, f64) {
         let state = self.state.borrow();
         state.machine.processor().map_or((0.0, 0.0), |processor| processor.ns_of_bytes(bytes))
@@ -101,8 +102,8 @@ impl Cpu {
         self.pause(Doing::Idle, |_| Time::NEVER)
     }
 
-    /// Wakes the program of a CPU. The wakeup takes as long as the machine says, but no time of this CPU: a design adds
-    /// what its own code costs.
+    /// Wakes the program of a CPU. The wakeup takes as long as the machine says, but no time of this CPU: a design
+    /// adds what its own code costs.
     pub fn wake(&self, cpu: usize) {
         let mut state = self.state.borrow_mut();
         let at = state.stores_visible(self.id()) + state.machine.wakeup;
@@ -146,14 +147,14 @@ impl Cpu {
         self.peek_same_line(word)
     }
 
-    /// Requests the cache line of a word for writing, without waiting for it (`prefetchw`). CPUs that spin on a copy of
-    /// the line lose the copy and read the line again.
+    /// Requests the cache line of a word for writing, without waiting for it (`prefetchw`). CPUs that spin on a copy
+    /// of the line lose the copy and read the line again.
     pub fn prefetch_to_write(&self, word: Word) {
         self.state.borrow_mut().prefetch_to_write(self.id(), word);
     }
 
-    /// Writes a word. The CPU continues at once, and the store waits in its store buffer until the cache line has come.
-    /// Stores become visible to other CPUs in program order, and to this CPU at once.
+    /// Writes a word. The CPU continues at once, and the store waits in its store buffer until the cache line has
+    /// come. Stores become visible to other CPUs in program order, and to this CPU at once.
     #[inline]
     pub fn write(&self, word: Word, value: u64) -> Pause<'_> {
         self.write_bits(word, u64::MAX, value)

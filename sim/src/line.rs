@@ -137,9 +137,9 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
-    /// The latency of a transfer while CPUs of several last-level caches wait. Hardware serves several waiting CPUs of one
-    /// cache before the line crosses to the next. Here CPUs keep their order, and the line crosses on average as often
-    /// as in hardware: only then a transfer takes as long as between caches.
+    /// The latency of a transfer while CPUs of several last-level caches wait. Hardware serves several waiting CPUs
+    /// of one cache before the line crosses to the next. Here CPUs keep their order, and the line crosses on average
+    /// as often as in hardware: only then a transfer takes as long as between caches.
     fn near_first(&mut self, machine: &Machine, cpu: usize, latency: Time) -> Time {
         let last = (self.last != NOBODY).then_some(self.last as usize);
         let waiting = || self.waiting.iter().map(|other| other.cpu).chain(last);
@@ -194,7 +194,8 @@ impl Line {
             return (by_home, of_last);
         }
         if writes {
-            return (machine.farthest(place, self.all, self.any), of_last); // all copies are invalidated at the same time
+            // All copies are invalidated at the same time.
+            return (machine.farthest(place, self.all, self.any), of_last);
         }
         let nearest = memory.min((machine.transfer_between(last, place), of_last));
         match machine.has_shared_caches() && self.caches & cache_bit(machine, cpu) != 0 {

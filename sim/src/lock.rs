@@ -1,7 +1,7 @@
 //! What a lock is, and how a program uses one.
 //!
-//! A lock implements the traits. Programs call the methods of [`Cpu`], which also report how long CPUs wait for the lock
-//! and hold it, and check that it has one holder.
+//! A lock implements the traits. Programs call the methods of [`Cpu`], which also report how long CPUs wait for the
+//! lock and hold it, and check that it has one holder.
 
 use std::future::Future;
 
@@ -38,7 +38,8 @@ pub trait TryReadLock: ReadLock {
     fn try_acquire_read(&self, cpu: &Cpu) -> impl Future<Output = bool>;
 }
 
-/// A lock whose exclusive holder can become a reader without releasing it. Programs do so with `cpu.downgrade(&lock)`.
+/// A lock whose exclusive holder can become a reader without releasing it. Programs do so with
+/// `cpu.downgrade(&lock)`.
 pub trait DowngradeLock: ReadLock {
     /// Returns when the CPU can continue. Other readers can share the lock by then.
     fn downgrade(&self, cpu: &Cpu) -> impl Future<Output = ()>;

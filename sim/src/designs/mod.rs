@@ -1,4 +1,5 @@
-//! The designs that come with the simulator. Each design is one file, or one folder, with a [`Design`] that [`ALL`] lists.
+//! The designs that come with the simulator. Each design is one file, or one folder, with a [`Design`] that [`ALL`]
+//! lists.
 
 pub mod cpu_hotplug;
 mod design;

@@ -43,7 +43,8 @@ pub struct Point {
 /// The result of a run: the report, and the design's figures.
 pub type Outcome = Result<(Report, Vec<Figure>), Error>;
 
-/// Simulates many points on all cores. Outcomes come in the order of the points, and do not depend on the number of cores.
+/// Simulates many points on all cores. Outcomes come in the order of the points, and do not depend on the number of
+/// cores.
 pub fn sweep(points: Vec<Point>) -> Vec<Outcome> {
     sweep_until(points, &Arc::default())
 }

@@ -11,8 +11,8 @@ use crate::time::Time;
 const SHOWN: usize = 4;
 
 impl State {
-    /// Whether the chain of holders and waiters of locks leads from a context back to itself. A wait for a program is a
-    /// wait for the handler that interrupts it, too.
+    /// Whether the chain of holders and waiters of locks leads from a context back to itself. A wait for a program is
+    /// a wait for the handler that interrupts it, too.
     pub(super) fn is_deadlocked(&self, id: ContextId) -> bool {
         let mut at = id;
         for _ in 0..self.contexts.len() {
@@ -30,8 +30,8 @@ impl State {
         false
     }
 
-    /// Why there is no event left before `end`: `None` if every program has ended or idles, or if only work remains that
-    /// lasts longer than the part of the run that ends there.
+    /// Why there is no event left before `end`: `None` if every program has ended or idles, or if only work remains
+    /// that lasts longer than the part of the run that ends there.
     pub fn stuck(&self, end: Time) -> Option<Failure> {
         let mut programs = self.contexts.iter().step_by(2);
         if programs.all(|program| matches!(program.doing, Doing::Nothing | Doing::Idle)) {

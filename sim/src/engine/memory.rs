@@ -16,8 +16,8 @@ impl State {
         self.request(id, word.0, action);
     }
 
-    /// Requests the cache line of a word. An atomic access first waits until the stores before it have arrived. If one of
-    /// them has requested the same cache line already, the access needs no request of its own.
+    /// Requests the cache line of a word. An atomic access first waits until the stores before it have arrived. If
+    /// one of them has requested the same cache line already, the access needs no request of its own.
     #[inline]
     pub(super) fn request(&mut self, id: ContextId, word: u32, action: Action) {
         let (now, writes) = (self.now, action != Action::Read);
@@ -45,8 +45,8 @@ impl State {
         self.drain(id, Drained::Fence);
     }
 
-    /// When the cache line of a word reaches the CPU. Within the minimum residency it is still there, even if others have
-    /// requested it: a core finishes what it does to a line in quick succession before it gives the line away.
+    /// When the cache line of a word reaches the CPU. Within the minimum residency it is still there, even if others
+    /// have requested it: a core finishes what it does to a line in quick succession before it gives the line away.
     #[inline]
     fn serve(&mut self, cpu: usize, word: u32, writes: bool, since: Time) -> Served {
         let number = self.words[word as usize].line;
@@ -77,8 +77,8 @@ impl State {
         self.serve(cpu, word.0, false, now).done
     }
 
-    /// Requests a cache line for writing, without waiting for it. CPUs that spin on a copy of it lose the copy and read
-    /// the line again.
+    /// Requests a cache line for writing, without waiting for it. CPUs that spin on a copy of it lose the copy and
+    /// read the line again.
     pub fn prefetch_to_write(&mut self, cpu: usize, word: Word) {
         let (now, line) = (self.now, self.words[word.0 as usize].line);
         self.serve(cpu, word.0, true, now);
@@ -176,8 +176,8 @@ impl State {
         self.set_next_arrival(cpu);
     }
 
-    /// Handles the end of a wait for stores. Returns whether the context still waits: for its cache line, or for stores
-    /// that had to request theirs again.
+    /// Handles the end of a wait for stores. Returns whether the context still waits: for its cache line, or for
+    /// stores that had to request theirs again.
     pub(super) fn waits_after_stores(&mut self, id: ContextId, waiting: Doing) -> bool {
         if !matches!(waiting, Doing::Drain(_) | Doing::Store) {
             return false;

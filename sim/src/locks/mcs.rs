@@ -7,15 +7,15 @@ use crate::lock::Lock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
 use crate::simulation::Simulation;
 
-/// A queue, in which each CPU waits on a word of its own until the one ahead of it writes there.
+/// A queue in which each CPU waits on a word of its own until the CPU ahead of it writes the word.
 ///
 /// Follows `kernel/locking/mcs_spinlock.h`.
 pub struct Mcs {
     id: LockId,
-    /// The name of the last node in the queue; zero: the lock is free.
+    /// The name of the last node in the queue. Zero if the lock is free.
     tail: Word,
     nodes: Rc<QueueNodes>,
-    /// The node of who holds the lock.
+    /// The holder's node.
     held: Cell<Option<Node>>,
 }
 

@@ -4,6 +4,7 @@ mod cna;
 mod fifo;
 mod mcs;
 mod mutex;
+mod osq;
 mod percpu_rwsem;
 mod powerpc;
 mod qspinlock;

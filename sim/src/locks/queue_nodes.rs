@@ -1,29 +1,31 @@
+//! The nodes of queueing spinlocks.
+
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::engine::Word;
 use crate::simulation::Simulation;
 
-/// The nodes in which CPUs queue for a lock: four a CPU, on one line, as `kernel/locking/qspinlock.c` has them (one
-/// each for a task, a softirq, a hardirq and an NMI).
+/// The nodes in which CPUs queue for a lock: four per CPU, on one cache line, as in `kernel/locking/qspinlock.c` (for
+/// a task, a softirq, a hardirq and an NMI).
 pub struct QueueNodes {
-    /// The first of the words: each CPU has NODES times two, one CPU's after the other's.
+    /// The first of the words. Each CPU has twice NODES consecutive words.
     first: u32,
-    /// Which of a CPU's nodes are in use, one bit each.
+    /// The nodes that each CPU uses, one bit each.
     used: Vec<Cell<u8>>,
     numa: Vec<u16>,
 }
 
 const NODES: usize = 4;
 
-/// One CPU's place in a queue.
+/// A CPU's place in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Not zero, and the same for the same node always: what a lock's word holds of it.
+    /// Identifies the node in a lock's word. Not zero.
     pub name: u64,
-    /// What the CPU waits on.
+    /// The word that the CPU waits on.
     pub locked: Word,
-    /// The name of the node behind this one; zero while there is none.
+    /// The name of the next node. Zero while there is none.
     pub next: Word,
 }
 
@@ -47,7 +49,7 @@ impl QueueNodes {
         QueueNodes { first: first.expect("a machine has a CPU"), used: vec![Cell::new(0); sim.cpus()], numa }
     }
 
-    /// A node of the CPU's that is free, to be given back with `free`.
+    /// Takes a free node of a CPU. `free` returns it.
     pub(crate) fn take(&self, cpu: usize) -> Node {
         let used = &self.used[cpu];
         let index = used.get().trailing_ones() as usize;

@@ -5,27 +5,26 @@ use std::rc::Rc;
 use crate::cpu::Cpu;
 use crate::engine::{LineId, LockId, Word};
 use crate::lock::{DowngradeLock, Lock, ReadLock, TryLock, TryReadLock};
-use crate::locks::queue_nodes::{Node, QueueNodes};
+use crate::locks::osq::Osq;
 use crate::locks::spinlock::Spinlock;
 use crate::simulation::Simulation;
 use crate::time::{Time, ms, ns, us};
 
-/// The kernel's rw_semaphore: readers add themselves to a count, writers spin as long as the owner runs, and both
-/// sleep in a queue if that does not help. A waiter of more than 4 ms has the next ones stand back.
+/// The kernel's rw_semaphore. Readers add themselves to a count, and writers spin while the owner runs. Otherwise
+/// both sleep in a queue. After 4 ms the first waiter requests the hand-off.
 ///
-/// Follows `rwsem_down_read_slowpath`, `rwsem_down_write_slowpath`, `rwsem_optimistic_spin`, `rwsem_try_write_lock` and
-/// `rwsem_mark_wake` in `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left out:
-/// the deadlines of the scheduler (`need_resched`), tasks of real time, and signals.
+/// Follows `rwsem_down_read_slowpath`, `rwsem_down_write_slowpath`, `rwsem_optimistic_spin`, `rwsem_try_write_lock`
+/// and `rwsem_mark_wake` in `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left
+/// out: the deadlines of the scheduler (`need_resched`), real-time tasks, and signals.
 pub struct RwSem {
     id: LockId,
     /// The bits RWSEM_WRITER_LOCKED, RWSEM_FLAG_WAITERS and RWSEM_FLAG_HANDOFF, and the number of readers.
     count: Word,
-    /// The writer that has it, as the number of its CPU plus one; RWSEM_READER_OWNED while readers have it, and RWSEM_NONSPINNABLE.
+    /// The writer that holds it, as the number of its CPU plus one; or RWSEM_READER_OWNED. And RWSEM_NONSPINNABLE.
     owner: Word,
-    osq: Word,
+    osq: Osq,
     wait_lock: Spinlock,
-    nodes: Rc<QueueNodes>,
-    /// Who sleeps. Guarded by wait_lock, and on its line.
+    /// The tasks that sleep. Protected by wait_lock, and on its cache line.
     waiters: RefCell<VecDeque<Rc<Waiter>>>,
 }
 
@@ -33,9 +32,9 @@ struct Waiter {
     cpu: usize,
     writes: bool,
     since: Time,
-    /// A reader has been given it.
+    /// The semaphore was granted to this reader.
     granted: Cell<bool>,
-    /// It has asked for the hand-off: as long as it is the first, no writer behind it takes the semaphore.
+    /// It has requested the hand-off: while it is first, no writer behind it acquires the semaphore.
     handoff_set: Cell<bool>,
 }
 
@@ -51,31 +50,31 @@ const RWSEM_FLAG_HANDOFF: u64 = 4;
 const RWSEM_READER_BIAS: u64 = 1 << 8;
 /// `RWSEM_READ_FAILED_MASK`.
 const RWSEM_READ_FAILED_MASK: u64 = RWSEM_WRITER_LOCKED | RWSEM_FLAG_WAITERS | RWSEM_FLAG_HANDOFF;
-/// Whoever has it: a writer, or readers.
+/// A writer or readers hold it.
 const RWSEM_LOCK_MASK: u64 = RWSEM_WRITER_LOCKED | !(RWSEM_READER_BIAS - 1);
 
-/// Of `owner`: readers have it.
+/// In `owner`: readers hold it.
 const RWSEM_READER_OWNED: u64 = 1 << 63;
-/// Of `owner`: readers have it for so long that writers do not spin.
+/// In `owner`: readers have held it for so long that writers do not spin.
 const RWSEM_NONSPINNABLE: u64 = 1 << 62;
 /// `RWSEM_WAIT_TIMEOUT`.
 const RWSEM_WAIT_TIMEOUT_MS: f64 = 4.0;
 const MAX_READERS_WAKEUP: usize = 256;
-/// What waking one costs the waker, besides the time until the woken one runs: estimated, `try_to_wake_up` of some
-/// hundred instructions and the other CPU's runqueue.
-const WAKER: f64 = 300.0;
+/// Nanoseconds that a wakeup costs the waker. An estimate: some hundred instructions of `try_to_wake_up`, and the
+/// runqueue of the other CPU.
+const WAKER_NS: f64 = 300.0;
 
-/// Between two looks of a CPU that spins.
+/// Nanoseconds between two reads of a spinning CPU.
 const RELAX_NS: f64 = 50.0;
 
-/// `enum rwsem_wake_type`: who of those that sleep is to have it.
+/// `enum rwsem_wake_type`: which waiters are woken.
 #[derive(Clone, Copy, PartialEq)]
 enum Wake {
-    /// The first one, and all readers if it is one.
+    /// The first waiter, and all readers if it is a reader.
     Any,
-    /// The readers, if the first one is.
+    /// The readers, if the first waiter is a reader.
     Readers,
-    /// The same, where the waker has it to read itself.
+    /// The same, if the waker holds it as a reader.
     ReadOwned,
 }
 
@@ -100,21 +99,20 @@ impl OwnerState {
 }
 
 impl RwSem {
-    /// A free semaphore in a node's memory: all its words are on one line, as most are in the kernel.
+    /// A free semaphore in a node's memory. All its words are on one cache line, as most are in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> RwSem {
         let line = sim.line(name, node);
         RwSem::on(sim, name, line)
     }
 
-    /// A free semaphore on a line that has other words too.
+    /// A free semaphore on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> RwSem {
         RwSem {
             id: sim.lock_id(name),
             count: sim.word_on(line),
             owner: sim.word_on(line),
-            osq: sim.word_on(line),
+            osq: Osq::on(sim, line),
             wait_lock: Spinlock::on(sim, name, line),
-            nodes: QueueNodes::of(sim),
             waiters: RefCell::default(),
         }
     }
@@ -142,14 +140,14 @@ impl RwSem {
         }
     }
 
-    /// `rwsem_spin_on_owner`: waits as long as one writer has it and runs.
+    /// `rwsem_spin_on_owner`: waits while the same writer holds it and runs.
     async fn spin_on_owner(&self, cpu: &Cpu) -> OwnerState {
         let owner = cpu.read(self.owner).await;
         if OwnerState::of(owner) != OwnerState::Writer {
             return OwnerState::of(owner);
         }
         loop {
-            // RWSEM_FLAG_HANDOFF is no reason to give up: the writer that asked for it is an owner to spin on, too.
+            // RWSEM_FLAG_HANDOFF does not end spinning: the writer that requested it is another owner to spin on.
             let now = cpu.read(self.owner).await;
             if now != owner {
                 return OwnerState::of(now);
@@ -161,9 +159,9 @@ impl RwSem {
         }
     }
 
-    /// `rwsem_optimistic_spin`. False if it makes no sense to go on.
+    /// `rwsem_optimistic_spin`. Returns whether it has acquired the semaphore.
     async fn spin(&self, cpu: &Cpu) -> bool {
-        let node = self.osq_lock(cpu).await;
+        let node = self.osq.lock(cpu).await;
         let mut until = None;
         let got = loop {
             let state = self.spin_on_owner(cpu).await;
@@ -184,11 +182,11 @@ impl RwSem {
             }
             cpu.relax(ns(RELAX_NS)).await;
         };
-        self.osq_unlock(cpu, node).await;
+        self.osq.unlock(cpu, node).await;
         got
     }
 
-    /// `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
+    /// `rwsem_rspin_threshold`: 10 us, and half a microsecond per reader, up to 25 us.
     async fn reader_spin_threshold(&self, cpu: &Cpu) -> Time {
         let readers = (cpu.read(self.count).await / RWSEM_READER_BIAS).min(30);
         us(10) + ns(500) * readers
@@ -203,26 +201,6 @@ impl RwSem {
             }
             owner = before;
         }
-    }
-
-    async fn osq_lock(&self, cpu: &Cpu) -> Node {
-        let node = self.nodes.take(cpu.id());
-        cpu.write(node.locked, 0).await;
-        cpu.write(node.next, 0).await;
-        let ahead = cpu.swap(self.osq, node.name).await;
-        if ahead != 0 {
-            cpu.write(self.nodes.node(ahead).next, node.name).await;
-            cpu.spin_while(node.locked, |locked| locked == 0).await;
-        }
-        node
-    }
-
-    async fn osq_unlock(&self, cpu: &Cpu, node: Node) {
-        if cpu.compare_exchange(self.osq, node.name, 0).await != node.name {
-            let next = cpu.spin_while(node.next, |next| next == 0).await;
-            cpu.write(self.nodes.node(next).locked, 1).await;
-        }
-        self.nodes.free(node);
     }
 
     fn queue(&self, cpu: &Cpu, writes: bool) -> Rc<Waiter> {
@@ -249,7 +227,8 @@ impl RwSem {
         }
     }
 
-    /// `rwsem_mark_wake`, with wait_lock: who is to be woken. Readers have it then; a writer tries for itself.
+    /// `rwsem_mark_wake`, with wait_lock. Returns the CPUs to wake. Readers hold the semaphore by then; a writer has
+    /// yet to acquire it.
     async fn mark_wake(&self, cpu: &Cpu, wake: Wake) -> Vec<usize> {
         let first = self.waiters.borrow().front().cloned();
         let Some(first) = first else { return Vec::new() };
@@ -263,11 +242,11 @@ impl RwSem {
             if before & RWSEM_WRITER_LOCKED != 0 {
                 // A writer was faster.
                 let late = first.has_waited_for_long(cpu);
-                let asks = late && before & RWSEM_FLAG_HANDOFF == 0;
+                let requests = late && before & RWSEM_FLAG_HANDOFF == 0;
                 first.handoff_set.set(first.handoff_set.get() || late);
                 cpu.fetch_add(
                     self.count,
-                    if asks { RWSEM_FLAG_HANDOFF } else { 0 }.wrapping_sub(RWSEM_READER_BIAS),
+                    if requests { RWSEM_FLAG_HANDOFF } else { 0 }.wrapping_sub(RWSEM_READER_BIAS),
                 )
                 .await;
                 return Vec::new();
@@ -314,7 +293,7 @@ impl RwSem {
 
     async fn wake_up(&self, cpu: &Cpu, woken: Vec<usize>) {
         for other in woken {
-            cpu.work(ns(WAKER)).await;
+            cpu.work(ns(WAKER_NS)).await;
             cpu.wake(other);
         }
     }
@@ -335,7 +314,7 @@ impl RwSem {
         }
         while !self.try_write(cpu, &waiter).await {
             self.wait_lock.release(cpu).await;
-            // To whom it is to be handed over need not sleep where a writer gives it back right then.
+            // A waiter that requested the hand-off spins first: the writer may release it right then.
             if !(waiter.handoff_set.get() && self.spin_on_owner(cpu).await == OwnerState::Free) {
                 cpu.sleep().await;
             }
@@ -344,7 +323,7 @@ impl RwSem {
         self.wait_lock.release(cpu).await;
     }
 
-    /// `rwsem_try_write_lock`: as a waiter, the first or not, and with wait_lock.
+    /// `rwsem_try_write_lock`, with wait_lock.
     async fn try_write(&self, cpu: &Cpu, waiter: &Rc<Waiter>) -> bool {
         let first = Rc::clone(self.waiters.borrow().front().expect("who waits is among the waiters"));
         let mut count = cpu.read(self.count).await;
@@ -381,7 +360,7 @@ impl RwSem {
 }
 
 impl TryLock for RwSem {
-    /// `rwsem_write_trylock`: only if it is free and nobody waits.
+    /// `rwsem_write_trylock`: succeeds only without holders and waiters.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
         let free = cpu.compare_exchange(self.count, 0, RWSEM_WRITER_LOCKED).await == 0;
         if free {
@@ -392,7 +371,7 @@ impl TryLock for RwSem {
 }
 
 impl TryReadLock for RwSem {
-    /// `__down_read_trylock`. Its line comes once, to be written: page faults prefetch it so.
+    /// `__down_read_trylock`. Its cache line is transferred once, for writing, as page faults prefetch it that way.
     async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
         let mut count = cpu.peek_same_line(self.count);
         if count & RWSEM_READ_FAILED_MASK != 0 {
@@ -446,7 +425,7 @@ impl ReadLock for RwSem {
         if count & RWSEM_READ_FAILED_MASK == 0 {
             return self.set_readers(cpu).await;
         }
-        // Readers that come one after the other must not starve a writer that sleeps.
+        // A stream of readers must not starve a writer that sleeps.
         let readers = count / RWSEM_READER_BIAS;
         let likely_read = count & RWSEM_WRITER_LOCKED == 0
             && readers > 1
@@ -459,14 +438,14 @@ impl ReadLock for RwSem {
             return;
         }
         self.wait_lock.acquire(cpu).await;
-        let nobody_waits = self.waiters.borrow().is_empty();
-        if nobody_waits && cpu.read(self.count).await & RWSEM_WRITER_LOCKED == 0 {
+        let no_waiters = self.waiters.borrow().is_empty();
+        if no_waiters && cpu.read(self.count).await & RWSEM_WRITER_LOCKED == 0 {
             self.wait_lock.release(cpu).await;
             return self.set_readers(cpu).await;
         }
         let waiter = self.queue(cpu, false);
         let mut more = RWSEM_READER_BIAS.wrapping_neg();
-        if nobody_waits {
+        if no_waiters {
             more = more.wrapping_add(RWSEM_FLAG_WAITERS);
         }
         let count = cpu.fetch_add(self.count, more).await.wrapping_add(more);

@@ -7,7 +7,7 @@ use crate::locks::qspinlock::QSpinlock;
 use crate::simulation::Simulation;
 use crate::spin_kind::SpinKind;
 
-/// The kernel's spinlock, of the kind that the simulation has.
+/// The kernel's spinlock, of the kind that the simulation uses.
 pub enum Spinlock {
     Qspinlock(QSpinlock),
     Cna(Cna),
@@ -21,7 +21,7 @@ impl Spinlock {
         Spinlock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Spinlock {
         match sim.spinlocks() {
             SpinKind::Qspinlock => Spinlock::Qspinlock(QSpinlock::on(sim, name, line)),
@@ -30,7 +30,7 @@ impl Spinlock {
         }
     }
 
-    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    /// Whether it is held or waited for, as seen when another word of its cache line was read.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
         match self {
             Spinlock::Qspinlock(lock) => lock.is_busy(cpu),

@@ -42,8 +42,8 @@ impl Machine {
         self.file.range.clone()
     }
 
-    /// The same machine with each uncertain figure at a quantile of its range: 0 is the low end, 0.5 the figure itself, 1 the
-    /// high end. All transfers then take `transfer_scale` times as long.
+    /// The same machine with each uncertain figure at a quantile of its range: 0 is the low end, 0.5 the figure
+    /// itself, 1 the high end. All transfers then take `transfer_scale` times as long.
     pub fn with_quantiles(&self, quantiles: &[f64], transfer_scale: f64) -> Result<Machine, MachineError> {
         let mut file = (*self.file).clone();
         ranges::apply(&mut file, quantiles)?;

@@ -37,8 +37,8 @@ impl Level {
     }
 }
 
-/// The place of a CPU in the tree: the number of its unit at each level, outermost first, in bit fields. The highest bit in
-/// which two places differ belongs to the outermost level at which they are in different units.
+/// The place of a CPU in the tree: the number of its unit at each level, outermost first, in bit fields. The highest
+/// bit in which two places differ belongs to the outermost level at which they are in different units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(pub u32);
 
@@ -63,7 +63,8 @@ pub struct Machine {
     pub wakeup: Time,
     /// The time from sending an IPI to the first instruction of its handler.
     pub ipi: Time,
-    /// How long a clean cache line is busy with one reader. `Time::NEVER` if the file does not say: the whole transfer.
+    /// How long a clean cache line is busy with one reader. `Time::NEVER` if the file does not say: the whole
+    /// transfer.
     pub(super) shared_read: Time,
     /// How long one cache line occupies a node's link to other nodes. `None`: bandwidth is not limited.
     pub(crate) link: Option<Time>,
@@ -72,8 +73,8 @@ pub struct Machine {
     pub(crate) store_buffer: usize,
     /// The kind of the kernel's spinlocks.
     pub spinlocks: SpinKind,
-    /// When CPUs of several last-level caches wait for a cache line: the share of its transfers that cross between caches.
-    /// 1 means that waiting CPUs are served in order, wherever they are.
+    /// When CPUs of several last-level caches wait for a cache line: the share of its transfers that cross between
+    /// caches. 1 means that waiting CPUs are served in order, wherever they are.
     pub(crate) crossing: f64,
     pub(super) processor: Option<Processor>,
     pub(super) file: Arc<File>,

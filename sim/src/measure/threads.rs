@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const ROUNDS: usize = 500;
 
-/// No further round begins after this. On a busy machine each thread waits long for its CPU, but some of many rounds are
-/// undisturbed.
+/// No further round begins after this. On a busy machine each thread waits long for its CPU, but some of many rounds
+/// are undisturbed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a thread checks whether it is its turn before it sleeps.
@@ -27,8 +27,8 @@ const MOST_CPUS: usize = 8192;
 #[repr(align(128))]
 pub(super) struct Line(pub AtomicU64);
 
-/// The nanoseconds per thing done, in the fastest of many rounds: whatever else this machine does can only add. A round
-/// returns how many things it has done.
+/// The nanoseconds per thing done, in the fastest of many rounds: whatever else this machine does can only add. A
+/// round returns how many things it has done.
 pub(super) fn least(mut round: impl FnMut() -> f64) -> f64 {
     let began = Instant::now();
     let mut fastest = f64::INFINITY;

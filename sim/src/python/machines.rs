@@ -92,9 +92,9 @@ impl PyMachine {
         self.0.processor().is_some()
     }
 
-    /// The same machine with each uncertain figure at a quantile of its range, 0 to 1. `crossing` is the share of transfers
-    /// that cross between caches when CPUs of several caches wait for a cache line. `longer` scales the time of all
-    /// transfers.
+    /// The same machine with each uncertain figure at a quantile of its range, 0 to 1. `crossing` is the share of
+    /// transfers that cross between caches when CPUs of several caches wait for a cache line. `longer` scales the
+    /// time of all transfers.
     fn at(&self, places: Vec<f64>, crossing: f64, longer: f64) -> PyResult<PyMachine> {
         let mut machine = self.0.with_quantiles(&places, longer).map_err(wrong_machine)?;
         machine.crossing = crossing;

@@ -52,8 +52,8 @@ pub fn fill_gb_per_s(py: Python<'_>, cpus: Vec<usize>) -> PyResult<f64> {
     Ok(py.detach(|| measure::fill(&cpus))?)
 }
 
-/// Nanoseconds from one CPU's atomic addition to the next CPU's, while all of these add to one cache line; measured here.
-/// None if the CPUs are too busy with other programs.
+/// Nanoseconds from one CPU's atomic addition to the next CPU's, while all of these add to one cache line; measured
+/// here. None if the CPUs are too busy with other programs.
 #[pyfunction]
 pub fn added_ns(py: Python<'_>, cpus: Vec<usize>) -> PyResult<Option<f64>> {
     Ok(py.detach(|| measure::added(&cpus))?)

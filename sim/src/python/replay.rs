@@ -12,8 +12,8 @@ use crate::replay::{
 };
 use crate::spin_kind::SpinKind;
 
-/// A program: cache lines, locks and operations. Each event of an operation is a kind, an amount, the number of a line or
-/// lock, and a word that says how. Wrong values are a ValueError.
+/// A program: cache lines, locks and operations. Each event of an operation is a kind, an amount, the number of a
+/// line or lock, and a word that says how. Wrong values are a ValueError.
 #[pyclass(name = "Program", frozen)]
 pub struct PyProgram(Program);
 

@@ -47,7 +47,8 @@ impl Curve {
         Ok((slower, self.tasks.iter().map(at).collect::<Result<_, _>>()?))
     }
 
-    /// The factor on the times of instructions and of filling memory that gives a known throughput. All other times stay.
+    /// The factor on the times of instructions and of filling memory that gives a known throughput. All other times
+    /// stay.
     fn fitted(
         &self,
         program: &Rc<Program>,

@@ -105,7 +105,8 @@ impl Steps<'_> {
         Ok(Steps { sim, step, now: Time::ZERO, left: MAX_STEPS })
     }
 
-    /// Lets time pass until `is_enough` of the number of events. Returns how long that took, and the number of events.
+    /// Lets time pass until `is_enough` of the number of events. Returns how long that took, and the number of
+    /// events.
     pub fn until(&mut self, is_enough: impl Fn(u64) -> bool) -> Result<(Time, u64), Failure> {
         let (since, before) = (self.now, self.sim.events());
         while self.left > 0 {

@@ -27,8 +27,8 @@ impl TaskLock {
         }
     }
 
-    /// Acquires it; with `shared`, as a reader if its kind has readers. Returns the sequence number that the reader of a
-    /// seqlock begins with.
+    /// Acquires it; with `shared`, as a reader if its kind has readers. Returns the sequence number that the reader
+    /// of a seqlock begins with.
     pub async fn acquire(&self, cpu: &Cpu, shared: bool) -> u64 {
         match (self, shared) {
             (TaskLock::SeqLock(lock), true) => return lock.read_begin(cpu).await,

@@ -1,8 +1,8 @@
 //! Replay: many tasks do what was recorded of one operation, on a machine that a file describes.
 //!
-//! The recording has a task's accesses to shared cache lines and locks, and the number of instructions in between. Here
-//! every task runs it on a CPU of its own. Instructions take the processor's time, cache lines come from where they
-//! are, and locks are executed. Waiting is therefore a result, not an input.
+//! The recording has a task's accesses to shared cache lines and locks, and the number of instructions in between.
+//! Here every task runs it on a CPU of its own. Instructions take the processor's time, cache lines come from where
+//! they are, and locks are executed. Waiting is therefore a result, not an input.
 
 mod curve;
 mod enough;

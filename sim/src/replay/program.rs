@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How many instances of a cache line there are: one in total, one per node, or one per task. Other tasks visit a `Task`
-/// line from every node, and a `TaskOfNode` line from its own.
+/// How many instances of a cache line there are: one in total, one per node, or one per task. Other tasks visit a
+/// `Task` line from every node, and a `TaskOfNode` line from its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Shared,
@@ -62,8 +62,8 @@ pub enum Event {
         touch: Touch,
         others: bool,
     },
-    /// Acquires a lock. If it `tries`, it does not wait for the lock while it holds others: it releases those, and starts
-    /// again from the first of them, as the kernel does where it acquires locks against their order.
+    /// Acquires a lock. If it `tries`, it does not wait for the lock while it holds others: it releases those, and
+    /// starts again from the first of them, as the kernel does where it acquires locks against their order.
     Lock {
         lock: usize,
         shared: bool,
@@ -137,8 +137,8 @@ impl fmt::Display for ProgramError {
 impl std::error::Error for ProgramError {}
 
 impl Program {
-    /// Checks that everything it names exists, that each operation takes time, and that it releases exactly the locks that
-    /// it acquires.
+    /// Checks that everything it names exists, that each operation takes time, and that it releases exactly the locks
+    /// that it acquires.
     pub fn check(&self) -> Result<(), ProgramError> {
         if let Some(lock) = self.locks.iter().find(|lock| lock.line >= self.lines.len()) {
             return Err(ProgramError(format!("lock {} is on line {}, which is none", lock.name, lock.line)));

@@ -37,8 +37,8 @@ pub(super) struct Shared {
     pub cpus: Vec<usize>,
     /// The mean of the operations' uncontended times.
     pub mean_ns: f64,
-    /// Each operation's uncontended time, relative to the mean. Progress is weighted by it: a part of a long operation
-    /// counts as much as the short operations that other tasks do meanwhile.
+    /// Each operation's uncontended time, relative to the mean. Progress is weighted by it: a part of a long
+    /// operation counts as much as the short operations that other tasks do meanwhile.
     pub weights: Vec<f64>,
     /// How many threads of each core execute instructions. A thread that waits leaves the core to the others.
     pub executing: HashMap<u32, Cell<usize>>,
@@ -107,8 +107,8 @@ impl Shared {
         self.spent.borrow_mut().fill(Time::ZERO);
     }
 
-    /// The share of each category in the time spent. An event counts when it ends, so the time spent can differ a little
-    /// from the time that has passed for all tasks.
+    /// The share of each category in the time spent. An event counts when it ends, so the time spent can differ a
+    /// little from the time that has passed for all tasks.
     pub fn shares(&self) -> Vec<f64> {
         let spent = self.spent.borrow();
         let whole: f64 = spent.iter().map(|time| time.as_ns()).sum();

@@ -105,8 +105,8 @@ impl Task {
         }
     }
 
-    /// All operations, beginning with `first`, in a random order that the task repeats: a rare operation then has its due
-    /// weight.
+    /// All operations, beginning with `first`, in a random order that the task repeats: a rare operation then has its
+    /// due weight.
     fn order(&self, cpu: &Cpu, first: usize) -> Vec<usize> {
         let mut order: Vec<_> = (0..self.shared.program.operations.len()).collect();
         order.swap(0, first);
@@ -128,8 +128,8 @@ impl Task {
         weights.iter().position(is_there).unwrap_or(0)
     }
 
-    /// The place of a task in an operation at a random moment, without contention: the next event before which it holds
-    /// no lock, and how long it takes until then.
+    /// The place of a task in an operation at a random moment, without contention: the next event before which it
+    /// holds no lock, and how long it takes until then.
     fn start(&self, cpu: &Cpu, operation: &[Event]) -> (usize, Time) {
         let takes_ns = |event: &Event| match *event {
             Event::Fill(bytes) => cpu.ns_of_bytes(bytes).0 * self.slower,
@@ -307,8 +307,8 @@ impl Task {
         }
     }
 
-    /// `CMPXCHG_LOOP` of `lib/lockref.c`. A task that finds the spinlock busy acquires it too, so that other tasks find it
-    /// busy in turn.
+    /// `CMPXCHG_LOOP` of `lib/lockref.c`. A task that finds the spinlock busy acquires it too, so that other tasks
+    /// find it busy in turn.
     async fn lockref(&self, cpu: &Cpu, lock: usize) {
         let count = self.line(cpu, self.shared.program.locks[lock].line, false);
         let lock = self.lock(cpu, lock);

@@ -1,14 +1,14 @@
 //! RCU as Linux has it since 2.6.29: a combining tree of masks, each protected by a lock of its own.
 //!
-//! A CPU reports its quiescent state to its leaf. The CPU that clears the last bit of a node reports to the node above. So
-//! the root's lock, the only one that all CPUs can take, is taken once per child of the root. A request for a grace
-//! period also goes from the leaf up, and stops at a node that has the request already. An expedited grace period sends
-//! an IPI to every CPU instead of waiting for its tick.
+//! A CPU reports its quiescent state to its leaf. The CPU that clears the last bit of a node reports to the node
+//! above. So the root's lock, the only one that all CPUs can take, is taken once per child of the root. A request for
+//! a grace period also goes from the leaf up, and stops at a node that has the request already. An expedited grace
+//! period sends an IPI to every CPU instead of waiting for its tick.
 //!
 //! Follows `kernel/rcu/tree.c` and `tree_exp.h` of 5.10 (`rcu_start_this_gp`, `rcu_gp_init`, `rcu_gp_cleanup`,
-//! `note_gp_changes`, `rcu_report_qs_rnp`, `sync_rcu_exp_select_cpus`), whose names it keeps. As before 3.6, the CPU that
-//! reports last ends a grace period and begins the next, so the wakeup of a kthread is left out. No CPU stops its tick,
-//! so quiescent states are never forced.
+//! `note_gp_changes`, `rcu_report_qs_rnp`, `sync_rcu_exp_select_cpus`), whose names it keeps. As before 3.6, the CPU
+//! that reports last ends a grace period and begins the next, so the wakeup of a kthread is left out. No CPU stops
+//! its tick, so quiescent states are never forced.
 
 mod completion;
 mod shape;

@@ -8,7 +8,8 @@ use crate::simulation::Simulation;
 
 /// The nodes of the tree, level by level from the root down.
 pub(super) struct Shape {
-    /// The parent of each node, and the node's number among its parent's children. The root is the first and has none.
+    /// The parent of each node, and the node's number among its parent's children. The root is the first and has
+    /// none.
     pub parents: Vec<Option<(usize, u32)>>,
     /// How many children each node has. Those of a leaf are CPUs.
     pub children: Vec<u32>,

@@ -16,7 +16,8 @@ use crate::time::Time;
 /// `qhimark`: with more callbacks than this, a CPU invokes all that it can.
 const QHIMARK: u64 = 10_000;
 
-/// `struct rcu_node`. Its lock protects the rest. Only `gp_seq` is also read without the lock, to see whether it has changed.
+/// `struct rcu_node`. Its lock protects the rest. Only `gp_seq` is also read without the lock, to see whether it has
+/// changed.
 pub(super) struct Node {
     pub lock: AnyLock,
     /// The children that have not passed through a quiescent state in this grace period.

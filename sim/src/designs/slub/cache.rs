@@ -202,8 +202,8 @@ impl Cache {
         .await
     }
 
-    /// Takes partial slabs from the node: one to allocate from, and some for the CPU's partial list. Returns whether there
-    /// were any.
+    /// Takes partial slabs from the node: one to allocate from, and some for the CPU's partial list. Returns whether
+    /// there were any.
     async fn get_partial_node(&self, cpu: &Cpu) -> bool {
         let (own, node) = (self.of_cpu(cpu), &self.nodes[cpu.node()]);
         if cpu.read(node.nr_partial).await == 0 {

@@ -1,10 +1,10 @@
-//! SLUB with objects that RCU frees: the loop of will-it-scale's open1, which allocates a `struct file` and frees it by
-//! `call_rcu`.
+//! SLUB with objects that RCU frees: the loop of will-it-scale's open1, which allocates a `struct file` and frees it
+//! by `call_rcu`.
 //!
-//! A CPU allocates from a slab of its own. A freed object goes back to its slab. The first object that comes back to a full
-//! slab puts the slab on the CPU's partial list. When that list has too many objects, its slabs go to the node's list,
-//! under the node's `list_lock`. How many objects come back at a time depends on the length of grace periods: in 3.16,
-//! every RCU_COND_RESCHED_LIM-th call of `cond_resched` is a quiescent state.
+//! A CPU allocates from a slab of its own. A freed object goes back to its slab. The first object that comes back to
+//! a full slab puts the slab on the CPU's partial list. When that list has too many objects, its slabs go to the
+//! node's list, under the node's `list_lock`. How many objects come back at a time depends on the length of grace
+//! periods: in 3.16, every RCU_COND_RESCHED_LIM-th call of `cond_resched` is a quiescent state.
 //!
 //! Follows `mm/slub.c` of 3.15 (`__slab_alloc`, `get_freelist`, `get_partial_node`, `__slab_free`, `put_cpu_partial`,
 //! `unfreeze_partials`), whose names it keeps; `kernel/softirq.c` for many callbacks;
