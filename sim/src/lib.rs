@@ -2,8 +2,8 @@
 //!
 //! A design is ordinary sequential code, one async function per CPU. It runs on a [`Machine`] whose caches, nodes and
 //! links take time: a read of a cache line that another CPU has written waits for the line to come, and for the CPUs
-//! that requested it before. Locks ([`locks`]) are built from such lines, as in the kernel. A [`Simulation`] puts the two
-//! together and [reports](Report) where the time went: by CPU, by cache line, by lock.
+//! that requested it before. Locks ([`locks`]) are built from such lines, as in the kernel. A [`Simulation`] puts the
+//! two together and [reports](Report) where the time went: by CPU, by cache line, by lock.
 //!
 //! Time is virtual, in picoseconds. The same seed gives the same result to the last bit, on any machine.
 //!

@@ -7,7 +7,8 @@
 use crate::machine::{Machine, Place};
 use crate::time::Time;
 
-pub(crate) const NOBODY: u32 = u32::MAX;
+/// In place of the number of a CPU, a context or a lock: there is none.
+pub(crate) const NO_ID: u32 = u32::MAX;
 
 /// Counts and times of a cache line, for the report.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,8 +61,8 @@ impl Line {
         Line {
             home: machine.home(node),
             home_node: node as u16,
-            owner: NOBODY,
-            last: NOBODY,
+            owner: NO_ID,
+            last: NO_ID,
             sharers: Sharers::default(),
             all: u32::MAX,
             any: 0,
@@ -69,7 +70,7 @@ impl Line {
             busy_until: Time::ZERO,
             crossing_debt: 0.0,
             waiting: Vec::new(),
-            watchers: NOBODY,
+            watchers: NO_ID,
             name,
             traffic: Traffic::default(),
         }
@@ -105,25 +106,25 @@ impl Line {
         let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
         if let Some(sibling) = sibling {
             latency = latency.min(machine.transfer(sibling, cpu));
-        } else if near_first && (writes || self.owner != NOBODY) {
+        } else if near_first && (writes || self.owner != NO_ID) {
             latency = self.near_first(machine, cpu, latency);
         }
         if let Some(link) = machine.link {
             begin = over_links(links, from, machine.node_of(cpu), begin, link);
         }
-        let clean = self.owner == NOBODY;
+        let clean = self.owner == NO_ID;
         let busy = if writes || !clean { latency } else { machine.busy_with_reader(latency) };
         self.busy_until = begin + busy;
         if writes {
             self.sharers.clear();
             (self.all, self.any, self.caches) = (u32::MAX, 0, 0);
             self.owner = cpu as u32;
-        } else if clean && self.last == NOBODY {
+        } else if clean && self.last == NO_ID {
             self.owner = cpu as u32; // the only copy: as in MESI's exclusive state, it can be written without a request
         } else {
             if !clean {
                 self.share(self.owner as usize, machine);
-                self.owner = NOBODY;
+                self.owner = NO_ID;
             }
             self.share(cpu, machine);
         }
@@ -141,7 +142,7 @@ impl Line {
     /// of one cache before the line crosses to the next. Here CPUs keep their order, and the line crosses on average
     /// as often as in hardware: only then a transfer takes as long as between caches.
     fn near_first(&mut self, machine: &Machine, cpu: usize, latency: Time) -> Time {
-        let last = (self.last != NOBODY).then_some(self.last as usize);
+        let last = (self.last != NO_ID).then_some(self.last as usize);
         let waiting = || self.waiting.iter().map(|other| other.cpu).chain(last);
         let cache = machine.cache_of(cpu);
         let Some(far) = waiting().find(|&other| machine.cache_of(other) != cache) else { return latency };
@@ -179,12 +180,12 @@ impl Line {
     /// How long the line takes to reach a CPU, and the node that it comes from.
     fn source(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> (Time, usize) {
         let memory = (machine.memory_between(self.home, place), self.home_node as usize);
-        if self.last == NOBODY {
+        if self.last == NO_ID {
             return memory;
         }
         let last = machine.place(self.last as usize);
         let of_last = machine.node_of(self.last as usize);
-        if self.owner != NOBODY {
+        if self.owner != NO_ID {
             // Between CPUs of one cache the line moves directly. From elsewhere the request goes to the home first.
             let direct = machine.transfer_between(last, place);
             let by_home = match machine.same_cache(self.last as usize, cpu) {
@@ -385,7 +386,7 @@ mod tests {
             let takes = between_additions(near, far);
             assert!((takes / expected - 1.0).abs() < 0.02, "{near} and {far}: {takes}, {expected}");
         }
-        // One of each node: there is nobody else to go to.
+        // One CPU of each node: every transfer crosses.
         let takes = between_additions(1, 1);
         assert!((takes / between - 1.0).abs() < 0.02, "{takes}");
     }

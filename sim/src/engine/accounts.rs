@@ -3,7 +3,7 @@
 use crate::engine::context::{Context, Doing, Mode};
 use crate::engine::ids::ContextId;
 use crate::engine::state::{LockTraffic, State};
-use crate::line::{NOBODY, Traffic};
+use crate::line::{NO_ID, Traffic};
 use crate::report::{LineReport, LockReport, Report, Spent};
 use crate::time::Time;
 use crate::trace::{Span, Trace};
@@ -99,7 +99,7 @@ impl State {
             self.contexts[id.0 as usize].start = self.now;
         }
         for lock in &mut self.locks {
-            if lock.holder != NOBODY {
+            if lock.holder != NO_ID {
                 lock.traffic.holding += self.now - lock.since;
                 lock.since = self.now;
             }

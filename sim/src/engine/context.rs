@@ -1,6 +1,6 @@
 //! What a context, the program or the interrupt handler of a CPU, is doing.
 
-use crate::line::NOBODY;
+use crate::line::NO_ID;
 use crate::time::Time;
 
 /// What a memory access does to its word. It has up to two operands, and returns the word's previous value.
@@ -88,8 +88,8 @@ impl Context {
             done: Time::NEVER,
             operands: [0; 2],
             word: 0,
-            next_watcher: NOBODY,
-            wants: NOBODY,
+            next_watcher: NO_ID,
+            wants: NO_ID,
             doing: Doing::Nothing,
         }
     }

@@ -4,7 +4,7 @@ use crate::engine::context::Doing;
 use crate::engine::ids::{ContextId, LockId};
 use crate::engine::state::State;
 use crate::failure::Failure;
-use crate::line::NOBODY;
+use crate::line::NO_ID;
 use crate::time::Time;
 
 /// How many waiting CPUs a failure lists.
@@ -18,8 +18,8 @@ impl State {
         for _ in 0..self.contexts.len() {
             let wants = |id: ContextId| self.contexts[id.0 as usize].wants;
             let handler = wants(ContextId::handler(at.cpu()));
-            let lock = if at.is_handler() || handler != NOBODY { handler } else { wants(at) };
-            if lock == NOBODY || self.locks[lock as usize].holder == NOBODY {
+            let lock = if at.is_handler() || handler != NO_ID { handler } else { wants(at) };
+            if lock == NO_ID || self.locks[lock as usize].holder == NO_ID {
                 return false;
             }
             at = ContextId(self.locks[lock as usize].holder);
@@ -56,7 +56,7 @@ impl State {
 
     pub(super) fn two_holders(&self, lock: LockId, cpu: usize, holder: u32) -> Failure {
         let name = self.lock_name(lock.0);
-        let other = if holder == NOBODY {
+        let other = if holder == NO_ID {
             "readers hold".into()
         } else {
             format!("CPU {} holds", ContextId(holder).cpu())
@@ -86,10 +86,10 @@ impl State {
     fn wait_of(&self, cpu: usize) -> Option<String> {
         let program = ContextId::program(cpu).0 as usize;
         let contexts = &self.contexts[program..program + 2];
-        let wanted = contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NOBODY);
+        let wanted = contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NO_ID);
         if let Some(lock) = wanted {
             let holder = match self.locks[lock as usize].holder {
-                NOBODY => "which nobody holds".into(),
+                NO_ID => "which nobody holds".into(),
                 holder => format!("held by CPU {}", ContextId(holder).cpu()),
             };
             return Some(format!("CPU {cpu} waits for lock {}, {holder}", self.lock_name(lock)));

@@ -1,8 +1,8 @@
-//! Who holds which lock: statistics, and the check that a lock has one holder.
+//! The holders of locks: statistics, and the check that a lock has one holder.
 
 use crate::engine::ids::{ContextId, LockId};
 use crate::engine::state::{LockState, State};
-use crate::line::NOBODY;
+use crate::line::NO_ID;
 use crate::time::Time;
 
 impl State {
@@ -13,7 +13,7 @@ impl State {
     /// A context begins to wait for a lock. Returns the time.
     pub fn want(&mut self, id: ContextId, lock: LockId) -> Time {
         self.context(id).wants = lock.0;
-        if self.lock(lock).holder != NOBODY && self.is_deadlocked(id) {
+        if self.lock(lock).holder != NO_ID && self.is_deadlocked(id) {
             self.fail(self.deadlock());
         }
         self.now
@@ -25,7 +25,7 @@ impl State {
         let taken = self.count_acquired(id, lock, since);
         let (holder, readers) = (taken.holder, taken.readers);
         (taken.holder, taken.since) = (id.0, now);
-        if holder != NOBODY || readers != 0 {
+        if holder != NO_ID || readers != 0 {
             self.fail(self.two_holders(lock, id.cpu(), holder));
         }
     }
@@ -35,13 +35,13 @@ impl State {
         let taken = self.count_acquired(id, lock, since);
         taken.readers += 1;
         let holder = taken.holder;
-        if holder != NOBODY {
+        if holder != NO_ID {
             self.fail(self.two_holders(lock, id.cpu(), holder));
         }
     }
 
     fn count_acquired(&mut self, id: ContextId, lock: LockId, since: Time) -> &mut LockState {
-        self.context(id).wants = NOBODY;
+        self.context(id).wants = NO_ID;
         let waiting = self.now - since;
         let taken = self.lock(lock);
         taken.traffic.acquired += 1;
@@ -57,7 +57,7 @@ impl State {
         if left.holder != id.0 {
             self.fail(self.not_held(lock, id.cpu()));
         } else {
-            left.holder = NOBODY;
+            left.holder = NO_ID;
         }
     }
 

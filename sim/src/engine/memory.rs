@@ -3,7 +3,7 @@
 use crate::engine::context::{Action, Context, Doing, Drained, Mode};
 use crate::engine::ids::{ContextId, Word};
 use crate::engine::state::{RecentFill, State, Store, WordState};
-use crate::line::{NOBODY, Served};
+use crate::line::{NO_ID, Served};
 use crate::time::Time;
 
 impl State {
@@ -219,18 +219,18 @@ impl State {
     /// A cache line has been written: every context that spins on it reads it again, in random order.
     #[inline]
     fn wake_watchers(&mut self, line: u32) {
-        if self.lines[line as usize].watchers != NOBODY {
+        if self.lines[line as usize].watchers != NO_ID {
             self.wake_all_watchers(line);
         }
     }
 
     fn wake_all_watchers(&mut self, line: u32) {
-        let mut watcher = std::mem::replace(&mut self.lines[line as usize].watchers, NOBODY);
+        let mut watcher = std::mem::replace(&mut self.lines[line as usize].watchers, NO_ID);
         let mut woken = std::mem::take(&mut self.woken);
-        while watcher != NOBODY {
+        while watcher != NO_ID {
             let id = ContextId(watcher);
             woken.push(id);
-            watcher = std::mem::replace(&mut self.context(id).next_watcher, NOBODY);
+            watcher = std::mem::replace(&mut self.context(id).next_watcher, NO_ID);
         }
         self.random.shuffle(&mut woken);
         for id in woken.drain(..) {

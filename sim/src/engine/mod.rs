@@ -5,7 +5,7 @@
 //! its program and its interrupt handler, and runs one of them at a time. The handler takes precedence.
 //!
 //! [`State`] holds the machine's state. The other files add its methods: [`memory`] for accesses, [`interrupts`] for
-//! interrupts and sleep, [`locks`] for who holds which lock, [`accounts`] for where time goes, [`diagnose`] for
+//! interrupts and sleep, [`locks`] for the holders of locks, [`accounts`] for where time goes, [`diagnose`] for
 //! why a run cannot go on, and [`events`] for the order in which all this happens.
 
 mod accounts;

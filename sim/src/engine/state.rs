@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::engine::context::{Context, Doing};
 use crate::engine::ids::{ContextId, Counter, Interrupt, LineId, LockId, Word};
 use crate::failure::Failure;
-use crate::line::{Line, NOBODY};
+use crate::line::{Line, NO_ID};
 use crate::machine::Machine;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -180,7 +180,7 @@ impl State {
     pub fn new_lock(&mut self, name: &str) -> LockId {
         let name = self.name(name);
         let traffic = LockTraffic::default();
-        self.locks.push(LockState { name, holder: NOBODY, readers: 0, since: Time::ZERO, traffic });
+        self.locks.push(LockState { name, holder: NO_ID, readers: 0, since: Time::ZERO, traffic });
         LockId(self.locks.len() as u32 - 1)
     }
 

@@ -45,7 +45,7 @@ impl Lock for Mcs {
     }
 
     async fn release(&self, cpu: &Cpu) {
-        let node = self.held.take().expect("who holds the lock gives it back");
+        let node = self.held.take().expect("the holder releases the lock");
         let mut next = cpu.read(node.next).await;
         if next == 0 {
             if cpu.compare_exchange(self.tail, node.name, 0).await == node.name {

@@ -325,7 +325,7 @@ impl RwSem {
 
     /// `rwsem_try_write_lock`, with wait_lock.
     async fn try_write(&self, cpu: &Cpu, waiter: &Rc<Waiter>) -> bool {
-        let first = Rc::clone(self.waiters.borrow().front().expect("who waits is among the waiters"));
+        let first = Rc::clone(self.waiters.borrow().front().expect("this task is a waiter"));
         let mut count = cpu.read(self.count).await;
         loop {
             if count & RWSEM_FLAG_HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {

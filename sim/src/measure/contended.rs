@@ -127,7 +127,7 @@ fn contended(
                 }
             }
             let took = first.elapsed().as_nanos() as f64;
-            rounds.lock().expect("nobody panics with it")[number].push((took, moved));
+            rounds.lock().expect("not poisoned")[number].push((took, moved));
             if start.all.wait().is_leader() {
                 over.store(false, Ordering::Release);
                 last_round.store(began.elapsed() > PATIENCE, Ordering::Release);
@@ -148,7 +148,7 @@ fn contended(
             .collect();
         others.into_iter().try_for_each(|other| other.join().expect("it does not panic"))
     })?;
-    Ok(undisturbed(&rounds.into_inner().expect("nobody panics with it")))
+    Ok(undisturbed(&rounds.into_inner().expect("not poisoned")))
 }
 
 /// The least time between two moves, among the rounds in which all CPUs took part. Other programs can only add to it:

@@ -93,14 +93,14 @@ fn at_once(cpus: &[usize], something: impl Fn() -> f64 + Sync) -> io::Result<Vec
                 scope.spawn(move || {
                     start.on(cpu, || {
                         let value = something();
-                        found.lock().expect("nobody panics with it").push(value);
+                        found.lock().expect("not poisoned").push(value);
                     })
                 })
             })
             .collect();
         each.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
     })?;
-    Ok(found.into_inner().expect("nobody panics with it"))
+    Ok(found.into_inner().expect("not poisoned"))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

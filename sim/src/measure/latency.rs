@@ -120,7 +120,7 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
                 }
             })
         });
-        let tell = |now: u64| {
+        let pass_to = |now: u64| {
             turn.0.store(now, Ordering::Release);
             other.thread().unpark();
         };
@@ -128,13 +128,13 @@ pub fn wakeup(from: usize, to: usize) -> io::Result<f64> {
             let mut mine = 0;
             let nanoseconds = least(|| {
                 for _ in 0..ROUND_TRIPS {
-                    tell(mine + 1);
+                    pass_to(mine + 1);
                     mine += 2;
                     sleep_until(mine);
                 }
                 2.0 * ROUND_TRIPS as f64
             });
-            tell(STOP);
+            pass_to(STOP);
             nanoseconds
         });
         other.join().expect("it does not panic")?;

@@ -58,10 +58,10 @@ impl Start {
     pub fn on<T>(&self, cpu: usize, something: impl FnOnce() -> T) -> io::Result<T> {
         let pinned = Pinned::to(cpu);
         if let Err(error) = &pinned {
-            *self.failure.lock().expect("nobody panics with it") = error.raw_os_error();
+            *self.failure.lock().expect("not poisoned") = error.raw_os_error();
         }
         self.all.wait();
-        let failure = *self.failure.lock().expect("nobody panics with it"); // not held meanwhile
+        let failure = *self.failure.lock().expect("not poisoned"); // released before `something` runs
         match failure {
             Some(number) => Err(io::Error::from_raw_os_error(number)),
             None => pinned.map(|_pinned| something()),

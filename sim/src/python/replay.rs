@@ -8,7 +8,8 @@ use crate::python::arguments::{time, unknown};
 use crate::python::machines::PyMachine;
 use crate::python::stop::unless_stopped;
 use crate::replay::{
-    Curve, Curved, Event, Kind, LineOf, LockOf, Program, Scope, Setting, Targets, Touch, curves,
+    Curve, CurveResult, Event, Kind, Program, ProgramLine, ProgramLock, Scope, Setting, Targets, Touch,
+    curves,
 };
 use crate::spin_kind::SpinKind;
 
@@ -25,9 +26,9 @@ impl PyProgram {
         locks: Vec<(String, String, usize)>,
         operations: Vec<Vec<(String, f64, usize, String)>>,
     ) -> PyResult<PyProgram> {
-        let lines = lines.into_iter().map(|(name, scope)| Ok(LineOf { name, scope: scope_of(&scope)? }));
+        let lines = lines.into_iter().map(|(name, scope)| Ok(ProgramLine { name, scope: scope_of(&scope)? }));
         let locks =
-            locks.into_iter().map(|(name, kind, line)| Ok(LockOf { name, kind: kind_of(&kind)?, line }));
+            locks.into_iter().map(|(name, kind, line)| Ok(ProgramLock { name, kind: kind_of(&kind)?, line }));
         let program = Program {
             lines: lines.collect::<PyResult<_>>()?,
             locks: locks.collect::<PyResult<_>>()?,
@@ -115,8 +116,8 @@ impl PyCurve {
         known: Option<(usize, f64)>,
     ) -> PyResult<PyCurve> {
         let cpus = machine.0.cpus();
-        let asked = tasks.iter().chain(known.iter().map(|(tasks, _)| tasks));
-        if let Some(wrong) = asked.into_iter().find(|&&tasks| tasks == 0 || tasks > cpus) {
+        let all = tasks.iter().chain(known.iter().map(|(tasks, _)| tasks));
+        if let Some(wrong) = all.into_iter().find(|&&tasks| tasks == 0 || tasks > cpus) {
             return Err(PyValueError::new_err(format!(
                 "{wrong} tasks: {} has 1 to {cpus} CPUs",
                 machine.0.name
@@ -141,8 +142,8 @@ pub fn replay<'py>(
     asked: Vec<PyRef<'py, PyCurve>>,
     stopped: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
-    let asked: Vec<Curve> = asked.iter().map(|curve| curve.0.clone()).collect();
-    let replayed = unless_stopped(py, stopped, move |stop| curves(&asked, stop))?;
+    let curves_to_replay: Vec<Curve> = asked.iter().map(|curve| curve.0.clone()).collect();
+    let replayed = unless_stopped(py, stopped, move |stop| curves(&curves_to_replay, stop))?;
     let dicts = PyList::empty(py);
     for curved in replayed {
         dicts.append(dict_of_curve(py, curved)?)?;
@@ -150,7 +151,7 @@ pub fn replay<'py>(
     Ok(dicts)
 }
 
-fn dict_of_curve(py: Python<'_>, curved: Curved) -> PyResult<Bound<'_, PyDict>> {
+fn dict_of_curve(py: Python<'_>, curved: CurveResult) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     match curved {
         Ok((slower, points)) => {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::replay::program::Program;
-use crate::replay::run::{Replayed, replay};
+use crate::replay::run::{ReplayResult, replay};
 use crate::replay::setting::Setting;
 use crate::replay::shared::{MEMORY, WORK};
 
@@ -26,7 +26,7 @@ pub struct Curve {
 }
 
 /// The factor on the time of instructions, and the result for each number of tasks.
-pub type Curved = Result<(f64, Vec<Replayed>), Failure>;
+pub type CurveResult = Result<(f64, Vec<ReplayResult>), Failure>;
 
 /// Bounds of the factor on the time of instructions.
 const MIN_SLOWER: f64 = 0.02;
@@ -36,7 +36,7 @@ const ROUNDS: usize = 5;
 const CLOSE: f64 = 0.005;
 
 impl Curve {
-    fn replayed(&self, stop: &Arc<AtomicBool>) -> Curved {
+    fn replayed(&self, stop: &Arc<AtomicBool>) -> CurveResult {
         let program = Rc::new(self.program.clone());
         let slower = match self.known {
             Some(known) => self.fitted(&program, known, stop)?,
@@ -71,7 +71,7 @@ impl Curve {
 }
 
 /// Replays curves on all cores. Results come in the order of the curves. Those not done before `stop` is set fail.
-pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
+pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<CurveResult> {
     curves
         .par_iter()
         .with_max_len(1)
@@ -82,11 +82,11 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::program::{Event, LineOf, Scope};
+    use crate::replay::program::{Event, ProgramLine, Scope};
 
     #[test]
     fn a_known_rate_says_how_fast_a_core_fills_memory() {
-        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
         let operations = vec![vec![Event::Work(1000.0), Event::Fill(1e6)]];
         let rate = 2000.0; // 2 GB/s
         let curve = Curve {

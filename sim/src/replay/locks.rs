@@ -3,7 +3,7 @@
 use crate::cpu::Cpu;
 use crate::engine::LineId;
 use crate::locks::{Mutex, RwLock, RwSem, SeqLock, Spinlock};
-use crate::replay::program::{Kind, LockOf};
+use crate::replay::program::{Kind, ProgramLock};
 use crate::simulation::Simulation;
 
 /// A lock of a program.
@@ -16,7 +16,7 @@ pub(super) enum TaskLock {
 }
 
 impl TaskLock {
-    pub fn new(sim: &mut Simulation, lock: &LockOf, line: LineId) -> TaskLock {
+    pub fn new(sim: &mut Simulation, lock: &ProgramLock, line: LineId) -> TaskLock {
         let name = lock.name.as_str();
         match lock.kind {
             Kind::Spinlock => TaskLock::Spinlock(Spinlock::on(sim, name, line)),

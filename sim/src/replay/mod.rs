@@ -15,8 +15,8 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use curve::{Curve, Curved, curves};
-pub use program::{Event, Kind, LineOf, LockOf, Program, ProgramError, Scope, Targets, Touch};
-pub use run::{Replayed, replay};
+pub use curve::{Curve, CurveResult, curves};
+pub use program::{Event, Kind, Program, ProgramError, ProgramLine, ProgramLock, Scope, Targets, Touch};
+pub use run::{ReplayResult, replay};
 pub use setting::Setting;
 pub use shared::FIXED_CATEGORIES;

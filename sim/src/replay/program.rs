@@ -14,14 +14,14 @@ pub enum Scope {
 
 /// A cache line, with an instance for each member of its scope.
 #[derive(Clone, Debug)]
-pub struct LineOf {
+pub struct ProgramLine {
     pub name: String,
     pub scope: Scope,
 }
 
 /// A lock, on one of the cache lines.
 #[derive(Clone, Debug)]
-pub struct LockOf {
+pub struct ProgramLock {
     pub name: String,
     pub kind: Kind,
     pub line: usize,
@@ -119,8 +119,8 @@ impl Event {
 /// What tasks do. Each task repeats all operations, in a random order of its own.
 #[derive(Clone, Debug)]
 pub struct Program {
-    pub lines: Vec<LineOf>,
-    pub locks: Vec<LockOf>,
+    pub lines: Vec<ProgramLine>,
+    pub locks: Vec<ProgramLock>,
     pub operations: Vec<Vec<Event>>,
 }
 
@@ -191,7 +191,7 @@ impl Program {
     }
 }
 
-impl LockOf {
+impl ProgramLock {
     /// Checks an event of this lock, whose number is `lock`.
     fn check_event(&self, event: &Event, lock: usize, held: &mut Vec<(usize, bool)>) -> Result<(), String> {
         let (name, kind) = (&self.name, self.kind);

@@ -16,7 +16,7 @@ use crate::time::{ns, us};
 
 /// The result of a replay.
 #[derive(Clone, Debug)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// Operations per second, of all tasks together.
     pub throughput: f64,
     /// Shares of the tasks' time: work, memory bandwidth, interrupts, then each cache line, then each lock.
@@ -30,7 +30,7 @@ pub fn replay(
     program: &Rc<Program>,
     setting: Setting,
     stop: &Arc<AtomicBool>,
-) -> Result<Replayed, Failure> {
+) -> Result<ReplayResult, Failure> {
     let mut sim = Simulation::new(machine.clone(), setting.seed);
     sim.stopped_by(stop);
     sim.use_spinlocks(setting.spinlocks);
@@ -51,5 +51,5 @@ pub fn replay(
     steps.until(|events| length.warmup.is_reached(shared.progress.get(), events))?;
     shared.restart_counting();
     let (elapsed, events) = steps.until(|events| length.counted.is_reached(shared.progress.get(), events))?;
-    Ok(Replayed { throughput: shared.progress.get() / elapsed.as_s(), shares: shared.shares(), events })
+    Ok(ReplayResult { throughput: shared.progress.get() / elapsed.as_s(), shares: shared.shares(), events })
 }

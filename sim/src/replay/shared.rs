@@ -21,7 +21,7 @@ pub(super) const INTERRUPTS: usize = 2;
 pub(super) const DEFAULT_COSTS_NS: (f64, f64) = (0.5, 100.0);
 
 pub(super) struct Shared {
-    /// The words of each of the program's lines, one per instance that its scope asks for.
+    /// The words of each of the program's cache lines, one per instance.
     pub lines: Vec<Vec<Word>>,
     pub locks: Vec<Vec<TaskLock>>,
     pub program: Rc<Program>,

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::replay::enough::MAX_EVENTS;
-use crate::replay::program::{Event, Kind, LineOf, LockOf, Program, Scope, Targets, Touch};
-use crate::replay::run::{self, Replayed};
+use crate::replay::program::{Event, Kind, Program, ProgramLine, ProgramLock, Scope, Targets, Touch};
+use crate::replay::run::{self, ReplayResult};
 use crate::replay::setting::Setting;
 use crate::replay::shared::{DEFAULT_COSTS_NS, FIXED_CATEGORIES, INTERRUPTS, MEMORY};
 use crate::spin_kind::SpinKind;
 use crate::time::ns;
 
-fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<Replayed, Failure> {
+fn replay(machine: &Machine, program: &Rc<Program>, setting: Setting) -> Result<ReplayResult, Failure> {
     run::replay(machine, program, setting, &Arc::default())
 }
 
@@ -23,8 +23,8 @@ fn machine() -> Machine {
 }
 
 fn of(operation: Vec<Event>) -> Rc<Program> {
-    let line = LineOf { name: "line".into(), scope: Scope::Shared };
-    let lock = |kind| LockOf { name: format!("{kind:?}"), kind, line: 0 };
+    let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
+    let lock = |kind| ProgramLock { name: format!("{kind:?}"), kind, line: 0 };
     let kinds = [Kind::Spinlock, Kind::RwLock, Kind::Mutex, Kind::RwSem, Kind::SeqLock];
     let program = Program { lines: vec![line], locks: kinds.map(lock).into(), operations: vec![operation] };
     program.check().unwrap();
@@ -36,7 +36,7 @@ fn what_has_more_events_than_are_simulated_is_replayed_from_all_of_its_places() 
     let machine = Machine::named("xeon-5418y-x2").unwrap();
     let per_s = |events: usize| {
         let operation = (0..events).map(|event| Event::Work(if event < events / 2 { 10.0 } else { 1000.0 }));
-        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
         let program = Program { lines: vec![line], locks: vec![], operations: vec![operation.collect()] };
         let found = replay(&machine, &Rc::new(program), Setting::plain(32)).unwrap();
         found.throughput * events as f64
@@ -167,7 +167,7 @@ fn memory_is_shared_as_by_machines_that_wait_for_a_repairman() {
     let (alone, served) = machine.processor().unwrap().ns_of_bytes(4096.0);
     for tasks in [1, 4, 8, 18] {
         let replayed = replay(&machine, &program, Setting::plain(tasks)).unwrap();
-        // M/M/1//N: how likely it is that so many are there, in proportion to that nobody is.
+        // M/M/1//N: the probability of each number of tasks in the queue, relative to that of none.
         let load = served / (alone - served);
         let likely: Vec<f64> = (0..=tasks)
             .scan(1.0, |now, there| Some(std::mem::replace(now, *now * (tasks - there) as f64 * load)))
@@ -245,7 +245,7 @@ fn who_counts_in_a_lockref_waits_for_who_has_its_lock() {
     let same = [exchange, Event::Work(2000.0)];
     let (free, like) = (mixed(count.into(), &count), mixed(same.into(), &same));
     assert!((free / like - 1.0).abs() < 0.02, "{free} {like}");
-    // 20 us in each 16th operation, in which nobody else can count.
+    // 20 us in each 16th operation, in which no other task can count.
     let held = mixed(vec![take, Event::Work(40_000.0), give], &count);
     assert!(held < 16.0 / 20e-6 && held > 8.0 / 20e-6, "{held}");
     let beside = mixed(vec![take, Event::Work(40_000.0), give], &same);
@@ -293,9 +293,9 @@ fn as_many_are_interrupted_as_an_event_says() {
 }
 
 /// Of two locks, half of the operations take one first, and half the other.
-fn in_both_orders(tries: bool) -> Result<Replayed, Failure> {
+fn in_both_orders(tries: bool) -> Result<ReplayResult, Failure> {
     let mut program = (*of(vec![Event::Work(1.0)])).clone();
-    program.locks.push(LockOf { name: "other".into(), kind: Kind::Spinlock, line: 0 });
+    program.locks.push(ProgramLock { name: "other".into(), kind: Kind::Spinlock, line: 0 });
     let operation = |[first, second]: [usize; 2], tries| {
         let take = |lock, tries| Event::Lock { lock, shared: false, tries };
         let give = |lock| Event::Unlock { lock, shared: false };
@@ -388,8 +388,8 @@ fn operations_that_take_no_time_are_refused() {
 
 #[test]
 fn a_program_that_keeps_a_lock_is_refused() {
-    let lock = LockOf { name: "lock".into(), kind: Kind::Mutex, line: 0 };
-    let line = LineOf { name: "line".into(), scope: Scope::Shared };
+    let lock = ProgramLock { name: "lock".into(), kind: Kind::Mutex, line: 0 };
+    let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
     let operations = vec![vec![Event::Lock { lock: 0, shared: false, tries: false }]];
     let program = Program { lines: vec![line], locks: vec![lock], operations };
     assert_eq!(program.check().unwrap_err().to_string(), "operation 0: keeps lock");
