@@ -23,7 +23,6 @@ pub use mutex::Mutex;
 pub use percpu_rwsem::PercpuRwSem;
 pub use powerpc::PowerpcQSpinlock;
 pub use qspinlock::QSpinlock;
-pub use queue_nodes::QueueNodes;
 pub use rwlock::RwLock;
 pub use rwsem::RwSem;
 pub use seqlock::SeqLock;

@@ -8,7 +8,7 @@ use crate::simulation::Simulation;
 
 /// The nodes in which CPUs queue for a lock: four per CPU, on one cache line, as in `kernel/locking/qspinlock.c` (for
 /// a task, a softirq, a hardirq and an NMI).
-pub struct QueueNodes {
+pub(super) struct QueueNodes {
     /// The first of the words. Each CPU has twice NODES consecutive words.
     first: u32,
     /// The nodes that each CPU uses, one bit each.
@@ -20,7 +20,7 @@ const NODES: usize = 4;
 
 /// A CPU's place in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(super) struct Node {
     /// Identifies the node in a lock's word. Not zero.
     pub name: u64,
     /// The word that the CPU waits on.
@@ -50,7 +50,7 @@ impl QueueNodes {
     }
 
     /// Takes a free node of a CPU. `free` returns it.
-    pub(crate) fn take(&self, cpu: usize) -> Node {
+    pub(super) fn take(&self, cpu: usize) -> Node {
         let used = &self.used[cpu];
         let index = used.get().trailing_ones() as usize;
         assert!(index < NODES, "CPU {cpu} queues for more than {NODES} locks");
@@ -58,18 +58,18 @@ impl QueueNodes {
         self.node((cpu * NODES + index + 1) as u64)
     }
 
-    pub(crate) fn free(&self, node: Node) {
+    pub(super) fn free(&self, node: Node) {
         let number = node.name as usize - 1;
         let used = &self.used[number / NODES];
         used.set(used.get() & !(1 << (number % NODES)));
     }
 
     /// The machine's node on which the CPU of a queue node is.
-    pub(crate) fn numa_node(&self, name: u64) -> u16 {
+    pub(super) fn numa_node(&self, name: u64) -> u16 {
         self.numa[(name as usize - 1) / NODES]
     }
 
-    pub(crate) fn node(&self, name: u64) -> Node {
+    pub(super) fn node(&self, name: u64) -> Node {
         let word = self.first + 2 * (name as u32 - 1);
         Node { name, locked: Word(word), next: Word(word + 1) }
     }
