@@ -1,15 +1,16 @@
-//! Cache lines: who has a copy, and until when the line is busy.
+//! Cache lines: which CPUs have a copy, and until when the line is busy.
 //!
-//! Invariant: a line has either one owner, who may write it, or any number of sharers, who may read it. State
-//! changes when an access is issued, its time is when the line has come; accesses of one line that need a
-//! transfer are served one at a time, in the order in which they were issued.
+//! Invariant: a line has either one owner, which may write it, or any number of sharers, which may read it. The state
+//! changes when an access is issued. The access is done when the line has come. Accesses that need a transfer of the
+//! line are served one at a time, in the order in which they were issued.
 
 use crate::machine::{Machine, Place};
 use crate::time::Time;
 
-pub(crate) const NOBODY: u32 = u32::MAX;
+/// In place of the number of a CPU, a context or a lock: there is none.
+pub(crate) const NO_ID: u32 = u32::MAX;
 
-/// What happened to a line, for the report.
+/// Counts and times of a cache line, for the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub accesses: u64,
@@ -21,22 +22,22 @@ pub(crate) struct Traffic {
 pub(crate) struct Line {
     home: Place,
     home_node: u16,
-    /// Who may write it.
+    /// The CPU that may write it.
     owner: u32,
-    /// Who got it last.
+    /// The CPU that received it last.
     last: u32,
     sharers: Sharers,
-    /// The bitwise and and or of the sharers' places: they tell how far away the farthest is.
+    /// The bitwise AND and OR of the sharers' places. They give the distance of the farthest sharer.
     all: u32,
     any: u32,
-    /// The last-level caches with a clean copy, of the first 64.
+    /// The last-level caches with a clean copy. A bit for each of the first 64.
     caches: u64,
     busy_until: Time,
-    /// Where CPUs of several caches wait: the fraction of a crossing that the transfers so far have not paid for.
-    crossings: f64,
-    /// Who waits for it, until when, where whoever is near is served first: at most one CPU of each core.
+    /// When CPUs of several caches wait: the fraction of a transfer between caches accumulated so far.
+    crossing_debt: f64,
+    /// The CPUs that wait for it, at most one of each core. Kept where nearby CPUs are served first.
     waiting: Vec<Waiting>,
-    /// The first of those who wait for a write; a list through the contexts.
+    /// The first context that waits for a write. The others are linked from it.
     pub watchers: u32,
     pub name: u32,
     pub traffic: Traffic,
@@ -48,7 +49,7 @@ struct Waiting {
     until: Time,
 }
 
-/// When an access is served and when it is done.
+/// When the transfer for an access begins and ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Served {
     pub begin: Time,
@@ -60,16 +61,16 @@ impl Line {
         Line {
             home: machine.home(node),
             home_node: node as u16,
-            owner: NOBODY,
-            last: NOBODY,
+            owner: NO_ID,
+            last: NO_ID,
             sharers: Sharers::default(),
             all: u32::MAX,
             any: 0,
             caches: 0,
             busy_until: Time::ZERO,
-            crossings: 0.0,
+            crossing_debt: 0.0,
             waiting: Vec::new(),
-            watchers: NOBODY,
+            watchers: NO_ID,
             name,
             traffic: Traffic::default(),
         }
@@ -79,12 +80,12 @@ impl Line {
         self.owner == cpu as u32 || self.sharers.contains(cpu)
     }
 
-    /// Whether the CPU was the last to ask for it to write it.
+    /// Whether the CPU was the last to request it for writing.
     pub fn is_owned_by(&self, cpu: usize) -> bool {
         self.owner == cpu as u32
     }
 
-    /// Brings the line to `cpu`, to read or to write it. `links` is when each node's link is free.
+    /// Brings the line to `cpu` for reading or writing. `links` has the time when each node's link is free.
     #[inline]
     pub fn access(
         &mut self,
@@ -105,25 +106,25 @@ impl Line {
         let sibling = if near_first { self.sibling(machine, cpu, now) } else { None };
         if let Some(sibling) = sibling {
             latency = latency.min(machine.transfer(sibling, cpu));
-        } else if near_first && (writes || self.owner != NOBODY) {
+        } else if near_first && (writes || self.owner != NO_ID) {
             latency = self.near_first(machine, cpu, latency);
         }
         if let Some(link) = machine.link {
             begin = over_links(links, from, machine.node_of(cpu), begin, link);
         }
-        let clean = self.owner == NOBODY;
+        let clean = self.owner == NO_ID;
         let busy = if writes || !clean { latency } else { machine.busy_with_reader(latency) };
         self.busy_until = begin + busy;
         if writes {
             self.sharers.clear();
             (self.all, self.any, self.caches) = (u32::MAX, 0, 0);
             self.owner = cpu as u32;
-        } else if clean && self.last == NOBODY {
-            self.owner = cpu as u32; // the only copy: as MESI's exclusive, it can be written without asking
+        } else if clean && self.last == NO_ID {
+            self.owner = cpu as u32; // the only copy: as in MESI's exclusive state, it can be written without a request
         } else {
             if !clean {
                 self.share(self.owner as usize, machine);
-                self.owner = NOBODY;
+                self.owner = NO_ID;
             }
             self.share(cpu, machine);
         }
@@ -137,21 +138,21 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
-    /// Where CPUs of several last-level caches wait, a line goes to some of one cache before it crosses to the next,
-    /// however many wait there; where fewer do, to as many as there are. Here each CPU keeps its turn, and pays
-    /// accordingly.
+    /// The latency of a transfer while CPUs of several last-level caches wait. Hardware serves several waiting CPUs
+    /// of one cache before the line crosses to the next. Here CPUs keep their order, and the line crosses on average
+    /// as often as in hardware: only then a transfer takes as long as between caches.
     fn near_first(&mut self, machine: &Machine, cpu: usize, latency: Time) -> Time {
-        let last = (self.last != NOBODY).then_some(self.last as usize);
+        let last = (self.last != NO_ID).then_some(self.last as usize);
         let waiting = || self.waiting.iter().map(|other| other.cpu).chain(last);
         let cache = machine.cache_of(cpu);
         let Some(far) = waiting().find(|&other| machine.cache_of(other) != cache) else { return latency };
         let caches =
             waiting().fold(1 << (cache % 64), |seen: u64, other| seen | 1 << (machine.cache_of(other) % 64));
         let least = f64::from(caches.count_ones()) / (self.waiting.len() + 1) as f64;
-        self.crossings += machine.crossing.max(least).min(1.0);
-        let crosses = self.crossings >= 1.0;
+        self.crossing_debt += machine.crossing.max(least).min(1.0);
+        let crosses = self.crossing_debt >= 1.0;
         if crosses {
-            self.crossings -= 1.0;
+            self.crossing_debt -= 1.0;
         }
         match (crosses, last.is_some_and(|last| machine.cache_of(last) != cache)) {
             (true, false) => latency.max(machine.transfer(far, cpu)),
@@ -160,7 +161,7 @@ impl Line {
         }
     }
 
-    /// Another thread of the same core that waits already: when the line comes, it serves both.
+    /// Another thread of the same core that already waits for the line. When the line comes, it serves both.
     fn sibling(&mut self, machine: &Machine, cpu: usize, now: Time) -> Option<usize> {
         self.waiting.retain(|other| other.until > now);
         let core = machine.core_of(cpu);
@@ -176,25 +177,26 @@ impl Line {
         self.sharers.insert(cpu, machine.cpus());
     }
 
-    /// How long the line takes to a CPU, and from which node it comes.
+    /// How long the line takes to reach a CPU, and the node that it comes from.
     fn source(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> (Time, usize) {
         let memory = (machine.memory_between(self.home, place), self.home_node as usize);
-        if self.last == NOBODY {
+        if self.last == NO_ID {
             return memory;
         }
         let last = machine.place(self.last as usize);
         let of_last = machine.node_of(self.last as usize);
-        if self.owner != NOBODY {
-            // CPUs of one cache settle it among themselves; from elsewhere, the home is asked first.
+        if self.owner != NO_ID {
+            // Between CPUs of one cache the line moves directly. From elsewhere the request goes to the home first.
             let direct = machine.transfer_between(last, place);
-            let asked = match machine.same_cache(self.last as usize, cpu) {
+            let by_home = match machine.same_cache(self.last as usize, cpu) {
                 true => direct,
                 false => direct.max(machine.transfer_between(self.home, place)),
             };
-            return (asked, of_last);
+            return (by_home, of_last);
         }
         if writes {
-            return (machine.farthest(place, self.all, self.any), of_last); // all copies must go, at the same time
+            // All copies are invalidated at the same time.
+            return (machine.farthest(place, self.all, self.any), of_last);
         }
         let nearest = memory.min((machine.transfer_between(last, place), of_last));
         match machine.has_shared_caches() && self.caches & cache_bit(machine, cpu) != 0 {
@@ -204,7 +206,7 @@ impl Line {
     }
 }
 
-/// A line that crosses between nodes occupies the links of both.
+/// When a transfer between nodes can begin. It occupies the links of both nodes.
 fn over_links(links: &mut [Time], from: usize, to: usize, begin: Time, link: Time) -> Time {
     if from == to {
         return begin;
@@ -219,7 +221,7 @@ fn cache_bit(machine: &Machine, cpu: usize) -> u64 {
     1u64.checked_shl(machine.cache_of(cpu) as u32).unwrap_or(0)
 }
 
-/// A set of CPUs: a few are listed, more are bits. Clearing it keeps its memory, as the same CPUs will return.
+/// A set of CPUs: a list of up to four, or bits. Clearing it keeps its memory, as the same CPUs will return.
 #[derive(Default)]
 struct Sharers {
     count: u32,
@@ -271,10 +273,11 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
+    use crate::machine::Machine;
+    use crate::simulation::{Run, Simulation};
     use crate::time::{Time, us};
-    use crate::{Machine, Run, Simulation};
 
-    /// When CPUs that read a word at those times have it, which CPU 0 has written before.
+    /// CPU 0 writes a word. Returns when each reader has the word, which it reads at the time that is given.
     fn read_at(machine: &Machine, readers: &[(usize, Time)]) -> Vec<Time> {
         let mut sim = Simulation::new(machine.clone(), 1);
         let word = sim.word("word", 0);
@@ -351,7 +354,7 @@ mod tests {
         assert_eq!(takes(0, second + 20), machine.transfer(0, second + 20));
     }
 
-    /// How long a transfer takes of a line to which so many CPUs of each of two nodes add.
+    /// Nanoseconds per transfer of a cache line to which CPUs of two nodes add.
     fn between_additions(near: usize, far: usize) -> f64 {
         let machine = Machine::named("xeon-5418y-x2").unwrap();
         between_additions_of(machine, &(0..near).chain(24..24 + far).collect::<Vec<_>>())
@@ -383,10 +386,11 @@ mod tests {
             let takes = between_additions(near, far);
             assert!((takes / expected - 1.0).abs() < 0.02, "{near} and {far}: {takes}, {expected}");
         }
-        // One of each node: there is nobody else to go to.
+        // One CPU of each node: every transfer crosses.
         let takes = between_additions(1, 1);
         assert!((takes / between - 1.0).abs() < 0.02, "{takes}");
     }
+
     #[test]
     fn a_line_stays_in_a_cache_where_cpus_of_several_wait() {
         let machine = Machine::named("epyc-9654-x2").unwrap();

@@ -1,13 +1,13 @@
-//! Random numbers that a seed determines, one stream a CPU.
+//! Random numbers that a seed determines, one stream per CPU.
 
 use crate::time::Time;
 
-/// wyrand: eight bytes of state, so that every CPU has its own stream, and one multiplication a number.
+/// wyrand: eight bytes of state, which is little enough for a stream per CPU, and one multiplication per number.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Stream number `stream` of a seed. Streams start far apart, as both pass through the mixer.
+    /// Stream number `stream` of a seed. Streams start far apart, as seed and number pass through the mixer.
     pub fn new(seed: u64, stream: u64) -> Random {
         let mut start = Random(seed);
         let mixed = start.next();

@@ -1,31 +1,31 @@
-//! Virtual time, in whole picoseconds: the same on every machine, and enough for 200 days. Sums and products that
-//! are longer are `Time::NEVER`.
+//! Virtual time, in whole picoseconds: the same on every machine, and enough for 200 days. Longer sums and products
+//! are `Time::NEVER`.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// A moment, counted from the start of the simulation, or the time between two moments.
+/// A time since the start of the simulation, or a duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// So many nanoseconds, `ns(5)` or `ns(0.5)`.
+/// A number of nanoseconds: `ns(5)` or `ns(0.5)`.
 pub fn ns(count: impl Into<f64>) -> Time {
     Time::from_ps(count.into() * 1e3)
 }
 
-/// So many microseconds.
+/// A number of microseconds.
 pub fn us(count: impl Into<f64>) -> Time {
     Time::from_ps(count.into() * 1e6)
 }
 
-/// So many milliseconds.
+/// A number of milliseconds.
 pub fn ms(count: impl Into<f64>) -> Time {
     Time::from_ps(count.into() * 1e9)
 }
 
 impl Time {
-    /// The start of the simulation; no time at all.
+    /// The start of the simulation; a duration of zero.
     pub const ZERO: Time = Time(0);
     /// Later than everything that happens.
     pub const NEVER: Time = Time(u64::MAX);
@@ -55,12 +55,12 @@ impl Time {
         self.0 as f64 / 1e12
     }
 
-    /// The time since `earlier`, none if that is later.
+    /// The time since `earlier`. Zero if that is later.
     pub fn since(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }
 
-    /// What share of `whole` this is; 0 of nothing.
+    /// The share of `whole` that this is. 0 if `whole` is zero.
     pub fn share_of(self, whole: Time) -> f64 {
         if whole.0 == 0 { 0.0 } else { self.0 as f64 / whole.0 as f64 }
     }
@@ -112,7 +112,7 @@ impl Sum for Time {
     }
 }
 
-/// With the unit that suits it: `12.5 us`.
+/// With a unit that fits: `12.5 us`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ps = self.0 as f64;

@@ -13,7 +13,7 @@ pub(crate) struct Span {
     pub interrupt: bool,
 }
 
-/// What each CPU did, span by span.
+/// A timeline: what each CPU did when.
 pub struct Trace {
     from: Time,
     to: Time,
@@ -31,7 +31,7 @@ impl Trace {
         }
     }
 
-    /// As Chrome's trace event format: a JSON object, times in microseconds.
+    /// A JSON object in Chrome's trace event format, with times in microseconds.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         for (number, span) in self.spans.iter().enumerate() {

@@ -99,58 +99,61 @@ count = 4
 transfer_ns = 50
 "#;
 
+/// What to replace in the good file, by what, and the error that it gives.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("transfer_ns = 50", "transfer_ns = -50", "level cpu: transfer_ns is -50: a latency is zero or more"),
+    ("hit_ns = 1", "hit_ns = nan", "hit_ns is NaN: a latency is zero or more"),
+    ("memory_ns = 90", "memory_ns = -1", "memory_ns is -1: a latency is zero or more"),
+    ("count = 4", "count = 0", "level cpu: count 0 is not from 1 to 65536"),
+    ("count = 4", "count = [4, 4, 4]", "level cpu: count lists 3 units, and there are 2 around them"),
+    ("count = 4", "count = 65536", "level cpu: 131072 units; a machine has at most 65536"),
+    ("node = \"node\"", "node = \"socket\"", "node = \"socket\" is none of the levels node, cpu"),
+    (
+        "node = \"node\"",
+        "node = \"node\"\ncache = \"tile\"",
+        "cache = \"tile\" is none of the levels node, cpu",
+    ),
+    (
+        "node = \"node\"",
+        "node = \"cpu\"\ncache = \"node\"",
+        "cache = \"node\": no cache is larger than a node",
+    ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\nstore_buffer = 0",
+        "store_buffer = 0: a CPU has one place for a store at least",
+    ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\nspinlocks = \"ticket\"",
+        "spinlocks = \"ticket\" is none of qspinlock, cna, powerpc",
+    ),
+    ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
+    ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
+    (
+        "transfer_ns = 50",
+        "transfer_ns = 50\nmemory_ns = 60",
+        "level cpu: memory_ns makes no sense inside a node, whose memory is one",
+    ),
+    (
+        "transfer_ns = 100",
+        "transfer_ns = [100, 200]",
+        "level node: transfer_ns has 2 values, and hops asks for 1",
+    ),
+    ("memory_ns = 150", "memory_ns = 150\nhops = [[0, 1]]", "level node: hops is not a table of 2 by 2"),
+    (
+        "memory_ns = 150",
+        "memory_ns = 150\nhops = [[0, 1], [2, 0]]",
+        "level node: hops from 0 to 1 is 1, and from 1 to 0 2: use 0 to itself, and the same both ways",
+    ),
+    ("hit_ns = 1", "hit_ns = \"fast\"", "line 5: invalid type: string \"fast\", expected f64"),
+    ("ipi_ns = 500", "ipi_ns = 500\ncolour = 1", "line 9: unknown field `colour`"),
+];
+
 #[test]
 fn a_wrong_file_is_one_clear_line() {
     assert_eq!(Machine::from_toml(GOOD).expect("it is right").cpus(), 8);
-    for (instead_of, write, says) in [
-        ("transfer_ns = 50", "transfer_ns = -50", "level cpu: transfer_ns is -50: a latency is zero or more"),
-        ("hit_ns = 1", "hit_ns = nan", "hit_ns is NaN: a latency is zero or more"),
-        ("memory_ns = 90", "memory_ns = -1", "memory_ns is -1: a latency is zero or more"),
-        ("count = 4", "count = 0", "level cpu: count 0 is not from 1 to 65536"),
-        ("count = 4", "count = [4, 4, 4]", "level cpu: count lists 3 units, and there are 2 around them"),
-        ("count = 4", "count = 65536", "level cpu: 131072 units; a machine has at most 65536"),
-        ("node = \"node\"", "node = \"socket\"", "node = \"socket\" is none of the levels node, cpu"),
-        (
-            "node = \"node\"",
-            "node = \"node\"\ncache = \"tile\"",
-            "cache = \"tile\" is none of the levels node, cpu",
-        ),
-        (
-            "node = \"node\"",
-            "node = \"cpu\"\ncache = \"node\"",
-            "cache = \"node\": no cache is larger than a node",
-        ),
-        (
-            "ipi_ns = 500",
-            "ipi_ns = 500\nstore_buffer = 0",
-            "store_buffer = 0: a CPU has one place for a store at least",
-        ),
-        (
-            "ipi_ns = 500",
-            "ipi_ns = 500\nspinlocks = \"ticket\"",
-            "spinlocks = \"ticket\" is none of qspinlock, cna, powerpc",
-        ),
-        ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
-        ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
-        (
-            "transfer_ns = 50",
-            "transfer_ns = 50\nmemory_ns = 60",
-            "level cpu: memory_ns makes no sense inside a node, whose memory is one",
-        ),
-        (
-            "transfer_ns = 100",
-            "transfer_ns = [100, 200]",
-            "level node: transfer_ns has 2 values, and hops asks for 1",
-        ),
-        ("memory_ns = 150", "memory_ns = 150\nhops = [[0, 1]]", "level node: hops is not a table of 2 by 2"),
-        (
-            "memory_ns = 150",
-            "memory_ns = 150\nhops = [[0, 1], [2, 0]]",
-            "level node: hops from 0 to 1 is 1, and from 1 to 0 2: use 0 to itself, and the same both ways",
-        ),
-        ("hit_ns = 1", "hit_ns = \"fast\"", "line 5: invalid type: string \"fast\", expected f64"),
-        ("ipi_ns = 500", "ipi_ns = 500\ncolour = 1", "line 9: unknown field `colour`"),
-    ] {
+    for (instead_of, write, says) in WRONG {
         assert!(GOOD.contains(instead_of));
         let error = Machine::from_toml(&GOOD.replace(instead_of, write)).unwrap_err().to_string();
         assert!(error.starts_with(says) && !error.contains('\n'), "{error}\ninstead of\n{says}");

@@ -1,27 +1,28 @@
-//! CPUs that go offline or come online, one after the other: the states each passes through, the scheduler's domains
-//! rebuilt each time, their files in debugfs or in sysctl's tables, and the grace periods that are waited for.
+//! CPUs that go offline or come online, one after the other: the states that each passes through, the rebuilt
+//! scheduler domains, their files in debugfs or in sysctl's tables, and the grace periods on the way.
 //!
-//! One CPU does it all; the others are idle but for their ticks, for RCU's sake, and for `stop_machine`, in which all
-//! of them meet four times to take one away.
+//! One CPU does all the work. The others idle, except for their ticks, which RCU needs, and for `stop_machine`, in
+//! which all CPUs meet four times to remove one.
 //!
 //! Follows `kernel/cpu.c` (`cpuhp_hp_states`, `_cpu_down`, `_cpu_up`), `kernel/stop_machine.c` (`multi_cpu_stop`),
-//! `kernel/sched/topology.c` (`build_sched_domains`), `kernel/sched/debug.c` (`update_sched_domain_debugfs` of 5.13 to
-//! 6.2; `register_sched_domain_sysctl` until 5.12) and `drivers/cpuidle/cpuidle.c` (`cpuidle_uninstall_idle_handler`).
-//! Left out: a CPU that is offline goes on ticking, as far as RCU can tell.
+//! `kernel/sched/topology.c` (`build_sched_domains`), `kernel/sched/debug.c` (`update_sched_domain_debugfs` of 5.13
+//! to 6.2; `register_sched_domain_sysctl` until 5.12) and `drivers/cpuidle/cpuidle.c`
+//! (`cpuidle_uninstall_idle_handler`). Not modelled: an offline CPU stops ticking, as RCU would notice.
 //!
-//! What must always be true, and is checked: a CPU's states follow each other, each once, and after each rebuild the
-//! CPUs that have a directory are those that are online.
+//! Invariants, which are checked: a CPU passes through each state once, in order, and after each rebuild the CPUs
+//! with a directory are those that are online.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-use crate::cpu::{Counter, Cpu};
+use crate::cpu::Cpu;
+use crate::designs::design::{Design, Figure, InputError, Parameter, Values};
 use crate::designs::rcu::{Bug, Common, parameter};
 use crate::designs::rcu_tree::{Tree, Waiter};
-use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Interrupt, Simulation, Word};
+use crate::engine::{Counter, Interrupt, Word};
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {
@@ -91,14 +92,14 @@ pub const DESIGN: Design = Design {
     figures,
 };
 
-/// States that a CPU passes through, from online to offline (`enum cpuhp_state`): as many as callbacks are installed
-/// in Debian's 6.1.
+/// The states that a CPU passes through from online to offline (`enum cpuhp_state`): one per callback that is
+/// installed in Debian's 6.1.
 const STATES: u32 = 60;
-/// In which state, counted down, its domains are rebuilt: `CPUHP_AP_ACTIVE`, the first.
+/// The state, counted down, in which domains are rebuilt: `CPUHP_AP_ACTIVE`, the first.
 const ACTIVE: u32 = STATES - 1;
-/// In which it is taken away, by `stop_machine`: `CPUHP_TEARDOWN_CPU`.
+/// The state in which `stop_machine` removes the CPU: `CPUHP_TEARDOWN_CPU`.
 const TEARDOWN: u32 = STATES / 2;
-/// In which grace periods are waited for.
+/// The state that waits for grace periods.
 const WAITS: u32 = ACTIVE - 1;
 
 /// The four states in which all CPUs meet: `enum multi_stop_state` after `MULTI_STOP_NONE`.
@@ -106,7 +107,7 @@ const MEETINGS: u64 = 4;
 
 const STOP: u64 = 0;
 
-/// `struct multi_stop_data`: both words in one line.
+/// `struct multi_stop_data`: both words on one cache line.
 struct Stop {
     state: Word,
     thread_ack: Word,
@@ -151,7 +152,7 @@ struct Counts {
 }
 
 impl Hotplug {
-    /// Adds how long something took.
+    /// Adds the time that something took to a counter.
     async fn timed(&self, cpu: &Cpu, counter: Counter, what: impl Future<Output = ()>) {
         let start = cpu.now();
         what.await;
@@ -191,7 +192,7 @@ impl Hotplug {
         cpu.check(follows, || format!("CPU {other} comes to state {to} from {from}"));
     }
 
-    /// Every CPU's groups are found by going over all that its domains span.
+    /// Finds the groups of every CPU by visiting all CPUs that its domains span.
     async fn build_sched_domains(&self, cpu: &Cpu) {
         let online = self.count_online();
         cpu.work(self.domain_pair * (online * online)).await;
@@ -201,7 +202,7 @@ impl Hotplug {
         self.online.borrow().iter().filter(|online| **online).count() as u64
     }
 
-    /// Removes every CPU's files and makes those of the online ones anew.
+    /// Removes the files of every CPU, and creates those of the online CPUs again.
     async fn update_files(&self, cpu: &Cpu, changed: usize) {
         let online = self.online.borrow().clone();
         for (other, is_online) in online.iter().enumerate() {
@@ -210,7 +211,7 @@ impl Hotplug {
                 self.has_directory.borrow_mut()[other] = true;
             }
             if !had && !is_online {
-                continue; // it has none, and gets none
+                continue; // it has no files, and gets none
             }
             match self.files {
                 Files::None => {}
@@ -235,7 +236,7 @@ impl Hotplug {
         }
     }
 
-    /// All online CPUs meet, with interrupts off, while one of them is taken away.
+    /// All online CPUs meet, with interrupts disabled, while one of them is removed.
     async fn stop_machine(&self, cpu: &Cpu) {
         let online: Vec<usize> =
             (0..self.states.len()).filter(|other| self.states[*other].get() > 0).collect();

@@ -1,14 +1,14 @@
-//! Operations that are bound by a lock or by reference counts, whatever the subsystem.
+//! Operations that are bound by a lock or by reference counts, in any subsystem.
 //!
-//! Each task, one on each CPU, thinks in user mode, takes and drops `refcounts` reference counts that all tasks
-//! share (such as `aa_label.count`), then holds one lock. Without think time this is the worst case; with it, it is
-//! the machine-repairman model with the lock's own cost.
+//! Each task, one per CPU, thinks in user mode, takes and drops `refcounts` reference counts that all tasks share
+//! (such as `aa_label.count`), then holds one lock. Without think time this is the worst case. With think time it is
+//! the machine-repairman model, plus the cost of the lock itself.
 
 use std::rc::Rc;
 
-use crate::designs::{Design, InputError, Parameter, Values};
-use crate::engine::Simulation;
+use crate::designs::design::{Design, InputError, Parameter, Values};
 use crate::locks::AnyLock;
+use crate::simulation::Simulation;
 
 pub const DESIGN: Design = Design {
     name: "lock-bound",

@@ -1,25 +1,26 @@
-//! A percpu_counter under a reservation lock, as btrfs has it: fxmark's DWAL, where every task appends to a file of
-//! its own and all of them reserve space under one lock.
+//! A percpu_counter under a reservation lock, as in btrfs: fxmark's DWAL, where every task appends to a file of its
+//! own and all tasks reserve space under one lock.
 //!
-//! Adding touches the CPU's own part, and the shared count only when that part has grown by a batch. To read is
-//! to look at the shared count, which is off by as much as a batch a CPU; an exact sum looks at every online CPU's
-//! part, each in a line that its CPU writes. Under the reservation lock, everyone waits for that.
+//! Adding changes the CPU's own part, and the shared count only when that part has grown by a batch. Reading returns
+//! the shared count, which is off by up to a batch per CPU. An exact sum reads the part of every online CPU, each on
+//! a cache line that its CPU writes. If that happens under the reservation lock, all tasks wait for it.
 //!
 //! Follows `lib/percpu_counter.c` and `fs/btrfs/space-info.c` (`__reserve_bytes`, `need_preemptive_reclaim`,
-//! `btrfs_block_rsv_release`) of 5.12, whose names it keeps. The sum's loads are done one after the other, where a
-//! CPU that executes out of order has several under way: it costs too much here.
+//! `btrfs_block_rsv_release`) of 5.12, whose names it keeps. The sum's loads do not overlap here, as they do on an
+//! out-of-order CPU, so a sum costs too much.
 //!
-//! What must always be true, and is checked: a sum lies between the least and the most that the counter was while it
-//! was taken, and a read is off by no more than a batch for each CPU.
+//! Invariants, which are checked: a sum lies between the least and the greatest value that the counter had meanwhile,
+//! and a read is off by at most a batch per CPU.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Simulation, Word};
+use crate::designs::design::{Design, Figure, InputError, Parameter, Values};
+use crate::engine::Word;
 use crate::locks::{AnyLock, QSpinlock};
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {
@@ -61,10 +62,10 @@ pub const DESIGN: Design = Design {
     figures,
 };
 
-/// `s32` parts in a line of 64 bytes.
+/// `s32` parts in a cache line of 64 bytes.
 const PACKED: usize = 16;
 
-/// `struct percpu_counter`. Its lock protects the count, and the parts from being folded during a sum.
+/// `struct percpu_counter`. Its lock protects the count, and keeps parts from being folded during a sum.
 struct PercpuCounter {
     lock: QSpinlock,
     count: Word,
@@ -73,8 +74,8 @@ struct PercpuCounter {
     amount: u64,
     /// A seeded bug: a sum leaves out a CPU.
     skips: bool,
-    /// What has been added, and how much of that others can surely see, as writes wait in a CPU's store buffer: the
-    /// simulator's own, for the invariant.
+    /// For the check of the invariant: what was added, and how much of it other CPUs see at least. Stores wait in a
+    /// CPU's store buffer.
     added: Cell<u64>,
     visible: Cell<u64>,
 }
@@ -120,7 +121,7 @@ impl PercpuCounter {
         cpu.unlock(&self.lock).await;
     }
 
-    /// After an atomic operation: what this CPU has added before is visible.
+    /// Called after an atomic operation: what this CPU added before is visible.
     fn is_visible(&self, amount: u64) {
         self.visible.set(self.visible.get() + amount);
     }
@@ -153,7 +154,7 @@ impl PercpuCounter {
     }
 }
 
-/// The name of the lock under which space is reserved.
+/// The name of the reservation lock.
 const RESERVATION: &str = "space_info lock";
 
 #[derive(Clone, Copy)]
@@ -237,7 +238,7 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     Ok(())
 }
 
-/// What share of their time the tasks wait for the reservation lock.
+/// The share of their time that tasks wait for the reservation lock.
 fn figures(report: &Report, _: &Values) -> Vec<Figure> {
     let total = report.total();
     let busy = total.user + total.kernel();

@@ -1,21 +1,22 @@
-//! What every design of RCU has: readers, callbacks, a tick, and somebody who updates.
+//! What every design of RCU has: readers, callbacks, a tick, and updates.
 //!
-//! Two things must always be true, and are checked while a design runs, whatever it is:
-//! - A callback is invoked only when every reader that was there before it was queued has ended.
-//! - Callbacks of a CPU are invoked in the order in which they were queued, each once, and none stays for ever.
+//! Two invariants are checked while a design runs:
+//! - A callback is invoked only after every reader that began before it was queued has ended.
+//! - Callbacks of a CPU are invoked in the order in which they were queued, each once. None waits for ever.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::cpu::{Counter, Cpu};
-use crate::designs::{Figure, InputError, Values};
-use crate::engine::Simulation;
+use crate::cpu::Cpu;
+use crate::designs::design::{Figure, InputError, Values};
+use crate::engine::Counter;
 use crate::report::Report;
+use crate::simulation::Simulation;
 use crate::time::{Time, ms};
 
-/// What can be set of more than one design.
+/// Parameters of several designs.
 pub mod parameter {
-    use crate::designs::Parameter;
+    use crate::designs::design::Parameter;
 
     pub const HZ: Parameter = Parameter { name: "hz", default: "1000", meaning: "ticks a second" };
     pub const TICK: Parameter =
@@ -46,22 +47,22 @@ pub mod parameter {
 /// The tag of the tick's timer.
 pub const TICK: u64 = 0;
 
-/// A callback that waits for longer fails the run, as the kernel's CPU stall warning would complain
+/// A callback that waits for longer fails the run. The kernel would print its CPU stall warning
 /// (`CONFIG_RCU_CPU_STALL_TIMEOUT`).
 pub const STALL: Time = Time::of_ps(21_000_000_000_000);
 
-/// A bug to seed, to see that the checks catch it: as rcutorture has its `busted` RCU.
+/// A seeded bug, to test the checks, like the `busted` RCU of rcutorture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     None,
-    /// A CPU reports a quiescent state although it reads.
+    /// A CPU reports a quiescent state during a read-side critical section.
     Early,
-    /// Callbacks that wait are forgotten when newer ones are registered.
+    /// Waiting callbacks are lost when newer ones are registered.
     Lost,
 }
 
 impl Bug {
-    /// What the parameter `bug` says.
+    /// The value of the parameter `bug`.
     pub fn of(values: &Values) -> Result<Bug, InputError> {
         Ok(match values.choice("bug", &["none", "early", "lost"])? {
             "early" => Bug::Early,
@@ -71,7 +72,7 @@ impl Bug {
     }
 }
 
-/// Who reads, and since when. Costs nothing, as `rcu_read_lock` does in a kernel without preemption.
+/// The read-side critical sections, and when they began. They cost nothing, like `rcu_read_lock` without preemption.
 pub struct Readers {
     since: Vec<Cell<Option<Time>>>,
 }
@@ -81,22 +82,22 @@ impl Readers {
         Readers { since: (0..cpus).map(|_| Cell::new(None)).collect() }
     }
 
-    /// Begins to read, `rcu_read_lock`.
+    /// Begins a critical section: `rcu_read_lock`.
     pub fn lock(&self, cpu: &Cpu) {
         self.since[cpu.id()].set(Some(cpu.now()));
     }
 
-    /// Ends, `rcu_read_unlock`.
+    /// Ends it: `rcu_read_unlock`.
     pub fn unlock(&self, cpu: &Cpu) {
         self.since[cpu.id()].set(None);
     }
 
-    /// Whether a tick on this CPU now interrupts a reader: otherwise it is a quiescent state.
+    /// Whether the CPU is in a critical section. If not, a tick is a quiescent state.
     pub fn reads(&self, cpu: &Cpu) -> bool {
         self.since[cpu.id()].get().is_some()
     }
 
-    /// The invariant: nobody still reads who began before `time`.
+    /// Checks that no reader has been reading since before `time`.
     pub fn check_none_from_before(&self, cpu: &Cpu, time: Time) {
         let reader = self.since.iter().position(|since| since.get().is_some_and(|since| since < time));
         cpu.check(reader.is_none(), || {
@@ -106,15 +107,15 @@ impl Readers {
     }
 }
 
-/// What is to be invoked after a grace period.
+/// A callback, which is invoked after a grace period.
 pub struct Callback<T> {
     pub what: T,
     pub queued: Time,
     number: u64,
 }
 
-/// The callbacks of one CPU, oldest first: those whose grace period is over, those that wait for one that has a
-/// number, and those that wait for none yet.
+/// The callbacks of a CPU, oldest first: those whose grace period is over, those assigned to a grace period, and
+/// those not yet assigned.
 ///
 /// Follows `struct rcu_segcblist` (`include/linux/rcu_segcblist.h`) and its ancestors: `curlist` and `nxtlist` of
 /// 2.6.5, `nxttail[]` from 2.6.29 on.
@@ -145,17 +146,17 @@ impl<T> Callbacks<T> {
         self.next.borrow_mut().push(Callback { what, queued: now, number: self.queued.get() });
     }
 
-    /// How many have not been invoked.
+    /// The number of callbacks that have not been invoked.
     pub fn outstanding(&self) -> u64 {
         self.queued.get() - self.invoked.get()
     }
 
-    /// Whether some wait for no grace period yet.
+    /// Whether some are not yet assigned to a grace period.
     pub fn has_next(&self) -> bool {
         !self.next.borrow().is_empty()
     }
 
-    /// Whether some wait for a grace period that has a number.
+    /// Whether some are assigned to a grace period that is not over.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.borrow().is_empty()
     }
@@ -165,12 +166,12 @@ impl<T> Callbacks<T> {
         !self.done.borrow().is_empty()
     }
 
-    /// For which grace period the oldest wait.
+    /// The grace period that the oldest are assigned to.
     pub fn first_wanted(&self) -> Option<u64> {
         self.waiting.borrow().front().map(|(grace_period, _)| *grace_period)
     }
 
-    /// Those that wait for none yet wait for this grace period, which has not begun.
+    /// Assigns those not yet assigned to a grace period, which has not begun.
     pub fn register(&self, grace_period: u64) {
         let mut waiting = self.waiting.borrow_mut();
         let mut next = std::mem::take(&mut *self.next.borrow_mut());
@@ -185,7 +186,7 @@ impl<T> Callbacks<T> {
         }
     }
 
-    /// All grace periods up to this one are over.
+    /// Called when all grace periods up to this one are over.
     pub fn complete(&self, grace_period: u64) {
         let mut waiting = self.waiting.borrow_mut();
         while waiting.front().is_some_and(|(wanted, _)| *wanted <= grace_period) {
@@ -194,7 +195,7 @@ impl<T> Callbacks<T> {
         }
     }
 
-    /// Up to `limit` callbacks to invoke now, `rcu_do_batch`.
+    /// Takes up to `limit` callbacks to invoke: `rcu_do_batch`.
     pub fn take(&self, cpu: &Cpu, readers: &Readers, limit: usize) -> Vec<Callback<T>> {
         let mut done = self.done.borrow_mut();
         let count = limit.min(done.len());
@@ -212,7 +213,7 @@ impl<T> Callbacks<T> {
         batch
     }
 
-    /// The invariant that none stays for ever.
+    /// Checks that none waits for ever.
     pub fn check_no_stall(&self, cpu: &Cpu) {
         let oldest =
             self.waiting.borrow().front().and_then(|(_, callbacks)| callbacks.first().map(|c| c.queued));
@@ -233,7 +234,7 @@ impl<T> Callbacks<T> {
 pub struct Tick {
     period: Time,
     phases: Vec<Cell<Option<Time>>>,
-    /// What the tick costs before RCU has its turn.
+    /// The time of the tick without RCU.
     pub cost: Time,
 }
 
@@ -248,14 +249,13 @@ impl Tick {
         Ok(Tick { period: ms(1000) / hz, phases, cost: values.time("tick")? })
     }
 
-    /// How many ticks have passed, `jiffies`.
+    /// The number of ticks so far: `jiffies`.
     pub fn jiffies(&self, now: Time) -> u64 {
         now.ps() / self.period.ps()
     }
 
-    /// Sets the timer for the next tick. A CPU's ticks come at times that depend on when it booted, as the first is
-    /// set relative to then (`ia64_cpu_local_tick`, arch/ia64/kernel/time.c): where in the period is left to chance.
-    /// Ticks that were missed are not made up for.
+    /// Sets the timer for the next tick. A CPU's ticks depend on when it booted, as the first is set relative to that
+    /// (`ia64_cpu_local_tick`, arch/ia64/kernel/time.c): their phase is random. Missed ticks are not made up for.
     pub fn arm(&self, cpu: &Cpu) {
         let phase = &self.phases[cpu.id()];
         let offset = phase.get().unwrap_or_else(|| Time::of_ps(cpu.below(self.period.ps())));
@@ -265,7 +265,7 @@ impl Tick {
     }
 }
 
-/// Who updates: some CPUs in a loop, the others now and then.
+/// Updates: some CPUs update in a loop, the others now and then.
 #[derive(Clone)]
 pub struct Load {
     pub updaters: usize,
@@ -303,7 +303,7 @@ impl Load {
         cpu < self.updaters
     }
 
-    /// User mode, with read-side critical sections, until it is time for this CPU's next update.
+    /// Runs in user mode, with read-side critical sections, until this CPU's next update.
     pub async fn until_next_update(&self, cpu: &Cpu, readers: &Readers) {
         let mean = if self.updates(cpu.id()) { self.interval } else { self.background };
         let update = if mean == EVER { EVER } else { cpu.now() + cpu.exponential(mean) };
@@ -328,7 +328,7 @@ impl Load {
     }
 }
 
-/// What happens to grace periods and callbacks, counted.
+/// Counters of grace periods and callbacks.
 #[derive(Clone, Copy)]
 pub struct Counts {
     grace_periods: Counter,
@@ -347,20 +347,20 @@ impl Counts {
         }
     }
 
-    /// A grace period that began at `start` is over.
+    /// Counts a grace period that began at `start` and is over.
     pub fn grace_period(&self, cpu: &Cpu, start: Time) {
         cpu.count(self.grace_periods, 1);
         cpu.count(self.grace_period_ns, (cpu.now() - start).as_ns() as u64);
     }
 
-    /// A callback is invoked.
+    /// Counts a callback that is invoked.
     pub fn callback(&self, cpu: &Cpu, queued: Time) {
         cpu.count(self.callbacks, 1);
         cpu.count(self.callback_ns, (cpu.now() - queued).as_ns() as u64);
     }
 }
 
-/// How long things took, and what share of their time the kernel took from CPUs that do not update.
+/// The durations, and the share of time that interrupts took from CPUs that do not update.
 pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
     let updaters = values.count("updaters").unwrap_or(0) as usize;
     let lost = report.interrupts.iter().skip(updaters).map(|(time, _)| time.share_of(report.elapsed));
@@ -371,7 +371,7 @@ pub fn figures(report: &Report, values: &Values) -> Vec<Figure> {
     figures
 }
 
-/// How long grace periods and callbacks took, and what became of the lock that all CPUs can take.
+/// The durations of grace periods and callbacks, and the use of the lock that all CPUs can take.
 pub fn grace_periods(report: &Report) -> Vec<Figure> {
     let grace_periods = report.counter("grace periods");
     let mut figures = vec![
@@ -406,12 +406,12 @@ fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
-/// What every design holds.
+/// What every design of RCU needs.
 pub struct Common {
     pub readers: Readers,
     pub counts: Counts,
     pub tick: Tick,
-    /// What a callback costs.
+    /// The time of a callback.
     pub callback: Time,
     pub bug: Bug,
 }

@@ -1,22 +1,23 @@
-//! RCU as Linux 2.6.5 had it: one bit a CPU in one mask under one lock, all in one cache line or two.
+//! RCU as Linux 2.6.5 has it: a mask with a bit per CPU, protected by one lock, all in one or two cache lines.
 //!
-//! At every tick a CPU looks whether the mask has its bit, and once it has passed through a quiescent state since
-//! it first saw it, takes the lock and clears it. Who clears the last one ends the grace period, and starts the next
-//! one if somebody wants it. With the jiffies mask, a CPU does so at the ticks only for which
-//! `(jiffies & mask) == (cpu & mask)`: 0 is every tick, as 2.6.5 does.
+//! At every tick a CPU checks its bit in the mask. Once it has passed through a quiescent state since it first saw
+//! the bit, it takes the lock and clears the bit. The CPU that clears the last bit ends the grace period, and starts
+//! the next if one is needed. With the jiffies mask, a CPU does so only at ticks with `(jiffies & mask) == (cpu &
+//! mask)`. A mask of 0 is every tick, as in 2.6.5.
 //!
 //! Follows `kernel/rcupdate.c` and `include/linux/rcupdate.h` of 2.6.5, whose names it keeps, and the contended
-//! spinlock of `arch/ia64/kernel/head.S`: test and set, in the word at the start of `struct rcu_ctrlblk`, whose
-//! line has the mask, too.
+//! spinlock of `arch/ia64/kernel/head.S`: test-and-set of the word at the start of `struct rcu_ctrlblk`, on the same
+//! cache line as the mask.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
+use crate::designs::design::{Design, InputError, Parameter, Values};
 use crate::designs::rcu::{Bug, Callbacks, Common, GLOBAL_LOCK, Load, figures, parameter};
-use crate::designs::{Design, InputError, Parameter, Values};
-use crate::engine::{Interrupt, LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{Interrupt, LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 use crate::time::Time;
 
 pub const DESIGN: Design = Design {
@@ -52,24 +53,24 @@ pub const DESIGN: Design = Design {
 
 /// Bytes of a cache line of an Itanium 2's outer caches.
 const LINE: usize = 128;
-/// Of `struct rcu_ctrlblk` before the mask.
+/// Bytes of `struct rcu_ctrlblk` before the mask.
 const HEAD: usize = 24;
 
-/// `struct rcu_ctrlblk`. The lock protects all of it; `rcu_pending` reads it without.
+/// `struct rcu_ctrlblk`. The lock protects it. `rcu_pending` reads it without the lock.
 struct Ctrlblk {
     mutex: Mutex,
-    /// The grace period that runs, or the last one if none does.
+    /// The running grace period, or the last one.
     curbatch: Word,
-    /// The latest that anybody waits for.
+    /// The latest grace period that a CPU needs.
     maxbatch: Word,
-    /// Who has not yet passed through a quiescent state in this grace period: none, and no grace period runs.
+    /// The CPUs that have not passed through a quiescent state in this grace period. Empty if no grace period runs.
     rcu_cpu_mask: Vec<Word>,
     online: Vec<u64>,
-    /// When this grace period began: the simulator's own, for the invariant.
+    /// When this grace period began, for the check of the invariant.
     began: Cell<Time>,
 }
 
-/// `struct rcu_data`, which only its own CPU uses.
+/// `struct rcu_data`. Only its own CPU uses it.
 struct Data {
     callbacks: Callbacks<()>,
     qsctr: Cell<u64>,
@@ -167,7 +168,7 @@ impl Rcu {
         self.common.invoke(cpu, batch, |()| ()).await;
     }
 
-    /// Starts the next grace period if somebody wants one and none runs. The lock is held.
+    /// Starts the next grace period if one is needed and none runs. The CPU holds the lock.
     async fn rcu_start_batch(&self, cpu: &Cpu, newbatch: u64) {
         let Ctrlblk { curbatch, maxbatch, rcu_cpu_mask, online, began, .. } = &self.ctrlblk;
         if cpu.read(*maxbatch).await < newbatch {
@@ -221,7 +222,7 @@ impl Rcu {
     }
 }
 
-/// The lock in the line that it protects, so that who waits for it disturbs who has it.
+/// The lock, on the cache line that it protects: waiting CPUs slow the holder down.
 struct Mutex {
     id: LockId,
     word: Word,

@@ -1,35 +1,36 @@
 use std::cell::Cell;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation};
+use crate::engine::{LineId, LockId};
+use crate::lock::{Lock, TryLock};
 use crate::locks::qspinlock::{LOCKED, PENDING, QSpinlock, TAIL, TAIL_SHIFT};
 use crate::locks::queue_nodes::Node;
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 use crate::time::{Time, ms};
 
-/// A qspinlock that stays on a node: who is at the queue's head moves the next waiter, if it is of another node, to a
-/// second queue, which gets its turn when the first is empty or ten milliseconds have passed.
+/// A qspinlock that stays on a node: the head of the queue moves the next waiter to a second queue if it is of
+/// another node. The second queue is served when the first is empty or after ten milliseconds.
 ///
 /// Follows `kernel/locking/qspinlock_cna.h` of "Add NUMA-awareness to qspinlock", version 13 (A. Kogan, 2020; not in
 /// mainline), with its default `numa_spinlock_threshold`. Version 15 moves waiters only while the lock is held.
 pub struct Cna {
     lock: QSpinlock,
-    /// Only the head of the queue uses it, and hands it on with the line it writes anyway.
+    /// Only the head of the queue uses it. It passes it on in a cache line that it writes anyway.
     second: Cell<Option<SecondQueue>>,
 }
 
-/// One in so many (`SHUFFLE_REDUCTION_PROB_ARG`).
+/// One in so many heads of the queue begins a second queue (`SHUFFLE_REDUCTION_PROB_ARG`).
 const FEW_ORDER: u64 = 128;
 
-/// While there is one, the first queue is for one node, even while somebody of another is at its head: else it would
-/// soon be those of the preferred node that wait in the second.
+/// While there is a second queue, the first is for the preferred node, even if a CPU of another node is at its head.
+/// Otherwise CPUs of the preferred node would soon wait in the second queue.
 #[derive(Clone, Copy)]
 struct SecondQueue {
     since: Time,
     preferred: u16,
 }
 
-/// In a node's word `locked`: the name of the second queue's tail, made different from 1.
+/// The value of a node's word `locked` that names the tail of a second queue. It differs from 1.
 fn second_queue(tail: Node) -> u64 {
     tail.name << 1
 }
@@ -41,18 +42,18 @@ impl Cna {
         Cna::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Cna {
         Cna { lock: QSpinlock::on(sim, name, line), second: Cell::new(None) }
     }
 
-    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    /// Whether it is held or waited for, as seen when another word of its cache line was read.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
         self.lock.is_busy(cpu)
     }
 
-    /// Moves the next waiter to the second queue if it is not of the preferred node and not the last. False if nobody
-    /// waits.
+    /// Moves the next waiter to the second queue, unless it is of the preferred node or the last. Returns whether
+    /// there is a next waiter.
     async fn order_queue(&self, cpu: &Cpu, node: Node) -> bool {
         let nodes = &self.lock.nodes;
         let next = cpu.read(node.next).await;
@@ -84,7 +85,7 @@ impl Cna {
         true
     }
 
-    /// The queue has nobody behind the head: the lock's word gets the second queue's tail, or none.
+    /// Called if the head is the last in the queue. Writes the tail of the second queue, if any, to the lock's word.
     async fn try_clear_tail(&self, cpu: &Cpu, node: Node, value: u64) -> bool {
         let nodes = &self.lock.nodes;
         let second = cpu.read(node.locked).await;
@@ -153,7 +154,7 @@ impl Lock for Cna {
         }
         let second = self.second.get();
         let flush = second.is_some_and(|second| cpu.now() > second.since + ms(10));
-        // While there is no second queue, few begin one.
+        // Without a second queue, few heads begin one.
         let skip = flush || second.is_none() && cpu.below(FEW_ORDER) != 0;
         let ordered = skip || self.order_queue(cpu, node).await;
         let value = cpu.spin_while(*word, |value| value & (LOCKED | PENDING) != 0).await;

@@ -2,10 +2,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation};
-use crate::locks::Lock;
+use crate::engine::LockId;
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
-/// An ideal lock: first come, first served, and costs nothing. Who waits sleeps. No machine has it; formulas do.
+/// An ideal lock: first come, first served, at no cost. Waiters sleep. It exists in formulas, not in machines.
 pub struct Fifo {
     id: LockId,
     queue: RefCell<Queue>,
@@ -46,14 +47,14 @@ impl Lock for Fifo {
     async fn acquire(&self, cpu: &Cpu) {
         if !self.take(cpu.id()) {
             while !self.is_mine(cpu.id()) {
-                cpu.sleep().await; // it will be handed over; a wakeup meant for something else comes too early
+                cpu.sleep().await; // until it is handed over: other wakeups can come before
             }
         }
     }
 
     async fn release(&self, cpu: &Cpu) {
         if cpu.is_storing() {
-            cpu.fence().await; // the next holder sees what this one has written
+            cpu.fence().await; // the next holder sees the stores of this one
         }
         let mut queue = self.queue.borrow_mut();
         queue.holder = queue.waiting.pop_front();

@@ -2,26 +2,27 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
 use crate::locks::queue_nodes::{Node, QueueNodes};
+use crate::simulation::Simulation;
 
-/// A queue, in which each CPU waits on a word of its own until the one ahead of it writes there.
+/// A queue in which each CPU waits on a word of its own until the CPU ahead of it writes the word.
 ///
 /// Follows `kernel/locking/mcs_spinlock.h`.
 pub struct Mcs {
     id: LockId,
-    /// The name of the last node in the queue; zero: the lock is free.
+    /// The name of the last node in the queue. Zero if the lock is free.
     tail: Word,
     nodes: Rc<QueueNodes>,
-    /// The node of who holds the lock.
+    /// The holder's node.
     held: Cell<Option<Node>>,
 }
 
 impl Mcs {
     /// A free lock in a node's memory.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Mcs {
-        let nodes = sim.queue_nodes();
+        let nodes = QueueNodes::of(sim);
         Mcs { id: sim.lock_id(name), tail: sim.word(name, node), nodes, held: Cell::new(None) }
     }
 }
@@ -44,7 +45,7 @@ impl Lock for Mcs {
     }
 
     async fn release(&self, cpu: &Cpu) {
-        let node = self.held.take().expect("who holds the lock gives it back");
+        let node = self.held.take().expect("the holder releases the lock");
         let mut next = cpu.read(node.next).await;
         if next == 0 {
             if cpu.compare_exchange(self.tail, node.name, 0).await == node.name {

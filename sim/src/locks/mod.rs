@@ -1,9 +1,10 @@
-//! Locks, built of cache lines as the kernel has them. One file a lock.
+//! The kernel's locks, built from cache lines as the kernel builds them. Each lock is one file.
 
 mod cna;
 mod fifo;
 mod mcs;
 mod mutex;
+mod osq;
 mod percpu_rwsem;
 mod powerpc;
 mod qspinlock;
@@ -15,8 +16,6 @@ mod spinlock;
 mod test_and_set;
 mod ticket;
 
-use std::future::Future;
-
 pub use cna::Cna;
 pub use fifo::Fifo;
 pub use mcs::Mcs;
@@ -24,52 +23,19 @@ pub use mutex::Mutex;
 pub use percpu_rwsem::PercpuRwSem;
 pub use powerpc::PowerpcQSpinlock;
 pub use qspinlock::QSpinlock;
-pub use queue_nodes::QueueNodes;
 pub use rwlock::RwLock;
 pub use rwsem::RwSem;
 pub use seqlock::SeqLock;
-pub use spinlock::{SpinKind, Spinlock};
+pub use spinlock::Spinlock;
 pub use test_and_set::TestAndSet;
 pub use ticket::Ticket;
 
+pub use crate::spin_kind::SpinKind;
+
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation};
-
-/// A lock that one CPU holds at a time. Programs take it with `cpu.lock(&lock)`.
-pub trait Lock {
-    /// Under which name it is reported.
-    fn id(&self) -> LockId;
-    /// Returns when the CPU has the lock.
-    fn acquire(&self, cpu: &Cpu) -> impl Future<Output = ()>;
-    /// Returns when the CPU can go on; the lock is free then, or another's.
-    fn release(&self, cpu: &Cpu) -> impl Future<Output = ()>;
-}
-
-/// A lock that can be taken without waiting for it. Programs try to with `cpu.try_lock(&lock)`.
-pub trait TryLock: Lock {
-    /// Whether the CPU has the lock now.
-    fn try_acquire(&self, cpu: &Cpu) -> impl Future<Output = bool>;
-}
-
-/// A lock that many can hold to read. Programs take it with `cpu.read_lock(&lock)`.
-pub trait ReadLock: Lock {
-    /// Returns when the CPU may read.
-    fn acquire_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
-    /// Returns when the CPU can go on.
-    fn release_read(&self, cpu: &Cpu) -> impl Future<Output = ()>;
-}
-
-/// A lock that can be taken to read without waiting for it. Programs try to with `cpu.try_read_lock(&lock)`.
-pub trait TryReadLock: ReadLock {
-    /// Whether the CPU may read now.
-    fn try_acquire_read(&self, cpu: &Cpu) -> impl Future<Output = bool>;
-}
-
-/// A lock that who holds it alone can keep to read. Programs do so with `cpu.downgrade(&lock)`.
-pub trait DowngradeLock: ReadLock {
-    /// Returns when the CPU can go on; others may read then.
-    fn downgrade(&self, cpu: &Cpu) -> impl Future<Output = ()>;
-}
+use crate::engine::LockId;
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
 macro_rules! any_lock {
     ($($name:literal $kind:ident $why:literal),+ $(,)?) => {

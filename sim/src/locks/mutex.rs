@@ -1,15 +1,16 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, Spinlock, TryLock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
+use crate::locks::osq::Osq;
+use crate::locks::spinlock::Spinlock;
+use crate::simulation::Simulation;
 use crate::time::ns;
 
-/// The kernel's mutex: who waits spins as long as the owner runs, one at a time and the others in a queue behind
-/// it; if the owner sleeps, waiters sleep too.
+/// The kernel's mutex. While the owner runs, one waiter spins, and further waiters queue behind it. If the owner
+/// sleeps, waiters sleep too.
 ///
 /// Follows `__mutex_lock_common` and `__mutex_unlock_slowpath` in `kernel/locking/mutex.c`, and
 /// `kernel/locking/osq_lock.c`, of 6.12. Left out: the deadlines of the scheduler (`need_resched`), as a CPU has one
@@ -18,49 +19,46 @@ pub struct Mutex {
     id: LockId,
     /// The owner, as the number of its CPU plus one, above the flags.
     owner: Word,
-    /// The last in the queue of those who spin.
-    osq: Word,
+    osq: Osq,
     wait_lock: Spinlock,
-    nodes: Rc<QueueNodes>,
-    /// The CPUs that sleep. Guarded by wait_lock, and on its line.
+    /// The CPUs that sleep. Protected by wait_lock, and on its cache line.
     waiters: RefCell<VecDeque<usize>>,
 }
 
 const WAITERS: u64 = 1;
-/// The first waiter has waited long enough: the next unlock must leave the mutex to it.
+/// The next unlock must hand the mutex over to the first waiter.
 const HANDOFF: u64 = 2;
 const FLAGS: u64 = 7;
 const OWNER_SHIFT: u32 = 3;
 
 impl Mutex {
-    /// A free mutex in a node's memory: owner, queues and wait_lock are on one line, as in the kernel.
+    /// A free mutex in a node's memory. Owner, queues and wait_lock are on one cache line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> Mutex {
         let line = sim.line(name, node);
         Mutex::on(sim, name, line)
     }
 
-    /// A free mutex on a line that has other words too.
+    /// A free mutex on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Mutex {
         Mutex {
             id: sim.lock_id(name),
             owner: sim.word_on(line),
-            osq: sim.word_on(line),
+            osq: Osq::on(sim, line),
             wait_lock: Spinlock::on(sim, name, line),
-            nodes: sim.queue_nodes(),
             waiters: RefCell::default(),
         }
     }
 
-    /// `__mutex_trylock_common`: takes the mutex if it has no owner; keeps the flags. The first waiter may ask for the
-    /// hand-off at the same time. The owner's word if there is one.
-    async fn try_or_ask(&self, cpu: &Cpu, ask_handoff: bool) -> Result<(), u64> {
+    /// `__mutex_trylock_common`: acquires the mutex if it has no owner, and keeps the flags. With `handoff`, requests
+    /// the hand-off otherwise. The error is the owner's word.
+    async fn trylock_common(&self, cpu: &Cpu, handoff: bool) -> Result<(), u64> {
         let me = (cpu.id() as u64 + 1) << OWNER_SHIFT;
         let mut value = cpu.read(self.owner).await;
         loop {
             let new = match value & !FLAGS {
                 0 => me | value & FLAGS & !HANDOFF,
                 owner if owner == me => return Ok(()), // it was handed over
-                _ if ask_handoff && value & HANDOFF == 0 => value | HANDOFF,
+                _ if handoff && value & HANDOFF == 0 => value | HANDOFF,
                 _ => return Err(value),
             };
             let before = cpu.compare_exchange(self.owner, value, new).await;
@@ -71,22 +69,22 @@ impl Mutex {
         }
     }
 
-    /// `mutex_optimistic_spin` of one that does not sleep yet: one at a time, the others in a queue behind it.
+    /// `mutex_optimistic_spin` of a task that has not slept yet.
     async fn spin_in_queue(&self, cpu: &Cpu) -> bool {
         let owner = cpu.read(self.owner).await;
         if !self.owner_runs(cpu, owner) {
             return false;
         }
-        let node = self.osq_lock(cpu).await;
+        let node = self.osq.lock(cpu).await;
         let got = self.spin(cpu).await;
-        self.osq_unlock(cpu, node).await;
+        self.osq.unlock(cpu, node).await;
         got
     }
 
-    /// Spins until the mutex is ours, or its owner does not run.
+    /// Spins until it has the mutex, or until the owner does not run. Returns whether it has.
     async fn spin(&self, cpu: &Cpu) -> bool {
         loop {
-            match self.try_or_ask(cpu, false).await {
+            match self.trylock_common(cpu, false).await {
                 Ok(()) => return true,
                 Err(owner) if !self.spin_on_owner(cpu, owner).await => return false,
                 Err(_) => {}
@@ -99,7 +97,7 @@ impl Mutex {
         owner == 0 || cpu.runs(owner as usize - 1)
     }
 
-    /// Waits while the same owner runs. False if it has gone to sleep.
+    /// Waits while the same owner runs. Returns false if the owner has gone to sleep.
     async fn spin_on_owner(&self, cpu: &Cpu, owner: u64) -> bool {
         while cpu.read(self.owner).await >> OWNER_SHIFT == owner >> OWNER_SHIFT {
             if !self.owner_runs(cpu, owner) {
@@ -110,27 +108,7 @@ impl Mutex {
         true
     }
 
-    async fn osq_lock(&self, cpu: &Cpu) -> Node {
-        let node = self.nodes.take(cpu.id());
-        cpu.write(node.locked, 0).await;
-        cpu.write(node.next, 0).await;
-        let ahead = cpu.swap(self.osq, node.name).await;
-        if ahead != 0 {
-            cpu.write(self.nodes.node(ahead).next, node.name).await;
-            cpu.spin_while(node.locked, |locked| locked == 0).await;
-        }
-        node
-    }
-
-    async fn osq_unlock(&self, cpu: &Cpu, node: Node) {
-        if cpu.compare_exchange(self.osq, node.name, 0).await != node.name {
-            let next = cpu.spin_while(node.next, |next| next == 0).await;
-            cpu.write(self.nodes.node(next).locked, 1).await;
-        }
-        self.nodes.free(node);
-    }
-
-    /// Sleeps in the list of waiters until the mutex is ours.
+    /// Sleeps in the list of waiters until it has the mutex.
     async fn wait(&self, cpu: &Cpu) {
         self.wait_lock.acquire(cpu).await;
         if self.try_acquire(cpu).await {
@@ -144,9 +122,9 @@ impl Mutex {
         while !self.try_acquire(cpu).await {
             self.wait_lock.release(cpu).await;
             cpu.sleep().await;
-            // Being woken first and still too late is what earns the hand-off.
+            // The first waiter requests the hand-off if it was woken and still came too late.
             let first = self.is_first(cpu);
-            let got = self.try_or_ask(cpu, first).await.is_ok() || first && self.spin(cpu).await;
+            let got = self.trylock_common(cpu, first).await.is_ok() || first && self.spin(cpu).await;
             self.wait_lock.acquire(cpu).await;
             if got {
                 break;
@@ -171,7 +149,7 @@ impl Mutex {
 impl TryLock for Mutex {
     /// `__mutex_trylock`.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
-        self.try_or_ask(cpu, false).await.is_ok()
+        self.trylock_common(cpu, false).await.is_ok()
     }
 }
 
@@ -185,7 +163,7 @@ impl Lock for Mutex {
         if cpu.compare_exchange(self.owner, 0, me).await == 0 {
             return;
         }
-        // With sleepers, a mutex without an owner is not zero: who comes then steals it.
+        // With sleepers, a mutex without an owner is not zero. A newcomer can steal it.
         if self.try_acquire(cpu).await || self.spin_in_queue(cpu).await {
             return;
         }
@@ -211,7 +189,7 @@ impl Lock for Mutex {
         self.wait_lock.acquire(cpu).await;
         let first = self.waiters.borrow().front().copied();
         if value & HANDOFF != 0 {
-            // The flag is of somebody who waits, and it alone takes the mutex now.
+            // Only the waiter that requested the hand-off can acquire the mutex now.
             let next = first.map_or(0, |first| (first as u64 + 1) << OWNER_SHIFT);
             cpu.swap_bits(self.owner, !WAITERS, next).await;
         }

@@ -3,33 +3,36 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::{Lock, ReadLock, Spinlock};
+use crate::engine::{LockId, Word};
+use crate::lock::{Lock, ReadLock};
+use crate::locks::spinlock::Spinlock;
+use crate::simulation::Simulation;
 use crate::time::{Time, ms, us};
 
-/// Readers count on a line of their own CPU's; a writer makes them look, waits for an RCU grace period, and then
-/// until the sum of all their counts is zero. Who has to wait sleeps in a queue, and is given the lock by who wakes it.
+/// The kernel's percpu_rw_semaphore. A reader counts on a cache line of its CPU. A writer makes readers check for it,
+/// waits for an RCU grace period, and then until the sum of all counts is zero. Waiters sleep in a queue. The task
+/// that wakes a waiter acquires the lock for it.
 ///
 /// Follows `percpu_down_write`, `percpu_up_write`, `percpu_rwsem_wait` and `percpu_rwsem_wake_function` in
-/// `kernel/locking/percpu-rwsem.c`, and `kernel/rcu/sync.c`, of 6.12. The grace period is a time that
-/// [`PercpuRwSem::with_grace_period`] sets, 10 ms unless it does; a writer soon after another has none to wait for,
-/// as `rcu_sync` keeps readers looking for another grace period.
+/// `kernel/locking/percpu-rwsem.c`, and `kernel/rcu/sync.c`, of 6.12. [`PercpuRwSem::with_grace_period`]
+/// sets the length of a grace period, which is 10 ms by default. A writer soon after another has none to wait for, as
+/// `rcu_sync` makes readers check for another grace period.
 pub struct PercpuRwSem {
     id: LockId,
-    /// Not zero while readers have to look at `block`.
-    looking: Word,
-    /// One while a writer holds it or waits for readers to leave.
+    /// Not zero while readers must check `block`.
+    checking: Word,
+    /// 1 while a writer holds it or waits for readers to leave.
     block: Word,
     counts: Vec<Word>,
     grace_period: Time,
-    /// Since when a CPU's reader is between its look at `looking` and its count, if it is. A grace period waits
-    /// for those who were there when it began, as they cannot be preempted there.
+    /// The time since when a CPU's reader is between reading `checking` and counting itself, if it is. It cannot be
+    /// preempted there, so a grace period waits for readers that were there when it began.
     entering: Vec<Cell<Time>>,
-    /// When the last grace period that a writer asked for will be over.
+    /// The end of the last grace period that a writer requested.
     grace_ends: Cell<Time>,
-    /// Until when readers keep looking after the last writer.
-    looking_until: Cell<Time>,
-    /// Who sleeps until `block` is zero, in the order in which they came. Guarded by waiters_lock.
+    /// When readers stop checking after the last writer.
+    checking_until: Cell<Time>,
+    /// The tasks that sleep until `block` is zero, in the order in which they came. Protected by waiters_lock.
     waiters: RefCell<VecDeque<Rc<Waiter>>>,
     waiters_lock: Spinlock,
     /// The writer that waits for readers to leave.
@@ -50,13 +53,13 @@ impl PercpuRwSem {
         let line = sim.line(name, node);
         PercpuRwSem {
             id: sim.lock_id(name),
-            looking: sim.word_on(line),
+            checking: sim.word_on(line),
             block: sim.word_on(line),
             counts,
             grace_period: ms(10),
             entering: vec![Cell::new(Time::NEVER); sim.cpus()],
             grace_ends: Cell::new(Time::ZERO),
-            looking_until: Cell::new(Time::ZERO),
+            checking_until: Cell::new(Time::ZERO),
             waiters: RefCell::default(),
             waiters_lock: Spinlock::on(sim, name, line),
             writer: Cell::new(None),
@@ -69,7 +72,7 @@ impl PercpuRwSem {
         self
     }
 
-    /// Waits until every reader looks at `block`: also where another writer asked for that.
+    /// Waits until every reader checks `block`. Another writer may have requested that.
     async fn wait_for_grace_period(&self, cpu: &Cpu) {
         let began = cpu.now();
         while cpu.now() < self.grace_ends.get() {
@@ -85,7 +88,7 @@ impl PercpuRwSem {
         cpu.read(self.block).await == 0 && cpu.swap(self.block, 1).await == 0
     }
 
-    /// `__percpu_down_read_trylock`, which counts on the CPU that executes it, be it for another.
+    /// `__percpu_down_read_trylock`. It counts on the CPU that executes it, even on behalf of another.
     async fn try_read(&self, cpu: &Cpu) -> bool {
         let count = self.counts[cpu.id()];
         cpu.fetch_add(count, 1).await;
@@ -101,7 +104,7 @@ impl PercpuRwSem {
         if writes { self.try_write(cpu).await } else { self.try_read(cpu).await }
     }
 
-    /// `percpu_rwsem_wait`: tries once more, and then sleeps until it is given the lock.
+    /// `percpu_rwsem_wait`: tries once more, then sleeps until the lock is granted.
     async fn wait(&self, cpu: &Cpu, writes: bool) {
         self.waiters_lock.acquire(cpu).await;
         if self.try_for(cpu, writes).await {
@@ -115,7 +118,7 @@ impl PercpuRwSem {
         }
     }
 
-    /// Takes the lock for those who wait, and wakes them: readers until one writer, or until somebody else has it.
+    /// Acquires the lock for waiters, and wakes them: readers up to one writer, or until acquiring it fails.
     async fn wake_waiters(&self, cpu: &Cpu) {
         self.waiters_lock.acquire(cpu).await;
         loop {
@@ -155,7 +158,7 @@ impl Lock for PercpuRwSem {
     }
 
     async fn acquire(&self, cpu: &Cpu) {
-        if cpu.fetch_add(self.looking, 1).await == 0 && cpu.now() >= self.looking_until.get() {
+        if cpu.fetch_add(self.checking, 1).await == 0 && cpu.now() >= self.checking_until.get() {
             self.grace_ends.set(cpu.now() + self.grace_period);
         }
         self.wait_for_grace_period(cpu).await;
@@ -172,16 +175,16 @@ impl Lock for PercpuRwSem {
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.block, 0).await;
         self.wake_waiters(cpu).await;
-        self.looking_until.set(cpu.now() + self.grace_period);
-        cpu.fetch_add(self.looking, 1u64.wrapping_neg()).await;
+        self.checking_until.set(cpu.now() + self.grace_period);
+        cpu.fetch_add(self.checking, 1u64.wrapping_neg()).await;
     }
 }
 
 impl ReadLock for PercpuRwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
         self.entering[cpu.id()].set(cpu.now());
-        let looking = cpu.read(self.looking).await != 0 || cpu.now() < self.looking_until.get();
-        if !looking {
+        let checking = cpu.read(self.checking).await != 0 || cpu.now() < self.checking_until.get();
+        if !checking {
             cpu.fetch_add(self.counts[cpu.id()], 1).await;
             self.entering[cpu.id()].set(Time::NEVER);
             return;
@@ -194,7 +197,7 @@ impl ReadLock for PercpuRwSem {
 
     async fn release_read(&self, cpu: &Cpu) {
         cpu.fetch_add(self.counts[cpu.id()], 1u64.wrapping_neg()).await;
-        if cpu.read(self.looking).await != 0 {
+        if cpu.read(self.checking).await != 0 {
             self.wake_writer(cpu);
         }
     }

@@ -1,17 +1,18 @@
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 use crate::time::ns;
 
-/// POWER's own queued spinlock: who comes steals the lock if it finds it free, for a while, and queues after that. The
-/// head of the queue keeps stealers off once it has waited for long.
+/// POWER's own queued spinlock. A newcomer tries for a while to steal the lock, and then queues. The head of the
+/// queue forbids stealing once it has waited for long.
 ///
 /// Follows `queued_spin_lock_slowpath`, `try_to_steal_lock` and `queued_spin_lock_mcs_queue` in
-/// `arch/powerpc/lib/qspinlock.c`, and `arch/powerpc/include/asm/qspinlock.h`, of 6.12; POWER has it since 6.2. Left out
-/// is what it does on shared processors of a hypervisor (`is_shared_processor`), where it yields to preempted owners.
+/// `arch/powerpc/lib/qspinlock.c`, and `arch/powerpc/include/asm/qspinlock.h`, of 6.12. POWER has it since 6.2. Left
+/// out: shared processors of a hypervisor (`is_shared_processor`), on which it yields to preempted owners.
 pub struct PowerpcQSpinlock {
     id: LockId,
     /// The bit LOCKED, above it the owner's CPU, the bit MUST_QUEUE, and above that the CPU of the queue's last node.
@@ -22,17 +23,17 @@ pub struct PowerpcQSpinlock {
 const LOCKED: u64 = 1;
 const OWNER_SHIFT: u32 = 1;
 const OWNER: u64 = 0x7ffe;
-/// What the unlock's store of two bytes clears.
+/// The two bytes that unlocking clears.
 const LOCKED_BYTES: u64 = 0xffff;
 const MUST_QUEUE: u64 = 1 << 16;
 const TAIL_SHIFT: u32 = 17;
 const TAIL: u64 = u64::MAX << TAIL_SHIFT;
 
-/// `steal_spins`, `remote_steal_spins` where the owner is on another node, and `head_spins`.
+/// `steal_spins`, `remote_steal_spins` (the owner is on another node), and `head_spins`.
 const STEAL_SPINS: u32 = 1 << 5;
 const REMOTE_STEAL_SPINS: u32 = 1 << 2;
 const HEAD_SPINS: u32 = 1 << 8;
-/// One look at the lock: estimated, a load that hits and a dozen instructions of a thread of low priority.
+/// One iteration of spinning. An estimate: a load that hits, and a dozen instructions of a low-priority thread.
 const SPIN_NS: f64 = 10.0;
 
 fn owner_cpu(value: u64) -> usize {
@@ -46,14 +47,14 @@ impl PowerpcQSpinlock {
         PowerpcQSpinlock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> PowerpcQSpinlock {
-        PowerpcQSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: sim.queue_nodes() }
+        PowerpcQSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: QueueNodes::of(sim) }
     }
 
-    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    /// Whether it is held or waited for, as seen when another word of its cache line was read.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
-        cpu.beside(self.word) != 0
+        cpu.peek_same_line(self.word) != 0
     }
 
     /// `queued_spin_encode_locked_val`.
@@ -92,7 +93,7 @@ impl PowerpcQSpinlock {
         let ahead = cpu.swap_bits(self.word, TAIL, tail).await >> TAIL_SHIFT;
         if ahead != 0 {
             let ahead = self.nodes.node(ahead);
-            cpu.read(ahead.next).await; // `get_tail_qnode` looks at which of that CPU's nodes is of this lock
+            cpu.read(ahead.next).await; // `get_tail_qnode` searches that CPU's nodes for this lock
             cpu.write(ahead.next, node.name).await;
             cpu.spin_while(node.locked, |locked| locked == 0).await;
         }
@@ -103,7 +104,8 @@ impl PowerpcQSpinlock {
         self.nodes.free(node);
     }
 
-    /// Takes the lock as the head of the queue, against stealers. What its word held just before.
+    /// Acquires the lock as the head of the queue, in competition with stealers. Returns the previous value of its
+    /// word.
     async fn acquire_as_head(&self, cpu: &Cpu, tail: u64) -> u64 {
         let mut spins = 0;
         loop {
@@ -135,7 +137,7 @@ impl PowerpcQSpinlock {
 }
 
 impl TryLock for PowerpcQSpinlock {
-    /// `__queued_spin_trylock_steal`: also where others queue for it.
+    /// `__queued_spin_trylock_steal`: also succeeds if other CPUs queue for it.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
         let mut value = 0;
         while value & !TAIL == 0 {

@@ -1,9 +1,10 @@
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, TryLock};
 use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{Lock, TryLock};
+use crate::simulation::Simulation;
 
 /// The kernel's spinlock since 4.2: the second CPU waits on the lock's word, the others in a queue behind it.
 ///
@@ -27,13 +28,13 @@ impl QSpinlock {
         QSpinlock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> QSpinlock {
-        QSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: sim.queue_nodes() }
+        QSpinlock { id: sim.lock_id(name), word: sim.word_on(line), nodes: QueueNodes::of(sim) }
     }
 
-    /// The part before the queue: takes the lock if it is free, or waits as the one that is pending. False if
-    /// others wait already, so that the CPU must queue.
+    /// The part before the queue: acquires the lock if it is free, or waits with the pending bit. Returns false if
+    /// other CPUs wait already, so that this one must queue.
     pub(super) async fn acquire_or_pend(&self, cpu: &Cpu) -> bool {
         let mut value = cpu.compare_exchange(self.word, 0, LOCKED).await;
         if value == 0 {
@@ -59,14 +60,14 @@ impl QSpinlock {
         true
     }
 
-    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    /// Whether it is held or waited for, as seen when another word of its cache line was read.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
-        cpu.beside(self.word) != 0
+        cpu.peek_same_line(self.word) != 0
     }
 
-    /// Asks for the line of the node behind this one, which the head of the queue writes once it has the lock.
+    /// Prefetches the next node, which the head of the queue writes once it has the lock.
     pub(super) fn prefetch_next(&self, cpu: &Cpu, node: Node) {
-        let next = cpu.glance(node.next);
+        let next = cpu.prefetch_and_peek(node.next);
         if next != 0 {
             cpu.prefetch_to_write(self.nodes.node(next).locked);
         }
@@ -74,7 +75,7 @@ impl QSpinlock {
 }
 
 impl TryLock for QSpinlock {
-    /// `queued_spin_trylock`, which is also the last try before it queues.
+    /// `queued_spin_trylock`, which is also the last attempt before queueing.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
         cpu.read(self.word).await == 0 && cpu.compare_exchange(self.word, 0, LOCKED).await == 0
     }

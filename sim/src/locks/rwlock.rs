@@ -1,13 +1,16 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, ReadLock, Spinlock, TryLock, TryReadLock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{Lock, ReadLock, TryLock, TryReadLock};
+use crate::locks::spinlock::Spinlock;
+use crate::simulation::Simulation;
 
-/// Many readers or one writer, in the order in which they came: who must wait does so in a queue.
+/// The kernel's queueing rwlock: many readers or one writer, in the order in which they came.
 ///
 /// Follows `kernel/locking/qrwlock.c` and `include/asm-generic/qrwlock.h` of 6.12.
 pub struct RwLock {
     id: LockId,
-    /// The bit LOCKED of the writer, the bit WAITING of one that waits for the readers to leave, and their number.
+    /// The bit LOCKED of the writer, the bit WAITING of a writer that waits for readers to leave, and the number of
+    /// readers.
     counts: Word,
     wait_lock: Spinlock,
 }
@@ -17,13 +20,13 @@ const WAITING: u64 = 1 << 8;
 const READER: u64 = 1 << 9;
 
 impl RwLock {
-    /// A free lock in a node's memory; the counts and the queue's word are on one line, as in the kernel.
+    /// A free lock in a node's memory. The counts and the queue's word are on one cache line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> RwLock {
         let line = sim.line(name, node);
         RwLock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> RwLock {
         let wait_lock = Spinlock::on(sim, name, line);
         RwLock { id: sim.lock_id(name), counts: sim.word_on(line), wait_lock }

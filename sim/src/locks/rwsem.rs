@@ -3,27 +3,28 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::queue_nodes::{Node, QueueNodes};
-use crate::locks::{DowngradeLock, Lock, ReadLock, Spinlock, TryLock, TryReadLock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::{DowngradeLock, Lock, ReadLock, TryLock, TryReadLock};
+use crate::locks::osq::Osq;
+use crate::locks::spinlock::Spinlock;
+use crate::simulation::Simulation;
 use crate::time::{Time, ms, ns, us};
 
-/// The kernel's rw_semaphore: readers add themselves to a count, writers spin as long as the owner runs, and both
-/// sleep in a queue if that does not help. A waiter of more than 4 ms has the next ones stand back.
+/// The kernel's rw_semaphore. Readers add themselves to a count, and writers spin while the owner runs. Otherwise
+/// both sleep in a queue. After 4 ms the first waiter requests the hand-off.
 ///
-/// Follows `rwsem_down_read_slowpath`, `rwsem_down_write_slowpath`, `rwsem_optimistic_spin`, `rwsem_try_write_lock` and
-/// `rwsem_mark_wake` in `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left out:
-/// the deadlines of the scheduler (`need_resched`), tasks of real time, and signals.
+/// Follows `rwsem_down_read_slowpath`, `rwsem_down_write_slowpath`, `rwsem_optimistic_spin`, `rwsem_try_write_lock`
+/// and `rwsem_mark_wake` in `kernel/locking/rwsem.c` of 6.12, in which readers do not spin (up to 5.10 they do). Left
+/// out: the deadlines of the scheduler (`need_resched`), real-time tasks, and signals.
 pub struct RwSem {
     id: LockId,
-    /// The bits WRITER, WAITERS and HANDOFF, and the number of readers.
+    /// The bits RWSEM_WRITER_LOCKED, RWSEM_FLAG_WAITERS and RWSEM_FLAG_HANDOFF, and the number of readers.
     count: Word,
-    /// The writer that has it, as the number of its CPU plus one; READERS while readers have it, and NONSPINNABLE.
+    /// The writer that holds it, as the number of its CPU plus one; or RWSEM_READER_OWNED. And RWSEM_NONSPINNABLE.
     owner: Word,
-    osq: Word,
+    osq: Osq,
     wait_lock: Spinlock,
-    nodes: Rc<QueueNodes>,
-    /// Who sleeps. Guarded by wait_lock, and on its line.
+    /// The tasks that sleep. Protected by wait_lock, and on its cache line.
     waiters: RefCell<VecDeque<Rc<Waiter>>>,
 }
 
@@ -31,9 +32,9 @@ struct Waiter {
     cpu: usize,
     writes: bool,
     since: Time,
-    /// A reader has been given it.
+    /// The semaphore was granted to this reader.
     granted: Cell<bool>,
-    /// It has asked for the hand-off: as long as it is the first, no writer behind it takes the semaphore.
+    /// It has requested the hand-off: while it is first, no writer behind it acquires the semaphore.
     handoff_set: Cell<bool>,
 }
 
@@ -43,37 +44,37 @@ impl Waiter {
     }
 }
 
-const WRITER: u64 = 1;
-const WAITERS: u64 = 2;
-const HANDOFF: u64 = 4;
-const READER: u64 = 1 << 8;
+const RWSEM_WRITER_LOCKED: u64 = 1;
+const RWSEM_FLAG_WAITERS: u64 = 2;
+const RWSEM_FLAG_HANDOFF: u64 = 4;
+const RWSEM_READER_BIAS: u64 = 1 << 8;
 /// `RWSEM_READ_FAILED_MASK`.
-const READ_FAILED: u64 = WRITER | WAITERS | HANDOFF;
-/// Whoever has it: a writer, or readers.
-const HELD: u64 = WRITER | !(READER - 1);
+const RWSEM_READ_FAILED_MASK: u64 = RWSEM_WRITER_LOCKED | RWSEM_FLAG_WAITERS | RWSEM_FLAG_HANDOFF;
+/// A writer or readers hold it.
+const RWSEM_LOCK_MASK: u64 = RWSEM_WRITER_LOCKED | !(RWSEM_READER_BIAS - 1);
 
-/// Of `owner`: readers have it.
-const READERS: u64 = 1 << 63;
-/// Of `owner`: readers have it for so long that writers do not spin.
-const NONSPINNABLE: u64 = 1 << 62;
+/// In `owner`: readers hold it.
+const RWSEM_READER_OWNED: u64 = 1 << 63;
+/// In `owner`: readers have held it for so long that writers do not spin.
+const RWSEM_NONSPINNABLE: u64 = 1 << 62;
 /// `RWSEM_WAIT_TIMEOUT`.
 const RWSEM_WAIT_TIMEOUT_MS: f64 = 4.0;
 const MAX_READERS_WAKEUP: usize = 256;
-/// What waking one costs the waker, besides the time until the woken one runs: estimated, `try_to_wake_up` of some
-/// hundred instructions and the other CPU's runqueue.
-const WAKER: f64 = 300.0;
+/// Nanoseconds that a wakeup costs the waker. An estimate: some hundred instructions of `try_to_wake_up`, and the
+/// runqueue of the other CPU.
+const WAKER_NS: f64 = 300.0;
 
-/// Between two looks of a CPU that spins.
+/// Nanoseconds between two reads of a spinning CPU.
 const RELAX_NS: f64 = 50.0;
 
-/// `enum rwsem_wake_type`: who of those that sleep is to have it.
+/// `enum rwsem_wake_type`: which waiters are woken.
 #[derive(Clone, Copy, PartialEq)]
 enum Wake {
-    /// The first one, and all readers if it is one.
+    /// The first waiter, and all readers if it is a reader.
     Any,
-    /// The readers, if the first one is.
+    /// The readers, if the first waiter is a reader.
     Readers,
-    /// The same, where the waker has it to read itself.
+    /// The same, if the waker holds it as a reader.
     ReadOwned,
 }
 
@@ -90,29 +91,28 @@ impl OwnerState {
     fn of(owner: u64) -> OwnerState {
         match owner {
             0 => OwnerState::Free,
-            _ if owner & NONSPINNABLE != 0 => OwnerState::NonSpinnable,
-            _ if owner & READERS != 0 => OwnerState::Readers,
+            _ if owner & RWSEM_NONSPINNABLE != 0 => OwnerState::NonSpinnable,
+            _ if owner & RWSEM_READER_OWNED != 0 => OwnerState::Readers,
             _ => OwnerState::Writer,
         }
     }
 }
 
 impl RwSem {
-    /// A free semaphore in a node's memory: all its words are on one line, as most are in the kernel.
+    /// A free semaphore in a node's memory. All its words are on one cache line, as most are in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> RwSem {
         let line = sim.line(name, node);
         RwSem::on(sim, name, line)
     }
 
-    /// A free semaphore on a line that has other words too.
+    /// A free semaphore on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> RwSem {
         RwSem {
             id: sim.lock_id(name),
             count: sim.word_on(line),
             owner: sim.word_on(line),
-            osq: sim.word_on(line),
+            osq: Osq::on(sim, line),
             wait_lock: Spinlock::on(sim, name, line),
-            nodes: sim.queue_nodes(),
             waiters: RefCell::default(),
         }
     }
@@ -120,8 +120,8 @@ impl RwSem {
     /// `rwsem_try_write_lock_unqueued`.
     async fn try_write_unqueued(&self, cpu: &Cpu) -> bool {
         let mut count = cpu.read(self.count).await;
-        while count & (HELD | HANDOFF) == 0 {
-            let before = cpu.compare_exchange(self.count, count, count | WRITER).await;
+        while count & (RWSEM_LOCK_MASK | RWSEM_FLAG_HANDOFF) == 0 {
+            let before = cpu.compare_exchange(self.count, count, count | RWSEM_WRITER_LOCKED).await;
             if before == count {
                 cpu.write(self.owner, cpu.id() as u64 + 1).await;
                 return true;
@@ -140,14 +140,14 @@ impl RwSem {
         }
     }
 
-    /// `rwsem_spin_on_owner`: waits as long as one writer has it and runs.
+    /// `rwsem_spin_on_owner`: waits while the same writer holds it and runs.
     async fn spin_on_owner(&self, cpu: &Cpu) -> OwnerState {
         let owner = cpu.read(self.owner).await;
         if OwnerState::of(owner) != OwnerState::Writer {
             return OwnerState::of(owner);
         }
         loop {
-            // HANDOFF is no reason to give up: the writer that asked for it is an owner to spin on, too.
+            // RWSEM_FLAG_HANDOFF does not end spinning: the writer that requested it is another owner to spin on.
             let now = cpu.read(self.owner).await;
             if now != owner {
                 return OwnerState::of(now);
@@ -159,9 +159,9 @@ impl RwSem {
         }
     }
 
-    /// `rwsem_optimistic_spin`. False if it makes no sense to go on.
+    /// `rwsem_optimistic_spin`. Returns whether it has acquired the semaphore.
     async fn spin(&self, cpu: &Cpu) -> bool {
-        let node = self.osq_lock(cpu).await;
+        let node = self.osq.lock(cpu).await;
         let mut until = None;
         let got = loop {
             let state = self.spin_on_owner(cpu).await;
@@ -182,45 +182,25 @@ impl RwSem {
             }
             cpu.relax(ns(RELAX_NS)).await;
         };
-        self.osq_unlock(cpu, node).await;
+        self.osq.unlock(cpu, node).await;
         got
     }
 
-    /// `rwsem_rspin_threshold`: 10 us and half a microsecond a reader, 25 us at most.
+    /// `rwsem_rspin_threshold`: 10 us, and half a microsecond per reader, up to 25 us.
     async fn reader_spin_threshold(&self, cpu: &Cpu) -> Time {
-        let readers = (cpu.read(self.count).await / READER).min(30);
+        let readers = (cpu.read(self.count).await / RWSEM_READER_BIAS).min(30);
         us(10) + ns(500) * readers
     }
 
     async fn set_nonspinnable(&self, cpu: &Cpu) {
         let mut owner = cpu.read(self.owner).await;
         while OwnerState::of(owner) == OwnerState::Readers {
-            let before = cpu.compare_exchange(self.owner, owner, owner | NONSPINNABLE).await;
+            let before = cpu.compare_exchange(self.owner, owner, owner | RWSEM_NONSPINNABLE).await;
             if before == owner {
                 break;
             }
             owner = before;
         }
-    }
-
-    async fn osq_lock(&self, cpu: &Cpu) -> Node {
-        let node = self.nodes.take(cpu.id());
-        cpu.write(node.locked, 0).await;
-        cpu.write(node.next, 0).await;
-        let ahead = cpu.swap(self.osq, node.name).await;
-        if ahead != 0 {
-            cpu.write(self.nodes.node(ahead).next, node.name).await;
-            cpu.spin_while(node.locked, |locked| locked == 0).await;
-        }
-        node
-    }
-
-    async fn osq_unlock(&self, cpu: &Cpu, node: Node) {
-        if cpu.compare_exchange(self.osq, node.name, 0).await != node.name {
-            let next = cpu.spin_while(node.next, |next| next == 0).await;
-            cpu.write(self.nodes.node(next).locked, 1).await;
-        }
-        self.nodes.free(node);
     }
 
     fn queue(&self, cpu: &Cpu, writes: bool) -> Rc<Waiter> {
@@ -237,17 +217,18 @@ impl RwSem {
     /// `rwsem_set_reader_owned`.
     async fn set_readers(&self, cpu: &Cpu) {
         let owner = cpu.read(self.owner).await;
-        cpu.write(self.owner, READERS | owner & NONSPINNABLE).await;
+        cpu.write(self.owner, RWSEM_READER_OWNED | owner & RWSEM_NONSPINNABLE).await;
     }
 
     /// `clear_nonspinnable`.
     async fn clear_nonspinnable(&self, cpu: &Cpu) {
-        if cpu.read(self.owner).await & NONSPINNABLE != 0 {
-            cpu.fetch_and(self.owner, !NONSPINNABLE).await;
+        if cpu.read(self.owner).await & RWSEM_NONSPINNABLE != 0 {
+            cpu.fetch_and(self.owner, !RWSEM_NONSPINNABLE).await;
         }
     }
 
-    /// `rwsem_mark_wake`, with wait_lock: who is to be woken. Readers have it then; a writer tries for itself.
+    /// `rwsem_mark_wake`, with wait_lock. Returns the CPUs to wake. Readers hold the semaphore by then; a writer has
+    /// yet to acquire it.
     async fn mark_wake(&self, cpu: &Cpu, wake: Wake) -> Vec<usize> {
         let first = self.waiters.borrow().front().cloned();
         let Some(first) = first else { return Vec::new() };
@@ -256,14 +237,18 @@ impl RwSem {
         }
         let mut granted = 0;
         if wake != Wake::ReadOwned {
-            granted = READER;
-            let before = cpu.fetch_add(self.count, READER).await;
-            if before & WRITER != 0 {
+            granted = RWSEM_READER_BIAS;
+            let before = cpu.fetch_add(self.count, RWSEM_READER_BIAS).await;
+            if before & RWSEM_WRITER_LOCKED != 0 {
                 // A writer was faster.
                 let late = first.has_waited_for_long(cpu);
-                let asks = late && before & HANDOFF == 0;
+                let requests = late && before & RWSEM_FLAG_HANDOFF == 0;
                 first.handoff_set.set(first.handoff_set.get() || late);
-                cpu.fetch_add(self.count, if asks { HANDOFF } else { 0 }.wrapping_sub(READER)).await;
+                cpu.fetch_add(
+                    self.count,
+                    if requests { RWSEM_FLAG_HANDOFF } else { 0 }.wrapping_sub(RWSEM_READER_BIAS),
+                )
+                .await;
                 return Vec::new();
             }
             self.set_readers(cpu).await;
@@ -275,11 +260,11 @@ impl RwSem {
             waiters.retain(|waiter| !woken.iter().any(|other| Rc::ptr_eq(other, waiter)));
             (woken, waiters.is_empty())
         };
-        let mut more = (READER * woken.len() as u64).wrapping_sub(granted);
+        let mut more = (RWSEM_READER_BIAS * woken.len() as u64).wrapping_sub(granted);
         if is_empty {
-            more = more.wrapping_sub(WAITERS);
+            more = more.wrapping_sub(RWSEM_FLAG_WAITERS);
         }
-        more = more.wrapping_sub(cpu.read(self.count).await & HANDOFF);
+        more = more.wrapping_sub(cpu.read(self.count).await & RWSEM_FLAG_HANDOFF);
         if more != 0 {
             cpu.fetch_add(self.count, more).await;
         }
@@ -289,10 +274,10 @@ impl RwSem {
 
     /// `rwsem_cond_wake_waiter`, with wait_lock.
     async fn mark_wake_if_free(&self, cpu: &Cpu, count: u64) -> Vec<usize> {
-        if count & WRITER != 0 {
+        if count & RWSEM_WRITER_LOCKED != 0 {
             return Vec::new();
         }
-        if count & HELD != 0 {
+        if count & RWSEM_LOCK_MASK != 0 {
             return self.mark_wake(cpu, Wake::Readers).await;
         }
         self.clear_nonspinnable(cpu).await;
@@ -308,16 +293,16 @@ impl RwSem {
 
     async fn wake_up(&self, cpu: &Cpu, woken: Vec<usize>) {
         for other in woken {
-            cpu.work(ns(WAKER)).await;
+            cpu.work(ns(WAKER_NS)).await;
             cpu.wake(other);
         }
     }
 
-    async fn sleep_to_write(&self, cpu: &Cpu) {
+    async fn down_write_slowpath(&self, cpu: &Cpu) {
         self.wait_lock.acquire(cpu).await;
         let waiter = self.queue(cpu, true);
         if self.is_first(&waiter) {
-            cpu.fetch_or(self.count, WAITERS).await;
+            cpu.fetch_or(self.count, RWSEM_FLAG_WAITERS).await;
         } else {
             let count = cpu.read(self.count).await;
             let woken = self.mark_wake_if_free(cpu, count).await;
@@ -329,7 +314,7 @@ impl RwSem {
         }
         while !self.try_write(cpu, &waiter).await {
             self.wait_lock.release(cpu).await;
-            // To whom it is to be handed over need not sleep where a writer gives it back right then.
+            // A waiter that requested the hand-off spins first: the writer may release it right then.
             if !(waiter.handoff_set.get() && self.spin_on_owner(cpu).await == OwnerState::Free) {
                 cpu.sleep().await;
             }
@@ -338,27 +323,31 @@ impl RwSem {
         self.wait_lock.release(cpu).await;
     }
 
-    /// `rwsem_try_write_lock`: as a waiter, the first or not, and with wait_lock.
+    /// `rwsem_try_write_lock`, with wait_lock.
     async fn try_write(&self, cpu: &Cpu, waiter: &Rc<Waiter>) -> bool {
-        let first = Rc::clone(self.waiters.borrow().front().expect("who waits is among the waiters"));
+        let first = Rc::clone(self.waiters.borrow().front().expect("this task is a waiter"));
         let mut count = cpu.read(self.count).await;
         loop {
-            if count & HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {
+            if count & RWSEM_FLAG_HANDOFF != 0 && first.handoff_set.get() && !Rc::ptr_eq(&first, waiter) {
                 return false;
             }
-            let new = if count & HELD != 0 {
-                if count & HANDOFF != 0 || !waiter.has_waited_for_long(cpu) {
+            let new = if count & RWSEM_LOCK_MASK != 0 {
+                if count & RWSEM_FLAG_HANDOFF != 0 || !waiter.has_waited_for_long(cpu) {
                     return false;
                 }
-                count | HANDOFF
+                count | RWSEM_FLAG_HANDOFF
             } else {
-                let rest = if self.waiters.borrow().len() == 1 { !(WAITERS | HANDOFF) } else { !HANDOFF };
-                count & rest | WRITER
+                let rest = if self.waiters.borrow().len() == 1 {
+                    !(RWSEM_FLAG_WAITERS | RWSEM_FLAG_HANDOFF)
+                } else {
+                    !RWSEM_FLAG_HANDOFF
+                };
+                count & rest | RWSEM_WRITER_LOCKED
             };
             let before = cpu.compare_exchange(self.count, count, new).await;
             if before != count {
                 count = before;
-            } else if new & HANDOFF != 0 {
+            } else if new & RWSEM_FLAG_HANDOFF != 0 {
                 first.handoff_set.set(true);
                 return false;
             } else {
@@ -371,9 +360,9 @@ impl RwSem {
 }
 
 impl TryLock for RwSem {
-    /// `rwsem_write_trylock`: only if it is free and nobody waits.
+    /// `rwsem_write_trylock`: succeeds only without holders and waiters.
     async fn try_acquire(&self, cpu: &Cpu) -> bool {
-        let free = cpu.compare_exchange(self.count, 0, WRITER).await == 0;
+        let free = cpu.compare_exchange(self.count, 0, RWSEM_WRITER_LOCKED).await == 0;
         if free {
             cpu.write(self.owner, cpu.id() as u64 + 1).await;
         }
@@ -382,14 +371,14 @@ impl TryLock for RwSem {
 }
 
 impl TryReadLock for RwSem {
-    /// `__down_read_trylock`. Its line comes once, to be written: page faults prefetch it so.
+    /// `__down_read_trylock`. Its cache line is transferred once, for writing, as page faults prefetch it that way.
     async fn try_acquire_read(&self, cpu: &Cpu) -> bool {
-        let mut count = cpu.beside(self.count);
-        if count & READ_FAILED != 0 {
+        let mut count = cpu.peek_same_line(self.count);
+        if count & RWSEM_READ_FAILED_MASK != 0 {
             count = cpu.read(self.count).await;
         }
-        while count & READ_FAILED == 0 {
-            let before = cpu.compare_exchange(self.count, count, count + READER).await;
+        while count & RWSEM_READ_FAILED_MASK == 0 {
+            let before = cpu.compare_exchange(self.count, count, count + RWSEM_READER_BIAS).await;
             if before == count {
                 self.set_readers(cpu).await;
                 return true;
@@ -402,9 +391,9 @@ impl TryReadLock for RwSem {
 
 impl DowngradeLock for RwSem {
     async fn downgrade(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER.wrapping_sub(WRITER)).await;
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS.wrapping_sub(RWSEM_WRITER_LOCKED)).await;
         self.set_readers(cpu).await;
-        if count & WAITERS != 0 {
+        if count & RWSEM_FLAG_WAITERS != 0 {
             self.wake(cpu, Wake::ReadOwned).await;
         }
     }
@@ -419,12 +408,12 @@ impl Lock for RwSem {
         if self.try_acquire(cpu).await || self.can_spin(cpu).await && self.spin(cpu).await {
             return;
         }
-        self.sleep_to_write(cpu).await;
+        self.down_write_slowpath(cpu).await;
     }
 
     async fn release(&self, cpu: &Cpu) {
         cpu.write(self.owner, 0).await;
-        if cpu.fetch_add(self.count, WRITER.wrapping_neg()).await & WAITERS != 0 {
+        if cpu.fetch_add(self.count, RWSEM_WRITER_LOCKED.wrapping_neg()).await & RWSEM_FLAG_WAITERS != 0 {
             self.wake(cpu, Wake::Any).await;
         }
     }
@@ -432,30 +421,32 @@ impl Lock for RwSem {
 
 impl ReadLock for RwSem {
     async fn acquire_read(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER).await + READER;
-        if count & READ_FAILED == 0 {
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS).await + RWSEM_READER_BIAS;
+        if count & RWSEM_READ_FAILED_MASK == 0 {
             return self.set_readers(cpu).await;
         }
-        // Readers that come one after the other must not starve a writer that sleeps.
-        let readers = count / READER;
-        let likely_read = count & WRITER == 0 && readers > 1 && cpu.read(self.owner).await & READERS != 0;
-        if !likely_read && count & (WRITER | HANDOFF) == 0 {
+        // A stream of readers must not starve a writer that sleeps.
+        let readers = count / RWSEM_READER_BIAS;
+        let likely_read = count & RWSEM_WRITER_LOCKED == 0
+            && readers > 1
+            && cpu.read(self.owner).await & RWSEM_READER_OWNED != 0;
+        if !likely_read && count & (RWSEM_WRITER_LOCKED | RWSEM_FLAG_HANDOFF) == 0 {
             self.set_readers(cpu).await;
-            if readers == 1 && count & WAITERS != 0 {
+            if readers == 1 && count & RWSEM_FLAG_WAITERS != 0 {
                 self.wake(cpu, Wake::ReadOwned).await;
             }
             return;
         }
         self.wait_lock.acquire(cpu).await;
-        let nobody_waits = self.waiters.borrow().is_empty();
-        if nobody_waits && cpu.read(self.count).await & WRITER == 0 {
+        let no_waiters = self.waiters.borrow().is_empty();
+        if no_waiters && cpu.read(self.count).await & RWSEM_WRITER_LOCKED == 0 {
             self.wait_lock.release(cpu).await;
             return self.set_readers(cpu).await;
         }
         let waiter = self.queue(cpu, false);
-        let mut more = READER.wrapping_neg();
-        if nobody_waits {
-            more = more.wrapping_add(WAITERS);
+        let mut more = RWSEM_READER_BIAS.wrapping_neg();
+        if no_waiters {
+            more = more.wrapping_add(RWSEM_FLAG_WAITERS);
         }
         let count = cpu.fetch_add(self.count, more).await.wrapping_add(more);
         let woken = self.mark_wake_if_free(cpu, count).await;
@@ -467,8 +458,8 @@ impl ReadLock for RwSem {
     }
 
     async fn release_read(&self, cpu: &Cpu) {
-        let count = cpu.fetch_add(self.count, READER.wrapping_neg()).await - READER;
-        if count & (HELD | WAITERS) == WAITERS {
+        let count = cpu.fetch_add(self.count, RWSEM_READER_BIAS.wrapping_neg()).await - RWSEM_READER_BIAS;
+        if count & (RWSEM_LOCK_MASK | RWSEM_FLAG_WAITERS) == RWSEM_FLAG_WAITERS {
             self.clear_nonspinnable(cpu).await;
             self.wake(cpu, Wake::Any).await;
         }

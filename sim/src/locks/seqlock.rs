@@ -1,10 +1,12 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation, Word};
-use crate::locks::{Lock, Spinlock};
+use crate::engine::{LineId, LockId, Word};
+use crate::lock::Lock;
+use crate::locks::spinlock::Spinlock;
+use crate::simulation::Simulation;
 
-/// Readers write nothing: they read a sequence number before and after, and start again if it has changed.
+/// A seqlock. Readers write nothing: they read a sequence number before and after, and start again if it has changed.
 ///
-/// Follows `include/linux/seqlock.h` of 6.12. `cpu.lock` takes it to write.
+/// Follows `include/linux/seqlock.h` of 6.12. `cpu.lock` acquires it for writing.
 ///
 /// ```
 /// # use bigiron_sim::{Cpu, Word, locks::SeqLock};
@@ -19,25 +21,25 @@ use crate::locks::{Lock, Spinlock};
 /// }
 /// ```
 pub struct SeqLock {
-    /// Odd while somebody writes.
+    /// Odd during a write.
     sequence: Word,
     writers: Spinlock,
 }
 
 impl SeqLock {
-    /// A free lock in a node's memory; sequence and spinlock are on one line, as in the kernel.
+    /// A free lock in a node's memory. Sequence and spinlock are on one cache line, as in the kernel.
     pub fn new(sim: &mut Simulation, name: &str, node: usize) -> SeqLock {
         let line = sim.line(name, node);
         SeqLock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> SeqLock {
         let writers = Spinlock::on(sim, name, line);
         SeqLock { sequence: sim.word_on(line), writers }
     }
 
-    /// Waits until nobody writes, and gives the sequence number.
+    /// Waits until there is no writer, and returns the sequence number.
     pub async fn read_begin(&self, cpu: &Cpu) -> u64 {
         cpu.spin_while(self.sequence, |sequence| sequence % 2 == 1).await
     }
@@ -47,7 +49,7 @@ impl SeqLock {
         cpu.write(self.sequence, sequence + 1).await;
     }
 
-    /// Whether somebody has written since, so that what was read is worth nothing.
+    /// Whether there was a writer since, so that the reader must read again.
     pub async fn read_retry(&self, cpu: &Cpu, sequence: u64) -> bool {
         cpu.read(self.sequence).await != sequence
     }

@@ -1,35 +1,13 @@
 use crate::cpu::Cpu;
-use crate::engine::{LineId, LockId, Simulation};
-use crate::locks::{Cna, Lock, PowerpcQSpinlock, QSpinlock, TryLock};
+use crate::engine::{LineId, LockId};
+use crate::lock::{Lock, TryLock};
+use crate::locks::cna::Cna;
+use crate::locks::powerpc::PowerpcQSpinlock;
+use crate::locks::qspinlock::QSpinlock;
+use crate::simulation::Simulation;
+use crate::spin_kind::SpinKind;
 
-/// What the kernel's spinlocks are, those inside of its other locks, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SpinKind {
-    #[default]
-    Qspinlock,
-    /// NUMA-aware: what would come of it if the kernel had it.
-    Cna,
-    /// POWER's own.
-    Powerpc,
-}
-
-impl SpinKind {
-    /// All, by the names that machine files and options have for them.
-    pub const ALL: [(&str, SpinKind); 3] =
-        [("qspinlock", SpinKind::Qspinlock), ("cna", SpinKind::Cna), ("powerpc", SpinKind::Powerpc)];
-
-    /// The kind of that name.
-    pub fn named(name: &str) -> Option<SpinKind> {
-        SpinKind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        SpinKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-}
-
-/// The kernel's spinlock, of the kind that the simulation has.
+/// The kernel's spinlock, of the kind that the simulation uses.
 pub enum Spinlock {
     Qspinlock(QSpinlock),
     Cna(Cna),
@@ -43,7 +21,7 @@ impl Spinlock {
         Spinlock::on(sim, name, line)
     }
 
-    /// A free lock on a line that has other words too.
+    /// A free lock on a cache line with other words.
     pub fn on(sim: &mut Simulation, name: &str, line: LineId) -> Spinlock {
         match sim.spinlocks() {
             SpinKind::Qspinlock => Spinlock::Qspinlock(QSpinlock::on(sim, name, line)),
@@ -52,7 +30,7 @@ impl Spinlock {
         }
     }
 
-    /// Whether somebody has it or waits for it, as seen with another word of its line.
+    /// Whether it is held or waited for, as seen when another word of its cache line was read.
     pub(crate) fn is_busy(&self, cpu: &Cpu) -> bool {
         match self {
             Spinlock::Qspinlock(lock) => lock.is_busy(cpu),

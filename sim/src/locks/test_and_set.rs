@@ -1,11 +1,12 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
-/// One word, set by who holds the lock. Who waits reads it until it is free, then all of them try at once.
+/// One word, which the holder sets. Waiters read it until the lock is free, then all try at once.
 ///
-/// As the kernel's spinlocks were until 2.6.24 on x86 (`arch/x86/include/asm/spinlock.h`), and as virtual machines
-/// without paravirtual locks have them still (`virt_spin_lock`, same file of 6.12).
+/// The kernel's spinlocks were like this until 2.6.24 on x86 (`arch/x86/include/asm/spinlock.h`). In virtual machines
+/// without paravirtual locks they still are (`virt_spin_lock`, same file of 6.12).
 pub struct TestAndSet {
     id: LockId,
     word: Word,

@@ -1,13 +1,14 @@
 use crate::cpu::Cpu;
-use crate::engine::{LockId, Simulation, Word};
-use crate::locks::Lock;
+use crate::engine::{LockId, Word};
+use crate::lock::Lock;
+use crate::simulation::Simulation;
 
-/// First come, first served: who comes draws a ticket and waits until it is called. All wait on one line.
+/// First come, first served: a CPU draws a ticket and waits until it is called. All CPUs wait on one cache line.
 ///
 /// Follows `arch/x86/include/asm/spinlock.h` of 2.6.25 to 4.1, where ticket and call share one word.
 pub struct Ticket {
     id: LockId,
-    /// The next ticket in the high half, the one that is called in the low half.
+    /// The next ticket in the high half, the ticket that is called in the low half.
     word: Word,
 }
 

@@ -1,4 +1,4 @@
-//! One cache line that several CPUs want at once: what each then waits for it.
+//! One cache line that several CPUs access at once.
 
 use std::hint::spin_loop;
 use std::io;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::{LOOKS, Line, NAP, PATIENCE, ROUNDS, Start};
+use crate::measure::threads::{LOOKS, Line, NAP, PATIENCE, ROUNDS, Start};
 
-/// Nanoseconds from one atomic addition to the next by another CPU, where all of them add to one line.
+/// Nanoseconds from one CPU's atomic addition to the next CPU's, while all add to one cache line.
 pub fn added(cpus: &[usize]) -> io::Result<Option<f64>> {
     let line = Line(AtomicU64::new(0));
     contended(cpus, 5_000, |_, last| {
@@ -20,7 +20,7 @@ pub fn added(cpus: &[usize]) -> io::Result<Option<f64>> {
     })
 }
 
-/// Nanoseconds that a CPU takes to see another value in a line that the first one writes and all others read.
+/// Nanoseconds that a CPU takes to see a new value in a cache line that the first CPU writes and all others read.
 pub fn read_while_written(cpus: &[usize]) -> io::Result<Option<f64>> {
     let line = Line(AtomicU64::new(0));
     let between = contended(cpus, 100_000, |number, last| {
@@ -34,10 +34,10 @@ pub fn read_while_written(cpus: &[usize]) -> io::Result<Option<f64>> {
         *last = now;
         moved
     })?;
-    Ok(between.map(|nanoseconds| nanoseconds * (cpus.len() - 1) as f64)) // each of them waits, at the same time
+    Ok(between.map(|nanoseconds| nanoseconds * (cpus.len() - 1) as f64)) // all of them wait at the same time
 }
 
-/// Nanoseconds from one holder of an MCS lock to the next, nothing being done under it.
+/// Nanoseconds from one holder of an MCS lock to the next, with an empty critical section.
 pub fn handed_over(cpus: &[usize]) -> io::Result<Option<f64>> {
     let lock = Mcs::of(cpus.len());
     contended(cpus, 5_000, |number, _| {
@@ -47,11 +47,11 @@ pub fn handed_over(cpus: &[usize]) -> io::Result<Option<f64>> {
     })
 }
 
-/// A queue of waiters, each of which looks at a line of its own, as the kernel's qspinlock has it.
+/// An MCS lock: a queue of waiters, each of which reads a cache line of its own, as in the kernel's qspinlock.
 struct Mcs {
-    /// The number of the last in the queue, from one; zero: the lock is free.
+    /// The number of the last CPU in the queue, plus one. Zero if the lock is free.
     tail: Line,
-    /// Whether each must wait, and the number of who comes next.
+    /// For each CPU, whether it must wait, and the number of the next CPU plus one.
     nodes: Vec<(Line, Line)>,
 }
 
@@ -61,7 +61,7 @@ impl Mcs {
         Mcs { tail: line(), nodes: (0..cpus).map(|_| (line(), line())).collect() }
     }
 
-    /// Whether somebody else had the lock.
+    /// Acquires the lock. Returns whether another CPU held it.
     fn acquire(&self, number: usize) -> bool {
         let (waits, next) = &self.nodes[number];
         waits.0.store(1, Ordering::Relaxed);
@@ -100,9 +100,10 @@ fn spin_until(done: impl Fn() -> bool) {
     }
 }
 
-/// All CPUs attempt something again and again, until the first has done so `attempts` times: nanoseconds from one
-/// attempt that moved the line to the next, in the fastest of the rounds. An attempt gets its CPU's number and what the
-/// attempt before it left behind. None where no round had all CPUs in it: they are busy with something else.
+/// All CPUs repeat an attempt until the first has done so `attempts` times. Returns the nanoseconds between two
+/// attempts that moved the cache line, in the fastest round; None if no round had all CPUs in it, as they are busy
+/// with other programs. An attempt gets its CPU's number and a value that the CPU's previous attempt left, and
+/// returns whether it moved the line.
 fn contended(
     cpus: &[usize],
     attempts: usize,
@@ -126,7 +127,7 @@ fn contended(
                 }
             }
             let took = first.elapsed().as_nanos() as f64;
-            rounds.lock().expect("nobody panics with it")[number].push((took, moved));
+            rounds.lock().expect("not poisoned")[number].push((took, moved));
             if start.all.wait().is_leader() {
                 over.store(false, Ordering::Release);
                 last_round.store(began.elapsed() > PATIENCE, Ordering::Release);
@@ -147,11 +148,11 @@ fn contended(
             .collect();
         others.into_iter().try_for_each(|other| other.join().expect("it does not panic"))
     })?;
-    Ok(undisturbed(&rounds.into_inner().expect("nobody panics with it")))
+    Ok(undisturbed(&rounds.into_inner().expect("not poisoned")))
 }
 
-/// Of rounds that all CPUs had their share of, the least time from one move to the next: what disturbs a round can
-/// only add, as its time counts also where nobody else is there.
+/// The least time between two moves, among the rounds in which all CPUs took part. Other programs can only add to it:
+/// the time of a round counts even while other CPUs are absent.
 fn undisturbed(rounds: &[Vec<(f64, usize)>]) -> Option<f64> {
     (0..rounds[0].len())
         .filter_map(|round| {
@@ -187,7 +188,7 @@ mod tests {
                         lock.acquire(number);
                         let before = count.load(Ordering::Relaxed);
                         spin_loop();
-                        count.store(before + 1, Ordering::Relaxed); // lost where two are in here
+                        count.store(before + 1, Ordering::Relaxed); // lost if two threads are here
                         lock.release(number);
                     }
                 });

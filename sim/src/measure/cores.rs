@@ -1,16 +1,16 @@
-//! What cores do on their own: their clock rate, a system call, writing to memory.
+//! Cores alone: clock rate, system call, writing to memory.
 
 use std::io;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Start, least, on};
+use crate::measure::threads::{Start, least, on};
 
-/// For how long each core is busy where all of them are measured at once.
+/// How long each core is busy when all of them are measured at once.
 const BUSY: Duration = Duration::from_millis(300);
 
-/// The clock rate in GHz of cores that are all busy; None where this architecture's is not measured.
+/// The clock rate in GHz of cores that are all busy; None on architectures without the measurement.
 pub fn clock(cpus: &[usize]) -> io::Result<Option<f64>> {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Ok(None);
@@ -29,12 +29,12 @@ pub fn clock(cpus: &[usize]) -> io::Result<Option<f64>> {
 
 const ADDITIONS: f64 = 100_000.0;
 
-/// Additions each of which needs the sum before: a cycle each. Constants would be added without any
-/// (Golden Cove), a register to itself is not.
+/// Additions that each need the previous sum, so that each takes a cycle. Golden Cove adds constants in no time, but
+/// not a register to itself.
 fn chain() {
     let mut sum = 1u64;
     for _ in 0..1_000 {
-        // SAFETY: it changes one register, which it names.
+        // SAFETY: it changes one register, which it declares.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             std::arch::asm!(".rept 100", "add {0}, {0}", ".endr", inout(reg) sum, options(nomem, nostack));
@@ -48,7 +48,7 @@ fn chain() {
     std::hint::black_box(sum);
 }
 
-/// Nanoseconds of the system call that does the least, getppid.
+/// Nanoseconds of a minimal system call, getppid.
 pub fn system_call(cpu: usize) -> io::Result<f64> {
     on(cpu, || {
         least(|| {
@@ -61,9 +61,10 @@ pub fn system_call(cpu: usize) -> io::Result<f64> {
     })
 }
 
-/// GB/s that CPUs write to memory, all of them at once, and together.
+/// GB/s that all of these CPUs together write to memory.
 pub fn fill(cpus: &[usize]) -> io::Result<f64> {
-    const CHUNK: usize = 1 << 20; // too small for a C library to go past the caches, as the kernel does not
+    /// Small enough that the C library does not bypass the caches. The kernel does not either.
+    const CHUNK: usize = 1 << 20;
     const ALL: usize = 256 << 20; // more than caches hold
     let bytes = (ALL / cpus.len()).max(64 << 20);
     let each = at_once(cpus, || {
@@ -81,7 +82,7 @@ pub fn fill(cpus: &[usize]) -> io::Result<f64> {
     Ok(each.iter().sum())
 }
 
-/// Does something on each of the CPUs, and begins with all of them at once.
+/// Does something on each of the CPUs, which begin at the same time.
 fn at_once(cpus: &[usize], something: impl Fn() -> f64 + Sync) -> io::Result<Vec<f64>> {
     let (start, found) = (Start::of(cpus.len()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -92,14 +93,14 @@ fn at_once(cpus: &[usize], something: impl Fn() -> f64 + Sync) -> io::Result<Vec
                 scope.spawn(move || {
                     start.on(cpu, || {
                         let value = something();
-                        found.lock().expect("nobody panics with it").push(value);
+                        found.lock().expect("not poisoned").push(value);
                     })
                 })
             })
             .collect();
         each.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
     })?;
-    Ok(found.into_inner().expect("nobody panics with it"))
+    Ok(found.into_inner().expect("not poisoned"))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -1,4 +1,4 @@
-//! A program at several numbers of tasks, on one machine: one draw of a prediction.
+//! A program with several numbers of tasks, on one machine: one sample of a prediction.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,10 @@ use rayon::prelude::*;
 
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::replay::{MEMORY, Program, Replayed, Setting, WORK, replay};
+use crate::replay::program::Program;
+use crate::replay::run::{ReplayResult, replay};
+use crate::replay::setting::Setting;
+use crate::replay::shared::{MEMORY, WORK};
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -16,26 +19,27 @@ pub struct Curve {
     pub machine: Machine,
     pub program: Program,
     pub tasks: Vec<usize>,
-    /// What holds for all of them; its tasks do not count.
+    /// The setting of all replays, except for its number of tasks.
     pub setting: Setting,
-    /// So many tasks did so many operations a second: instructions take as long as that asks for.
+    /// A measured throughput: tasks and operations per second. The time of instructions is fitted to it.
     pub known: Option<(usize, f64)>,
 }
 
-/// How slow instructions were taken to be, and what came of it for each number of tasks.
-pub type Curved = Result<(f64, Vec<Replayed>), Failure>;
+/// The factor on the time of instructions, and the result for each number of tasks.
+pub type CurveResult = Result<(f64, Vec<ReplayResult>), Failure>;
 
-/// Bounds of how much longer instructions take than the machine's file says.
-const LEAST: f64 = 0.02;
-const MOST: f64 = 200.0;
+/// Bounds of the factor on the time of instructions.
+const MIN_SLOWER: f64 = 0.02;
+const MAX_SLOWER: f64 = 200.0;
 const ROUNDS: usize = 5;
+/// The relative error of the throughput at which fitting ends.
 const CLOSE: f64 = 0.005;
 
 impl Curve {
-    fn replayed(&self, stop: &Arc<AtomicBool>) -> Curved {
+    fn replayed(&self, stop: &Arc<AtomicBool>) -> CurveResult {
         let program = Rc::new(self.program.clone());
         let slower = match self.known {
-            Some(known) => self.fitting(&program, known, stop)?,
+            Some(known) => self.fitted(&program, known, stop)?,
             None => self.setting.slower,
         };
         let at =
@@ -43,8 +47,9 @@ impl Curve {
         Ok((slower, self.tasks.iter().map(at).collect::<Result<_, _>>()?))
     }
 
-    /// How slow a core must be for a known rate, at instructions and at filling memory: all else takes what it takes.
-    fn fitting(
+    /// The factor on the times of instructions and of filling memory that gives a known throughput. All other times
+    /// stay.
+    fn fitted(
         &self,
         program: &Rc<Program>,
         (tasks, rate): (usize, f64),
@@ -56,7 +61,7 @@ impl Curve {
             let takes = tasks as f64 / found.throughput;
             let work = takes * (found.shares[WORK] + found.shares[MEMORY]);
             let wanted = work + tasks as f64 / rate - takes;
-            slower = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(LEAST, MOST);
+            slower = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(MIN_SLOWER, MAX_SLOWER);
             if (found.throughput / rate - 1.0).abs() < CLOSE {
                 break;
             }
@@ -65,8 +70,8 @@ impl Curve {
     }
 }
 
-/// Replays many, on all cores; in their order. What is not done before `stop` is set has failed.
-pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
+/// Replays curves on all cores. Results come in the order of the curves. Those not done before `stop` is set fail.
+pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<CurveResult> {
     curves
         .par_iter()
         .with_max_len(1)
@@ -77,11 +82,11 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<Curved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::{Event, LineOf, Scope};
+    use crate::replay::program::{Event, ProgramLine, Scope};
 
     #[test]
     fn a_known_rate_says_how_fast_a_core_fills_memory() {
-        let line = LineOf { name: "line".into(), scope: Scope::Shared };
+        let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
         let operations = vec![vec![Event::Work(1000.0), Event::Fill(1e6)]];
         let rate = 2000.0; // 2 GB/s
         let curve = Curve {

@@ -1,9 +1,12 @@
-use crate::cpu::Cpu;
-use crate::engine::{LineId, Simulation};
-use crate::locks::{Mutex, RwLock, RwSem, SeqLock, Spinlock};
-use crate::replay::program::{Kind, LockOf};
+//! The locks that a program names, of a kind that is known when it runs.
 
-/// One of a program's locks.
+use crate::cpu::Cpu;
+use crate::engine::LineId;
+use crate::locks::{Mutex, RwLock, RwSem, SeqLock, Spinlock};
+use crate::replay::program::{Kind, ProgramLock};
+use crate::simulation::Simulation;
+
+/// A lock of a program.
 pub(super) enum TaskLock {
     Spinlock(Spinlock),
     RwLock(RwLock),
@@ -13,7 +16,7 @@ pub(super) enum TaskLock {
 }
 
 impl TaskLock {
-    pub fn new(sim: &mut Simulation, lock: &LockOf, line: LineId) -> TaskLock {
+    pub fn new(sim: &mut Simulation, lock: &ProgramLock, line: LineId) -> TaskLock {
         let name = lock.name.as_str();
         match lock.kind {
             Kind::Spinlock => TaskLock::Spinlock(Spinlock::on(sim, name, line)),
@@ -24,8 +27,9 @@ impl TaskLock {
         }
     }
 
-    /// Takes it, to read with others where its kind can. Gives the sequence number that a seqlock's reader keeps.
-    pub async fn take(&self, cpu: &Cpu, shared: bool) -> u64 {
+    /// Acquires it; with `shared`, as a reader if its kind has readers. Returns the sequence number that the reader
+    /// of a seqlock begins with.
+    pub async fn acquire(&self, cpu: &Cpu, shared: bool) -> u64 {
         match (self, shared) {
             (TaskLock::SeqLock(lock), true) => return lock.read_begin(cpu).await,
             (TaskLock::RwLock(lock), true) => cpu.read_lock(lock).await,
@@ -39,8 +43,8 @@ impl TaskLock {
         0
     }
 
-    /// Takes it if that needs no waiting, of a kind that has a trylock. Whether the task has it.
-    pub async fn try_take(&self, cpu: &Cpu, shared: bool) -> bool {
+    /// Acquires it if that needs no waiting and its kind has a trylock. Returns whether it has.
+    pub async fn try_acquire(&self, cpu: &Cpu, shared: bool) -> bool {
         match (self, shared) {
             (TaskLock::Spinlock(lock), _) => cpu.try_lock(lock).await,
             (TaskLock::RwLock(lock), true) => cpu.try_read_lock(lock).await,
@@ -52,8 +56,8 @@ impl TaskLock {
         }
     }
 
-    /// Gives it back. True if what was read under it is worth nothing, as a writer came.
-    pub async fn give(&self, cpu: &Cpu, shared: bool, sequence: u64) -> bool {
+    /// Releases it. Returns whether the reader of a seqlock must read again, as a writer came.
+    pub async fn release(&self, cpu: &Cpu, shared: bool, sequence: u64) -> bool {
         match (self, shared) {
             (TaskLock::SeqLock(lock), true) => return lock.read_retry(cpu, sequence).await,
             (TaskLock::RwLock(lock), true) => cpu.read_unlock(lock).await,
@@ -67,14 +71,14 @@ impl TaskLock {
         false
     }
 
-    /// Keeps it to read, of a kind that can.
+    /// Turns the writer of an rwsem into a reader.
     pub async fn downgrade(&self, cpu: &Cpu) {
         if let TaskLock::RwSem(lock) = self {
             cpu.downgrade(lock).await;
         }
     }
 
-    /// Whether somebody has it or waits for it, of a spinlock, as seen with another word of its line.
+    /// Whether a spinlock is held or waited for, as seen when another word of its cache line was read.
     pub fn is_busy(&self, cpu: &Cpu) -> bool {
         matches!(self, TaskLock::Spinlock(lock) if lock.is_busy(cpu))
     }

@@ -1,8 +1,9 @@
-//! What a task does in an operation, as it was recorded: a program for the simulator.
+//! A program: what a task does in an operation, as it was recorded.
 
 use std::fmt;
 
-/// Of which there is one in all, one a node, or one a task; or one a task that only tasks of its node visit.
+/// How many instances of a cache line there are: one in total, one per node, or one per task. Other tasks visit a
+/// `Task` line from every node, and a `TaskOfNode` line from its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Shared,
@@ -11,58 +12,58 @@ pub enum Scope {
     TaskOfNode,
 }
 
-/// A cache line, or as many as its scope says.
+/// A cache line, with an instance for each member of its scope.
 #[derive(Clone, Debug)]
-pub struct LineOf {
+pub struct ProgramLine {
     pub name: String,
     pub scope: Scope,
 }
 
-/// A lock, on one of the lines.
+/// A lock, on one of the cache lines.
 #[derive(Clone, Debug)]
-pub struct LockOf {
+pub struct ProgramLock {
     pub name: String,
     pub kind: Kind,
     pub line: usize,
 }
 
-/// The kernel's kinds of locks, all of which are executed.
+/// The kernel's kinds of locks. All of them are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Spinlock,
     RwLock,
     Mutex,
     RwSem,
-    /// A seqlock: its readers do again what they did in between if a writer came.
+    /// A seqlock: its readers repeat what they did if a writer came meanwhile.
     SeqLock,
 }
 
-/// What an instruction does to a line.
+/// What an instruction does to a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     Read,
     Write,
     Atomic,
-    /// A read, and a compare-and-exchange that is tried again until nobody came in between, as `lockref` does it.
+    /// A read, and a compare-and-exchange that is repeated until it succeeds, as `lockref` does it.
     Exchange,
 }
 
-/// One thing that a task does.
+/// One step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// So many instructions that touch nothing shared.
+    /// A number of instructions that access nothing shared.
     Work(f64),
-    /// Entering the kernel and leaving it again, so many times.
+    /// A number of system calls: entering the kernel and leaving it.
     SystemCall(f64),
-    /// Writes so many bytes of memory.
+    /// Writes a number of bytes of memory.
     Fill(f64),
     Access {
         line: usize,
         touch: Touch,
         others: bool,
     },
-    /// Takes a lock. One that `tries` does not wait for it while it has others: it gives those back then, and starts
-    /// again from the first of them, as the kernel does where it takes locks against their order.
+    /// Acquires a lock. If it `tries`, it does not wait for the lock while it holds others: it releases those, and
+    /// starts again from the first of them, as the kernel does where it acquires locks against their order.
     Lock {
         lock: usize,
         shared: bool,
@@ -72,29 +73,29 @@ pub enum Event {
         lock: usize,
         shared: bool,
     },
-    /// Keeps a lock that it has alone, to read with others from there on: `downgrade_write`.
+    /// Turns the exclusive holder of a lock into a reader: `downgrade_write`.
     Downgrade {
         lock: usize,
     },
-    /// Counts in the lockref of which this spinlock is the lock: by a compare-and-exchange as long as nobody has it.
+    /// Counts in the lockref that this spinlock belongs to: by a compare-and-exchange while the spinlock is free.
     Lockref {
         lock: usize,
     },
-    /// Interrupts CPUs of other tasks, and waits until they have answered.
+    /// Interrupts CPUs of other tasks, and waits for their answers.
     Interrupt(Targets),
 }
 
-/// Which of the other tasks' CPUs are interrupted; chance decides which.
+/// How many of the other tasks' CPUs are interrupted. They are chosen at random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Targets {
-    /// So many of them, or all if they are fewer.
+    /// A number, or all if there are fewer.
     Number(usize),
-    /// So large a share of them: 1 is all.
+    /// A share of them, 0 to 1.
     Share(f64),
 }
 
 impl Targets {
-    /// How many of the others that is.
+    /// The number of targets among `others` tasks.
     pub fn of(self, others: usize) -> usize {
         match self {
             Targets::Number(number) => number.min(others),
@@ -104,7 +105,7 @@ impl Targets {
 }
 
 impl Event {
-    /// Whether time passes while it is done. A read may cost none, as cores execute other instructions meanwhile.
+    /// Whether it always takes time. A read may take none, as cores execute other instructions meanwhile.
     fn takes_time(&self) -> bool {
         match *self {
             Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount) => amount > 0.0,
@@ -115,11 +116,11 @@ impl Event {
     }
 }
 
-/// What tasks do: each does all operations again and again, in an order of its own that chance decides.
+/// What tasks do. Each task repeats all operations, in a random order of its own.
 #[derive(Clone, Debug)]
 pub struct Program {
-    pub lines: Vec<LineOf>,
-    pub locks: Vec<LockOf>,
+    pub lines: Vec<ProgramLine>,
+    pub locks: Vec<ProgramLock>,
     pub operations: Vec<Vec<Event>>,
 }
 
@@ -136,7 +137,8 @@ impl fmt::Display for ProgramError {
 impl std::error::Error for ProgramError {}
 
 impl Program {
-    /// Everything it names exists, each operation takes time, and gives back exactly what it took.
+    /// Checks that everything it names exists, that each operation takes time, and that it releases exactly the locks
+    /// that it acquires.
     pub fn check(&self) -> Result<(), ProgramError> {
         if let Some(lock) = self.locks.iter().find(|lock| lock.line >= self.lines.len()) {
             return Err(ProgramError(format!("lock {} is on line {}, which is none", lock.name, lock.line)));
@@ -145,70 +147,88 @@ impl Program {
             return Err(ProgramError("no operation".into()));
         }
         for (number, operation) in self.operations.iter().enumerate() {
-            let wrong = |why: String| Err(ProgramError(format!("operation {number}: {why}")));
-            let mut held = Vec::new();
-            for event in operation {
-                match *event {
-                    Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount)
-                        if !(amount.is_finite() && amount >= 0.0) =>
-                    {
-                        return wrong(format!("{event:?}: use zero or more"));
-                    }
-                    Event::Interrupt(Targets::Share(share)) if !(0.0..=1.0).contains(&share) => {
-                        return wrong(format!("interrupts a share of {share} of the others: use 0 to 1"));
-                    }
-                    Event::Access { line, .. } if line >= self.lines.len() => {
-                        return wrong(format!("line {line} is none"));
-                    }
-                    Event::Lock { lock, shared, tries } if lock < self.locks.len() => {
-                        if tries && self.locks[lock].kind == Kind::SeqLock {
-                            return wrong(format!("tries to take {}, a seqlock", self.locks[lock].name));
-                        }
-                        if held.iter().any(|&(other, _)| other == lock) {
-                            return wrong(format!("takes {} twice", self.locks[lock].name));
-                        }
-                        held.push((lock, shared));
-                    }
-                    Event::Unlock { lock, shared } if lock < self.locks.len() => {
-                        let Some(at) = held.iter().position(|&taken| taken == (lock, shared)) else {
-                            return wrong(format!("gives {} back without having it", self.locks[lock].name));
-                        };
-                        held.remove(at);
-                    }
-                    Event::Downgrade { lock } if lock < self.locks.len() => {
-                        let name = &self.locks[lock].name;
-                        if self.locks[lock].kind != Kind::RwSem {
-                            return wrong(format!("downgrades {name}, which is no semaphore"));
-                        }
-                        let Some(taken) = held.iter_mut().find(|taken| **taken == (lock, false)) else {
-                            return wrong(format!("downgrades {name} without having it alone"));
-                        };
-                        taken.1 = true;
-                    }
-                    Event::Lockref { lock } if lock < self.locks.len() => {
-                        let name = &self.locks[lock].name;
-                        if self.locks[lock].kind != Kind::Spinlock {
-                            return wrong(format!("counts in the lockref of {name}, which is no spinlock"));
-                        }
-                        if held.iter().any(|&(other, _)| other == lock) {
-                            return wrong(format!("counts in the lockref of {name}, which it has"));
-                        }
-                    }
-                    Event::Lock { lock, .. }
-                    | Event::Unlock { lock, .. }
-                    | Event::Downgrade { lock }
-                    | Event::Lockref { lock } => {
-                        return wrong(format!("lock {lock} is none"));
-                    }
-                    _ => {}
+            self.check_operation(operation)
+                .map_err(|why| ProgramError(format!("operation {number}: {why}")))?;
+        }
+        Ok(())
+    }
+
+    fn check_operation(&self, operation: &[Event]) -> Result<(), String> {
+        let mut held = Vec::new();
+        for event in operation {
+            self.check_event(event, &mut held)?;
+        }
+        if !operation.iter().any(Event::takes_time) {
+            return Err("it takes no time".into());
+        }
+        match held.first() {
+            Some((lock, _)) => Err(format!("keeps {}", self.locks[*lock].name)),
+            None => Ok(()),
+        }
+    }
+
+    /// `held` has the locks that are held before the event, and whether as a reader.
+    fn check_event(&self, event: &Event, held: &mut Vec<(usize, bool)>) -> Result<(), String> {
+        match *event {
+            Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount)
+                if !(amount.is_finite() && amount >= 0.0) =>
+            {
+                Err(format!("{event:?}: use zero or more"))
+            }
+            Event::Interrupt(Targets::Share(share)) if !(0.0..=1.0).contains(&share) => {
+                Err(format!("interrupts a share of {share} of the others: use 0 to 1"))
+            }
+            Event::Access { line, .. } if line >= self.lines.len() => Err(format!("line {line} is none")),
+            Event::Lock { lock, .. }
+            | Event::Unlock { lock, .. }
+            | Event::Downgrade { lock }
+            | Event::Lockref { lock } => match self.locks.get(lock) {
+                None => Err(format!("lock {lock} is none")),
+                Some(known) => known.check_event(event, lock, held),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl ProgramLock {
+    /// Checks an event of this lock, whose number is `lock`.
+    fn check_event(&self, event: &Event, lock: usize, held: &mut Vec<(usize, bool)>) -> Result<(), String> {
+        let (name, kind) = (&self.name, self.kind);
+        match *event {
+            Event::Lock { shared, tries, .. } => {
+                if tries && kind == Kind::SeqLock {
+                    return Err(format!("tries to take {name}, a seqlock"));
+                }
+                if held.iter().any(|&(other, _)| other == lock) {
+                    return Err(format!("takes {name} twice"));
+                }
+                held.push((lock, shared));
+            }
+            Event::Unlock { shared, .. } => {
+                let Some(at) = held.iter().position(|&taken| taken == (lock, shared)) else {
+                    return Err(format!("gives {name} back without having it"));
+                };
+                held.remove(at);
+            }
+            Event::Downgrade { .. } => {
+                if kind != Kind::RwSem {
+                    return Err(format!("downgrades {name}, which is no semaphore"));
+                }
+                let Some(taken) = held.iter_mut().find(|taken| **taken == (lock, false)) else {
+                    return Err(format!("downgrades {name} without having it alone"));
+                };
+                taken.1 = true;
+            }
+            Event::Lockref { .. } => {
+                if kind != Kind::Spinlock {
+                    return Err(format!("counts in the lockref of {name}, which is no spinlock"));
+                }
+                if held.iter().any(|&(other, _)| other == lock) {
+                    return Err(format!("counts in the lockref of {name}, which it has"));
                 }
             }
-            if !operation.iter().any(Event::takes_time) {
-                return wrong("it takes no time".into());
-            }
-            if let Some((lock, _)) = held.first() {
-                return wrong(format!("keeps {}", self.locks[*lock].name));
-            }
+            _ => {}
         }
         Ok(())
     }

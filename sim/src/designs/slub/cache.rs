@@ -1,96 +1,34 @@
-//! SLUB under objects that RCU frees: the loop of will-it-scale's open1, which allocates a `struct file`, and frees
-//! it by `call_rcu`.
+//! The slab allocator.
 //!
-//! A CPU allocates from a slab of its own. An object that is freed goes back to its slab; the first that comes back
-//! to a full one puts the slab on the CPU's list of partial slabs, and when that has too many, all of them go to the
-//! node's list, under the node's `list_lock`. How many objects come back at a time depends on how long grace periods
-//! are: with 3.16, `cond_resched` counts, and every RCU_COND_RESCHED_LIM-th is a quiescent state.
-//!
-//! Follows `mm/slub.c` of 3.15 (`__slab_alloc`, `get_freelist`, `get_partial_node`, `__slab_free`, `put_cpu_partial`,
-//! `unfreeze_partials`), whose names it keeps; `kernel/softirq.c` for what becomes of many callbacks;
-//! `include/linux/rcucondresched.h` of 3.16-rc0 for the limit. Left out: taking partial slabs from other nodes, and
-//! the page allocator's own locks.
-//!
-//! What must always be true, and is checked: no object is handed out twice, a slab's objects are all somewhere, and a
-//! slab on a node's list belongs to no CPU.
+//! Invariants, which are checked: no object is allocated twice, a slab loses no object, and no CPU owns a
+//! slab on a node's list.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cpu::{Counter, Cpu};
-use crate::designs::rcu::{Bug, Common, grace_periods, parameter};
-use crate::designs::rcu_tree::Tree;
-use crate::designs::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::{Interrupt, Simulation, Word};
+use crate::cpu::Cpu;
+use crate::designs::design::{InputError, Values};
+use crate::engine::{Counter, Word};
 use crate::locks::Ticket;
-use crate::report::Report;
-use crate::time::{Time, ns};
+use crate::simulation::Simulation;
+use crate::time::Time;
 
-pub const DESIGN: Design = Design {
-    name: "slub",
-    description: "SLUB under objects that RCU frees, as open1 does it: slabs, partial lists, the node's list_lock",
-    parameters: &[
-        Parameter { name: "tasks", default: "0", meaning: "CPUs that open and close files; 0: all" },
-        Parameter {
-            name: "limit",
-            default: "100000",
-            meaning: "RCU_COND_RESCHED_LIM: cond_resched to a quiescent state; 0: never",
-        },
-        Parameter { name: "cond_resched", default: "3", meaning: "calls of cond_resched in an operation" },
-        Parameter { name: "user", default: "200", meaning: "ns of an operation in user mode, mean" },
-        Parameter {
-            name: "walk",
-            default: "1000",
-            meaning: "ns of an operation under rcu_read_lock, looking names up",
-        },
-        Parameter { name: "kernel", default: "1800", meaning: "ns of an operation in the kernel beside" },
-        Parameter { name: "objects", default: "16", meaning: "objects in a slab" },
-        Parameter { name: "cpu_partial", default: "13", meaning: "objects on a CPU's partial list, at most" },
-        Parameter {
-            name: "min_partial",
-            default: "5",
-            meaning: "slabs on a node's list that are kept though empty",
-        },
-        Parameter {
-            name: "page_alloc",
-            default: "1500",
-            meaning: "ns to get a slab from the page allocator or give it back",
-        },
-        parameter::LEVELS,
-        parameter::LEAF,
-        Parameter { name: "lock", default: "ticket", meaning: "which kind of lock each node of it has" },
-        parameter::HZ,
-        parameter::TICK,
-        Parameter {
-            name: "callback",
-            default: "100",
-            meaning: "ns to invoke a callback, the fast path of a free among it",
-        },
-        parameter::BLIMIT,
-        Parameter {
-            name: "bug",
-            default: "none",
-            meaning: "to seed: none, early or lost (RCU's), unfrozen (a slab is on two lists)",
-        },
-    ],
-    build,
-    figures,
-};
+/// The most slabs per CPU.
+const SLABS: usize = 8192;
+/// The time of an allocation's slow path, besides its cache lines.
+const SLOW: Time = Time::of_ps(100_000);
 
-/// Softirqs that are raised again and again are left to ksoftirqd after so many rounds: `MAX_SOFTIRQ_RESTART`.
-const MAX_SOFTIRQ_RESTART: usize = 10;
+pub(super) type Object = u32;
 
-type Object = u32;
-
-/// A slab. What its word says is protected by compare and exchange, as `cmpxchg_double_slab` does it.
+/// A slab. It is changed by compare-and-exchange of its word, as in `cmpxchg_double_slab`.
 struct Slab {
-    /// The line of its `struct page`; the word counts changes.
+    /// A word in its `struct page`, which counts changes.
     page: Word,
     node: usize,
     free: RefCell<Vec<Object>>,
-    /// Objects that are not in `free`: handed out, or on the freelist of the CPU whose slab this is.
+    /// The number of objects that are not in `free`: allocated, or on the freelist of the CPU that owns the slab.
     inuse: Cell<usize>,
-    /// It belongs to a CPU, as its slab or on its partial list: it is on no list of a node.
+    /// A CPU owns it, as its slab or on its partial list. It is on no list of a node.
     frozen: Cell<bool>,
     listed: Cell<bool>,
 }
@@ -111,14 +49,15 @@ struct NodeList {
     partial: RefCell<Vec<usize>>,
 }
 
-struct Cache {
+pub(super) struct Cache {
     slabs: RefCell<Vec<Rc<Slab>>>,
-    /// Whose page has gone back to the page allocator.
+    /// For each node, the slabs that went back to the page allocator.
     discarded: Vec<RefCell<Vec<usize>>>,
+    /// Whether each object is allocated.
     live: RefCell<Vec<bool>>,
     cpus: Vec<CpuSlab>,
     nodes: Vec<NodeList>,
-    /// A line for each slab that there can be.
+    /// For each node, words for the `struct page` of new slabs.
     pages: Vec<RefCell<Vec<Word>>>,
     objects: usize,
     cpu_partial: usize,
@@ -135,7 +74,7 @@ struct Counts {
     drains: Counter,
 }
 
-/// What a free must do after the object is back in its slab.
+/// What remains to be done after an object is back in its slab.
 enum After {
     Nothing,
     PutCpuPartial,
@@ -143,7 +82,7 @@ enum After {
 }
 
 impl Cache {
-    fn new(sim: &mut Simulation, values: &Values, tasks: usize) -> Result<Cache, InputError> {
+    pub fn new(sim: &mut Simulation, values: &Values, tasks: usize) -> Result<Cache, InputError> {
         let at_least_one = |name| -> Result<usize, InputError> { Ok(values.count(name)?.max(1) as usize) };
         let nodes = sim.machine().nodes();
         let cpus = sim.cpus();
@@ -189,7 +128,7 @@ impl Cache {
         Rc::clone(&self.slabs.borrow()[number])
     }
 
-    /// Changes a slab as one atomic operation: reads its word, and tries until nobody came in between.
+    /// Changes a slab atomically: reads its word, and repeats until no other CPU has changed it meanwhile.
     async fn cmpxchg<R>(&self, cpu: &Cpu, number: usize, change: impl Fn(&Slab) -> R) -> R {
         let slab = self.slab(number);
         loop {
@@ -210,7 +149,7 @@ impl Cache {
     }
 
     /// `kmem_cache_alloc`.
-    async fn alloc(&self, cpu: &Cpu) -> Object {
+    pub async fn alloc(&self, cpu: &Cpu) -> Object {
         let own = self.of_cpu(cpu);
         let object = own.freelist.borrow_mut().pop();
         let object = match object {
@@ -250,7 +189,7 @@ impl Cache {
         }
     }
 
-    /// Takes what has been freed to the CPU's own slab, or lets go of it. True if there was anything.
+    /// Takes the objects that were freed to the CPU's slab, or gives up the slab. Returns whether there were any.
     async fn get_freelist(&self, cpu: &Cpu, number: usize) -> bool {
         let own = self.of_cpu(cpu);
         self.cmpxchg(cpu, number, |slab| {
@@ -263,7 +202,8 @@ impl Cache {
         .await
     }
 
-    /// Takes partial slabs from the node: one to allocate from, and some for the CPU's list.
+    /// Takes partial slabs from the node: one to allocate from, and some for the CPU's partial list. Returns whether
+    /// there were any.
     async fn get_partial_node(&self, cpu: &Cpu) -> bool {
         let (own, node) = (self.of_cpu(cpu), &self.nodes[cpu.node()]);
         if cpu.read(node.nr_partial).await == 0 {
@@ -295,12 +235,12 @@ impl Cache {
             }
             available += count;
         }
-        self.tell_nr_partial(cpu, node).await;
+        self.update_nr_partial(cpu, node).await;
         cpu.unlock(&node.list_lock).await;
         available > 0
     }
 
-    async fn tell_nr_partial(&self, cpu: &Cpu, node: &NodeList) {
+    async fn update_nr_partial(&self, cpu: &Cpu, node: &NodeList) {
         let count = node.partial.borrow().len() as u64;
         cpu.write(node.nr_partial, count).await;
     }
@@ -338,7 +278,7 @@ impl Cache {
     }
 
     /// `kmem_cache_free`, in a callback.
-    async fn free(&self, cpu: &Cpu, object: Object) {
+    pub async fn free(&self, cpu: &Cpu, object: Object) {
         let live = std::mem::replace(&mut self.live.borrow_mut()[object as usize], false);
         cpu.check(live, || format!("object {object} is freed twice"));
         let own = self.of_cpu(cpu);
@@ -350,12 +290,12 @@ impl Cache {
         self.slab_free(cpu, number, object).await;
     }
 
-    /// Gives an object back to a slab that is not the CPU's own: `__slab_free`.
+    /// Frees an object of a slab that is not the CPU's own: `__slab_free`.
     async fn slab_free(&self, cpu: &Cpu, number: usize, object: Object) {
         cpu.count(self.counts.slow_frees, 1);
         let slab = self.slab(number);
         let node = &self.nodes[slab.node];
-        // The last object in use of a slab on the node's list: the list may have to change, so its lock comes first.
+        // The last object in use of a slab on the node's list: the list may have to change, so its lock is taken first.
         let locks = !slab.frozen.get() && slab.inuse.get() == 1 && !slab.free.borrow().is_empty();
         if locks {
             cpu.lock(&node.list_lock).await;
@@ -378,7 +318,7 @@ impl Cache {
             After::Discard if node.partial.borrow().len() >= self.min_partial => {
                 node.partial.borrow_mut().retain(|listed| *listed != number);
                 slab.listed.set(false);
-                self.tell_nr_partial(cpu, node).await;
+                self.update_nr_partial(cpu, node).await;
                 cpu.unlock(&node.list_lock).await;
                 self.discard_slab(cpu, number).await;
                 return;
@@ -443,7 +383,7 @@ impl Cache {
     }
 
     async fn leave_node(&self, cpu: &Cpu, node: usize) {
-        self.tell_nr_partial(cpu, &self.nodes[node]).await;
+        self.update_nr_partial(cpu, &self.nodes[node]).await;
         cpu.unlock(&self.nodes[node].list_lock).await;
     }
 
@@ -451,109 +391,4 @@ impl Cache {
         cpu.work(self.page_alloc).await;
         self.discarded[self.slab(number).node].borrow_mut().push(number);
     }
-}
-
-/// Slabs that there can be for each CPU.
-const SLABS: usize = 8192;
-/// What the slow path of an allocation takes beside its cache lines.
-const SLOW: Time = Time::of_ps(100_000);
-
-struct Open1 {
-    tree: Tree<Object>,
-    cache: Cache,
-    in_user: Vec<Cell<bool>>,
-    tasks: usize,
-    limit: u64,
-    cond_resched: u64,
-    user: Time,
-    walk: Time,
-    kernel: Time,
-}
-
-impl Open1 {
-    async fn program(self: Rc<Self>, cpu: Cpu) {
-        let in_user = &self.in_user[cpu.id()];
-        if cpu.id() >= self.tasks {
-            in_user.set(true);
-            return cpu.idle().await;
-        }
-        let readers = &self.tree.common.readers;
-        let mut resched = 0;
-        loop {
-            in_user.set(true);
-            cpu.user(cpu.exponential(self.user)).await;
-            in_user.set(false);
-            readers.lock(&cpu);
-            cpu.work(self.walk).await;
-            readers.unlock(&cpu);
-            let file = self.cache.alloc(&cpu).await;
-            cpu.work(self.kernel).await;
-            self.tree.call_rcu(&cpu, file);
-            resched += self.cond_resched;
-            if self.limit > 0 && resched >= self.limit {
-                resched = 0;
-                cpu.work(ns(100)).await;
-                self.tree.rcu_note_context_switch(&cpu);
-            }
-            cpu.operation();
-        }
-    }
-
-    async fn interrupts(self: Rc<Self>, cpu: Cpu) {
-        loop {
-            self.tree.common.tick.arm(&cpu);
-            while !matches!(cpu.interrupt().await, Interrupt::Timer(_)) {}
-            self.tree.tick(&cpu, self.in_user[cpu.id()].get()).await;
-            let mut rounds = 0;
-            while self.tree.has_ready(&cpu) {
-                for callback in self.tree.ready(&cpu) {
-                    cpu.work(self.tree.common.callback).await;
-                    self.tree.common.counts.callback(&cpu, callback.queued);
-                    self.cache.free(&cpu, callback.what).await;
-                }
-                rounds += 1;
-                if rounds == MAX_SOFTIRQ_RESTART {
-                    self.tree.rcu_note_context_switch(&cpu); // to ksoftirqd
-                }
-            }
-        }
-    }
-}
-
-fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
-    let cpus = sim.cpus();
-    let tasks = values.tasks(cpus)?;
-    let bug = if values.text("bug") == "unfrozen" { Bug::None } else { Bug::of(values)? };
-    let common = Common::of(sim, values, bug)?;
-    let open1 = Rc::new(Open1 {
-        tree: Tree::new(sim, values, common)?,
-        cache: Cache::new(sim, values, tasks)?,
-        in_user: (0..cpus).map(|_| Cell::new(false)).collect(),
-        tasks,
-        limit: values.count("limit")?,
-        cond_resched: values.count("cond_resched")?,
-        user: values.time("user")?,
-        walk: values.time("walk")?,
-        kernel: values.time("kernel")?,
-    });
-    for cpu in 0..cpus {
-        let (in_handler, in_program) = (Rc::clone(&open1), Rc::clone(&open1));
-        sim.handler(cpu, |cpu| in_handler.interrupts(cpu));
-        sim.program(cpu, |cpu| in_program.program(cpu));
-    }
-    Ok(())
-}
-
-fn figures(report: &Report, _: &Values) -> Vec<Figure> {
-    let per_operation =
-        |count: f64| if report.operations == 0 { 0.0 } else { count / report.operations as f64 };
-    let list_lock = report.locks.iter().find(|lock| lock.name == "list_lock");
-    let taken = list_lock.map_or(0, |lock| lock.acquired);
-    let waiting = list_lock.map_or(0.0, |lock| lock.waiting.as_ns());
-    let mut figures = vec![
-        Figure { name: "list_lock", value: per_operation(taken as f64), unit: "times/op" },
-        Figure { name: "waiting for list_lock", value: per_operation(waiting), unit: "ns/op" },
-    ];
-    figures.extend(grace_periods(report));
-    figures
 }
