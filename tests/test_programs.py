@@ -151,8 +151,9 @@ def test_no_command_waits_for_what_only_some_need() -> None:
 def test_to_measure_loads_nothing_that_only_reports_or_other_machines_need() -> None:
     script = (
         "import sys, bigiron.cli, bigiron.commands.run\n"
-        "late = {'bigiron.analysis.comparison.model', 'bigiron.analysis.statistics.growth', 'bigiron.readers',\n"
-        "        'bigiron.analysis.probes.throughput', 'bigiron.machines.real.real', 'importlib.metadata'}\n"
+        "late = {'bigiron.analysis.comparison.model', 'bigiron.analysis.statistics.growth',\n"
+        "        'bigiron.analysis.probes.throughput', 'bigiron.machines.real.real', 'bigiron.readers',\n"
+        "        'importlib.metadata'}\n"
         "sys.exit(repr(sorted(late & sys.modules.keys())))"
     )
     assert said_of_imports(script) == "[]\n"

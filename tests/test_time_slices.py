@@ -24,7 +24,7 @@ operations = 10000
 name = "as it is"
 kernel = "debian/6.1"
 """
-OPERATIONS = 2000  # as in turns.c
+OPERATIONS = 2000  # as in time_slices.c
 
 
 def followed(time_slice: str, arch: str, folder: Path) -> int:

@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/words.py [FILE...]
 
-Without files it reads all that git tracks. Exit status 1 where a word is found. Names are split at underscores
-and capitals, so that `_WhosWho` and `whos_who` are read as prose is.
+Without files it reads all that git tracks. Exit status 1 where a word is found. Names are split at
+underscores and capitals, so that `_WhosWho` and `whos_who` are read as prose is.
 """
 
 import re
