@@ -117,7 +117,7 @@ class Boots:
             raise CannotMeasureError("the kernel panicked")
         ran = pl.DataFrame(
             {
-                "context": ["operation"],
+                "context": ["process"],
                 "path": [""],
                 "function": ["do_sys_open"],
                 "instructions": [int(cost[1])],
@@ -610,7 +610,7 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
         functions = ["do_sys_open", "_raw_spin_lock", "native_queued_spin_lock_slowpath"]
         ran = pl.DataFrame(
             {
-                "context": ["operation"] * 3,
+                "context": ["process"] * 3,
                 "path": paths,
                 "function": functions,
                 "instructions": [100, 10, waits],
@@ -618,7 +618,7 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
         )
         return {"instructions": [Cell(ran, {"operations": [1]})]}
 
-    for option, own in ("work", 110.0), ("instructions:do_sys_open", 110.0), ("instructions:alloc_fd", 10.0):
+    for option, own in ("instructions", 110.0), ("instructions:do_sys_open", 110.0), ("instructions:alloc_fd", 10.0):
         by = target.parse(option)
         values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
         assert values == [(own,), (own,)]

@@ -45,7 +45,7 @@ def names_of(count: int) -> list[str]:
 @given(st.integers(1, 300), st.data())
 def test_one_culprit_in_a_list(count: int, data: st.DataObject) -> None:
     names = names_of(count + 1)
-    culprit = data.sample(st.integers(1, count))
+    culprit = data.draw(st.integers(1, count))
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
     findings, measured = found(History.linear(names), values, names[-1], names[0])
     parent = names[culprit - 1]
@@ -56,7 +56,7 @@ def test_one_culprit_in_a_list(count: int, data: st.DataObject) -> None:
 @given(st.integers(2, 100), st.data())
 def test_a_value_that_changes_twice_has_two_culprits(count: int, data: st.DataObject) -> None:
     names = names_of(count + 1)
-    first, second = sorted(data.sample(st.sets(st.integers(1, count), min_size=2, max_size=2)))
+    first, second = sorted(data.draw(st.sets(st.integers(1, count), min_size=2, max_size=2)))
     values = {name: (2.0 + 2 * (n >= first) + 3 * (n >= second),) for n, name in enumerate(names)}
     findings, _ = found(History.linear(names), values, names[-1], names[0])
     told = [one.name for one in findings if isinstance(one, Culprit)]
@@ -94,8 +94,8 @@ def test_a_value_that_drifts_has_no_culprit() -> None:
 @given(st.integers(2, 64), st.data())
 def test_what_is_idle_costs_nothing(count: int, data: st.DataObject) -> None:
     names = names_of(count + 1)
-    culprit = data.sample(st.integers(1, count))
-    busy = data.sample(st.sets(st.sampled_from(names[1:]))) | {names[culprit]}
+    culprit = data.draw(st.integers(1, count))
+    busy = data.draw(st.sets(st.sampled_from(names[1:]))) | {names[culprit]}
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
     findings, measured = found(
         History.linear(names), values, names[-1], names[0], lambda name: name not in busy
@@ -108,8 +108,8 @@ def test_what_is_idle_costs_nothing(count: int, data: st.DataObject) -> None:
 @given(st.integers(2, 64), st.data())
 def test_a_culprit_that_was_taken_for_idle_is_found_nevertheless(count: int, data: st.DataObject) -> None:
     names = names_of(count + 1)
-    culprit = data.sample(st.integers(1, count))
-    busy = data.sample(st.sets(st.sampled_from(names[1:]))) - {names[culprit]}
+    culprit = data.draw(st.integers(1, count))
+    busy = data.draw(st.sets(st.sampled_from(names[1:]))) - {names[culprit]}
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
     findings, _ = found(History.linear(names), values, names[-1], names[0], lambda name: name not in busy)
     assert findings == [Culprit(names[culprit], (2.0,), (6.0,), {names[culprit - 1]: (2.0,)})]
@@ -119,9 +119,9 @@ def test_a_culprit_that_was_taken_for_idle_is_found_nevertheless(count: int, dat
 def test_what_is_called_a_culprit_is_one(count: int, data: st.DataObject) -> None:
     """Whatever the steps, and whatever was wrongly taken for idle or cannot be measured."""
     names = names_of(count + 1)
-    steps = data.sample(st.sets(st.integers(1, count), min_size=1, max_size=4))
-    busy = data.sample(st.sets(st.sampled_from(names[1:])))
-    broken = data.sample(st.sets(st.sampled_from(names[1:-1]), max_size=3))
+    steps = data.draw(st.sets(st.integers(1, count), min_size=1, max_size=4))
+    busy = data.draw(st.sets(st.sampled_from(names[1:])))
+    broken = data.draw(st.sets(st.sampled_from(names[1:-1]), max_size=3))
     level = {name: 5.0 * sum(step <= n for step in steps) for n, name in enumerate(names)}
     values: dict[str, Measured] = {name: None if name in broken else (level[name],) for name in names}
     findings, _ = found(History.linear(names), values, names[-1], names[0], lambda name: name not in busy)
@@ -159,7 +159,7 @@ def graphs(sample: st.DrawFn) -> dict[str, tuple[str, ...]]:
 @given(graphs(), st.data())
 def test_a_culprit_in_a_graph(parents: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
     history = History(parents)
-    culprit = data.sample(st.sampled_from(list(parents)))
+    culprit = data.draw(st.sampled_from(list(parents)))
     bit = history.mask([culprit])
     values: dict[str, Measured] = {
         name: (6.0 if history.ancestors(name) & bit else 2.0,) for name in ["c0", *parents]

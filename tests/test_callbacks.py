@@ -84,7 +84,7 @@ def test_a_lock_within_another_is_not_taken() -> None:
         patch.setattr(synthetic_operation.Counted, "program", lambda *_: drawn)
         found = callbacks.with_callbacks(program, both, np.random.default_rng(1))
     assert len(found.locks) == 2
-    kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "instructions"]
+    kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "work"]
     assert kinds == [("lock", 0), ("unlock", 0), ("lock", 1), ("unlock", 1)]
 
 

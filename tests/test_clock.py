@@ -86,7 +86,7 @@ def test_a_clock_that_follows_the_host_s_may_be_slower(kernel: str) -> None:
         (dilation.SLOWED_FROM, {}, 2 * dilation.SLOWED_FROM),
         (300, {}, 512),
         (300, {"recorder": None}, 1),
-        (300, {"time slices": False}, 1),
+        (300, {"time_slices": False}, 1),
     ],
 )
 def test_where_many_cpus_are_recorded_it_is_slower(cpus: int, change: dict[str, Any], slower: int) -> None:

@@ -430,7 +430,7 @@ def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: st
     """
     found = {
         machine: prediction.predict(
-            store.open_study(free_space), machine, [2], draws=8, traces=recorded == "trace"
+            store.open_study(free_space), machine, [2], samples=8, traces=recorded == "trace"
         ).recordings[0]
         for machine in ("i7-4770", "xeon-5418y-x2")
     }
@@ -468,7 +468,7 @@ def test_what_is_carried_on_is_told(free_space: Path) -> None:
 
 def of_work(sums: Mapping[int, float]) -> Counts:
     """Counts of an operation that executes 1,000 instructions, and so many in a sum by number of CPUs."""
-    rows = {"context": ["operation"] * 2, "path": ["", "enter"], "function": ["enter", "sum"]}
+    rows = {"context": ["process"] * 2, "path": ["", "enter"], "function": ["enter", "sum"]}
     cells = {
         cpus: [Cell(pl.DataFrame(rows | {"instructions": [1000.0, more]}), {"operations": [1]})]
         for cpus, more in sums.items()

@@ -142,7 +142,7 @@ def test_every_kind_of_lock_and_event_is_replayed() -> None:
     assert samples.throughput.shape == (4, 3) and (samples.throughput > 0).all()
     shares = samples.shares[0][-1]
     assert sum(shares.values()) == pytest.approx(1, abs=0.3)
-    assert {kind for kind, _ in shares} == {"instructions", "memory", "interrupts", "line", "lock"}
+    assert {kind for kind, _ in shares} == {"work", "memory", "interrupts", "line", "lock"}
 
 
 def nested(first: int, then: int, lock: str) -> list[tuple[str, int, str]]:
@@ -226,7 +226,7 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     found = replay(
         {"work": lambda _: program}, Asked(machine, [8], samples=8, known=KnownRate("work", 1, 1e6))
     )
-    assert found.variants["instructions"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
+    assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
 
 
@@ -597,7 +597,7 @@ def test_a_trace_s_lines_and_locks() -> None:
     found = trace.program(events(2, lock="down_read"))
     assert found.lines == [Line("aa_label.count", "shared"), Line("file_lock", "shared")]
     assert found.locks == [Lock("file_lock", "rwsem", 1)]
-    kinds = [event.kind for event in found.operations[0] if event.kind != "instructions"]
+    kinds = [event.kind for event in found.operations[0] if event.kind != "work"]
     assert kinds == ["system call", "access", "access", "lock", "unlock"]
 
 
@@ -608,7 +608,7 @@ def test_a_lock_at_which_a_trylock_looks_and_which_it_takes_comes_once() -> None
         taken = (("lock", "", "down_read", "f"), ("unlock", "", "down_read", "f"))
         table = trace_of_steps(("access", "read", "", function), *taken)
         program = trace.program(table.with_columns(instructions=pl.lit(instructions)))
-        return [event.kind for event in program.operations[0] if event.kind != "instructions"]
+        return [event.kind for event in program.operations[0] if event.kind != "work"]
 
     assert kinds("down_read_trylock", 10) == ["lock", "unlock"]
     assert kinds("down_read_trylock", 500) == kinds("f", 10) == ["access", "lock", "unlock"]
@@ -633,7 +633,7 @@ def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
         ("unlock", "", "down_write", "f"),
     )
     program = trace.program(table)
-    assert [event[::3] for event in program.operations[0] if event.kind != "instructions"] == [
+    assert [event[::3] for event in program.operations[0] if event.kind != "work"] == [
         ("lock", "write"), ("downgrade", ""), ("unlock", "read"),
     ]  # fmt: skip
     machine = machine_files.load(XEON)
@@ -654,7 +654,7 @@ def test_a_lockref_is_counted_with_its_spinlock_in_sight() -> None:
     count = ("access", "atomic", "", "lockref_get")
     taken = (("lock", "", "spin_lock", "f"), ("unlock", "", "spin_lock", "f"))
     program = trace.program(trace_of_steps(*taken, count))
-    assert [event.kind for event in program.operations[0] if event.kind != "instructions"][-1] == "lockref"
+    assert [event.kind for event in program.operations[0] if event.kind != "work"][-1] == "lockref"
     machine = machine_files.load(XEON)
     assert (
         replay({"of": lambda _: program}, Asked(machine, [8], samples=2)).variants["of"].throughput > 0

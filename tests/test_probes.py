@@ -107,7 +107,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
             repetition=1, environment={"bigiron": "0", "kernel_release": "6.1", "kernel_sha256": "0"},
         )  # fmt: skip
         events = cell.cpus * (1 if cell.variant.name == "old" else 2)
-        rows = {"context": ["operation"], "counter": ["pgfault"], "events": [100 * events]}
+        rows = {"context": ["process"], "counter": ["pgfault"], "events": [100 * events]}
         study.add(record, {"events": Table(pl.DataFrame(rows), {"operations": [100]})})
     return study.folder
 

@@ -533,12 +533,12 @@ def test_each_test_is_written_alone(lines: Path) -> None:
     done = subprocess.run([lines], input="\n".join(commands), capture_output=True, text=True, check=True)
     rows = {line for line in done.stdout.splitlines() if line.count(",") == 8}
     assert rows == {
-        "7,0,operation,0x10000,0x1,0,0,1,0xff",
-        "7,1,operation,0x10000,0x2,0,1,0,0xff",
-        "7,0,operation,0x30000,0x1,0,0,1,0xff",
-        "7,1,operation,0x30040,0x2,0,1,0,0xff",
-        "9,0,operation,0x60000,0x1,0,4,1,0xff",
-        "9,1,operation,0x60000,0x2,0,0,1,0xff",
+        "7,0,process,0x10000,0x1,0,0,1,0xff",
+        "7,1,process,0x10000,0x2,0,1,0,0xff",
+        "7,0,process,0x30000,0x1,0,0,1,0xff",
+        "7,1,process,0x30040,0x2,0,1,0,0xff",
+        "9,0,process,0x60000,0x1,0,4,1,0xff",
+        "9,1,process,0x60000,0x2,0,0,1,0xff",
     }
 
 
@@ -1273,7 +1273,7 @@ def test_what_is_deep_on_a_large_stack_is_an_operation_s(contexts: Path, size: i
     """With CONFIG_KASAN a stack has 32 KiB, on arm64 with large pages 64. Below it is an interrupt's."""
     end = 0xFFFFC90000100000
     calls = [f"call {end + size - 256:x}", f"call {end + 64:x}", f"call {end - 256:x}"]
-    assert contexts_after(contexts, "user", *calls, stack_bytes=size) == [*["operation"] * 3, "interrupt"]
+    assert contexts_after(contexts, "user", *calls, stack_bytes=size) == [*["process"] * 3, "interrupt"]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -1295,7 +1295,7 @@ def test_an_interrupt_of_a_page_fault_is_one(contexts: Path) -> None:
     fault = ["user", "exception", f"call {STACK:x}"]
     interrupt = ["interrupt", f"call {STACK - 256:x}", f"return {STACK - 256:x}", "iret"]
     assert contexts_after(contexts, *fault, *interrupt, f"return {STACK:x}") == [
-        *["operation"] * 3, *["interrupt"] * 3, "operation", "operation",
+        *["process"] * 3, *["interrupt"] * 3, "process", "process",
     ]  # fmt: skip
 
 
@@ -1305,8 +1305,8 @@ def test_an_interrupt_may_end_in_another_task(contexts: Path) -> None:
     back = [f"return {STACK:x}", "iret", "user", f"call {STACK:x}"]
     assert contexts_after(contexts, *one, *other, *back) == [
         "process", *["interrupt"] * 3, "kthread",
-        *["operation"] * 3,
-        "interrupt", *["operation"] * 3,
+        *["process"] * 3,
+        "interrupt", *["process"] * 3,
     ]  # fmt: skip
 
 
@@ -1326,7 +1326,7 @@ def test_a_handler_that_returns_to_itself_goes_on(contexts: Path, end: int) -> N
     of_user = ["user", f"interrupt {TRAMPOLINE:x}", f"call {STACK:x}", *handler, f"return {STACK:x}"]
     fault = [f"iret {end:x}", f"exception {TRAMPOLINE:x}", f"call {STACK:x}"]  # before any code in user mode
     assert contexts_after(contexts, *of_user, *fault) == [
-        "operation", *["interrupt"] * 6, *["operation"] * 3,
+        "process", *["interrupt"] * 6, *["process"] * 3,
     ]  # fmt: skip
     handler = [f"call {STACK - 512:x}", f"iret {STACK - 768:x}", f"return {STACK - 512:x}"]
     of_kernel = ["user", f"call {STACK:x}", f"interrupt {ENTRY:x}", *handler]
@@ -1350,8 +1350,8 @@ def test_before_5_8_interrupts_change_stacks_without_a_call(contexts: Path) -> N
     of_user = ["user", f"old {STACK:x}", *handler, f"end {STACK:x}", "user", f"call {STACK:x}"]
     of_kernel = [f"old {STACK - 256:x}", *handler, f"end {STACK - 256:x}", f"call {STACK - 64:x}"]
     assert contexts_after(contexts, *of_user, *of_kernel, f"return {STACK:x}") == [
-        "operation", *["interrupt"] * 3, *["operation"] * 3,
-        *["interrupt"] * 3, *["operation"] * 3,
+        "process", *["interrupt"] * 3, *["process"] * 3,
+        *["interrupt"] * 3, *["process"] * 3,
     ]  # fmt: skip
 
 

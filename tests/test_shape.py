@@ -180,18 +180,18 @@ def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
     assert [found.of([one]) for one in asked["v"]] == [
         (
             "depends on memory (2.000 instead of 6.000 accesses with 8 GiB)",
-            "depends on turns (2.000 instead of 6.000 accesses with time slices at random)",
+            "depends on time slices (2.000 instead of 6.000 accesses with time slices at random)",
         ),
         (
             "depends on memory or the boot (gone with 8 GiB)",
-            "depends on turns (gone with time slices at random)",
+            "depends on time slices (gone with time slices at random)",
             "depends on the boot (gone when booted again)",
         ),
     ]
     assert found.more == [
         "v: depends on memory or the boot (comes with 8 GiB): c.z 1.000 accesses per operation",
         "v: depends on memory (comes with 8 GiB): d.w 1.000 accesses per operation",
-        "v: depends on turns (comes with time slices at random): c.z 1.000, d.w 1.000 accesses per operation",
+        "v: depends on time slices (comes with time slices at random): c.z 1.000, d.w 1.000 accesses per operation",
         "v: depends on the boot (comes when booted again): c.z 2.000 accesses per operation",
     ]
 

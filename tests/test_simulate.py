@@ -217,21 +217,21 @@ def test_rcu_512(tmp_path: Path) -> None:
     levels = [claim for claim in report.claims if "level" in claim.says]
     assert [claim.agrees for claim in levels] == [True, True], levels
     (cure,) = [claim for claim in report.claims if "cliff" in claim.says]
-    assert "of 3 machines sampled" in cure.evidence
+    assert "of 3 sampled machines" in cure.evidence
 
 
 def test_where_the_cliff_of_rcu_512_lies_goes_with_a_latency() -> None:
     published = Published(find("rcu-512").folder / "published.csv")
     ls = {mask: SampledRange(0.2, (0.2, 0.2, 0.2, 0.2)) for mask in (0, 1, 3, 7)}
     none = rcu_512.cure(ls, published)
-    assert (none.agrees, "on none of 4 machines" in none.evidence) == (False, True)
+    assert (none.agrees, "on none of 4 sampled machines" in none.evidence) == (False, True)
     far = [machine_files.sampled("altix-512", nr).transfer_ns(0, 511) for nr in (2, 3, 4, 5)]
     slowest = far.index(max(far))
     ls[3] = SampledRange(0.2, tuple(30.0 if nr == slowest else 0.2 for nr in range(4)))
     some = rcu_512.cure(ls, published)
     assert some.agrees is None
     assert (
-        f"on 1 of 4 machines sampled, 1 of the 1 where a cache line takes {max(far):.0f} ns" in some.evidence
+        f"on 1 of 4 sampled machines, 1 of the 1 where a cache line takes {max(far):.0f} ns" in some.evidence
     )
     itself = ls | {3: SampledRange(30.0, ()), 7: SampledRange(0.2, ())}
     assert rcu_512.cure(itself, published).agrees is True

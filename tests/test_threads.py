@@ -202,7 +202,7 @@ def test_a_tool_has_its_time() -> None:
 def test_a_replay_on_a_thread_is_stopped() -> None:
     """A history's: Ctrl-C reaches the main thread alone."""
     line = Program([Line("count", "shared")], [], [[Step("work", 500.0), Step("access", 0, 0, "atomic")]])
-    asked = Asked(machine_files.load("xeon-5418y-x2"), [48], draws=512)
+    asked = Asked(machine_files.load("xeon-5418y-x2"), [48], samples=512)
     with pytest.raises(StoppedError), StoppableThreads() as threads:
         replaying = threads.submit(replay, {"v": lambda _: line}, asked)
         assert not replaying.done()

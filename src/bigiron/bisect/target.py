@@ -127,12 +127,12 @@ def parse(text: str) -> LookedAt:
     """What `--by` says.
 
     >>> parse("conflicts:struct file"), parse("instructions")
-    (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='work', name=''))
+    (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='instructions', name=''))
     """
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
         raise UserError(
-            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, work[:FUNCTION], predicted, throughput"
+            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, instructions[:FUNCTION], predicted, throughput"
         )
     return LookedAt(kind, name)
 

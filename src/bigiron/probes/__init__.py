@@ -60,7 +60,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, locks, trace, work, blocked, ...
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, instructions, locks, trace, blocked, ...
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")
@@ -71,7 +71,7 @@ def among(names: Iterable[str]) -> list[Probe]:
     """Those of the names that are a probe's: a simulated study has tables that are none's.
 
     >>> [one.name for one in among(["simulation", "instructions"])]
-    ['work']
+    ['instructions']
     """
     return [_ALL[name] for name in names if name in _ALL]
 
@@ -80,7 +80,7 @@ def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> lis
     """What is recorded of a workload where nobody says what.
 
     >>> by_default("unbounded", "x86_64", in_vm=True), by_default("unbounded", "another", in_vm=True)
-    (['conflicts', 'locks', 'trace', 'work'], ['conflicts', 'work'])
+    (['conflicts', 'instructions', 'locks', 'trace'], ['conflicts', 'instructions'])
     >>> by_default("unbounded", "x86_64", in_vm=False), by_default("bounded", "x86_64", in_vm=False)
     (['throughput'], ['operations'])
     """

@@ -99,7 +99,7 @@ def _context(path: str, state: str) -> str:
     >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
     'kthread'
     >>> _context("ret_from_fork;kthread;worker_thread;process_one_work;_cpu_down;synchronize_rcu", "D")
-    'operation'
+    'process'
     """
     is_kthread = not {"kthread", "kthreadd"}.isdisjoint(path.split(";")[:3])
     return "kthread" if is_kthread and state != "D" else "process"

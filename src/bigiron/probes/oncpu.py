@@ -75,7 +75,7 @@ def _context(kind: str, path: str) -> str:
     """On whose behalf the CPU ran.
 
     >>> _context("workload", "do_syscall_64;__x64_sys_close")
-    'operation'
+    'process'
     >>> _context("idle", "do_idle;acpi_idle_enter;asm_sysvec_apic_timer_interrupt;irq_exit_rcu;__do_softirq")
     'interrupt'
     >>> _context("kthread", "ret_from_fork;kthread;smpboot_thread_fn;run_ksoftirqd")

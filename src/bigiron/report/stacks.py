@@ -166,6 +166,6 @@ def _frames(columns: tuple[str, ...]) -> tuple[str, ...]:
     """A stack's frames: a path is several of them, other columns one each.
 
     >>> _frames(("process", "openat;path_openat", "vm_committed_as.lock"))
-    ('operation', 'openat', 'path_openat', 'vm_committed_as.lock')
+    ('process', 'openat', 'path_openat', 'vm_committed_as.lock')
     """
     return tuple(frame for column in columns for frame in column.split(";"))

@@ -37,7 +37,7 @@ def of_operations(*tables: pl.DataFrame) -> list[pl.DataFrame]:
     >>> path = ["irq;rcu_core", "irq;rcu_core;rcu_report_qs_rnp", "open", "rcu_core;free", "rcu_core"]
     >>> rows = {"context": ["interrupt"] * 2 + ["process", "kthread", "kthread"], "path": path}
     >>> of_operations(pl.DataFrame(rows | {"function": ["put"] * 4 + ["mod_timer"]}))[0].rows()
-    [('operation', '', 'put'), ('operation', 'free', 'put')]
+    [('process', '', 'put'), ('process', 'free', 'put')]
     """
     others = [table.filter(pl.col("context") != "process") for table in tables]
     has_batches = any(table.select(_WHOLE.str.contains(_BATCH).any()).item() for table in others)

@@ -16,7 +16,7 @@ from bigiron.util.lazy import polars as pl
 _SURE = 0.95  # of a law's weight: what follows none so surely stays as it was recorded
 _LEAST = 1e-3  # of an operation's instructions: a function with less, where there is most of it, stays so
 _LEAST_VISITS = 0.1  # an operation
-_OPERATION = ("operation",)
+_PROCESS = ("process",)
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dic
 
 def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
     running = {cpus: [_of_operations(cell) for cell in here] for cpus, here in cells.items()}
-    series, total = instructions.series(running, _OPERATION)
+    series, total = instructions.series(running, _PROCESS)
     least = _LEAST * max(total.points.values())
     return [one for one in series if max(one.points.values()) > least]
 
 
 def _of_operations(cell: Cell) -> Cell:
     """Without waiting for locks and for answers to interrupts: a replay executes both."""
-    table = synthetic_operation.without_waiting(cell.table.filter(context="operation"))
+    table = synthetic_operation.without_waiting(cell.table.filter(context="process"))
     interrupts = pl.col("whole").str.contains(synthetic_operation.INTERRUPTS_IN_PATH)
     return Cell(table.filter(~interrupts).drop("whole"), cell.facts)
 
@@ -83,7 +83,7 @@ def _paths(cells: Mapping[int, Sequence[Cell]], factors: Mapping[str, float]) ->
     here = [_of_operations(cell) for cell in cells[max(cells)]]
     found: dict[str, float] = {}
     for cell in here:
-        stacks = instructions.stacks(cell.table, cell.operations * len(here), _OPERATION)
+        stacks = instructions.stacks(cell.table, cell.operations * len(here), _PROCESS)
         for path, executed in stacks.select("path", "instructions_per_op").iter_rows():
             if factor := factors.get(path.rsplit(";", 1)[-1]):
                 found[path] = found.get(path, 0.0) + executed * (factor - 1)
