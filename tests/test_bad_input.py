@@ -40,7 +40,10 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run frob.c {k}", "no workload 'frob.c'; for a C file of your own use --workload-file frob.c"),
         ("run open1 --workload-file x.c {k}", r"both a workload \(open1\) and --workload-file: give one"),
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
-        ("run open1 {k} --probe conflict", "no probe 'conflict': there are conflicts, instructions, locks, trace, "),
+        (
+            "run open1 {k} --probe conflict",
+            "no probe 'conflict': there are conflicts, instructions, locks, trace, ",
+        ),
         ("run open1 {k} --probe ,", "no probe: use conflicts, instructions, locks, trace, "),
         (
             "run open1 {k} --probe instructions --scope user",

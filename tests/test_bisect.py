@@ -618,7 +618,11 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
         )
         return {"instructions": [Cell(ran, {"operations": [1]})]}
 
-    for option, own in ("instructions", 110.0), ("instructions:do_sys_open", 110.0), ("instructions:alloc_fd", 10.0):
+    for option, own in (
+        ("instructions", 110.0),
+        ("instructions:do_sys_open", 110.0),
+        ("instructions:alloc_fd", 10.0),
+    ):
         by = target.parse(option)
         values = [by.value(cells(*of)) for of in (("alloc_fd", 0), ("alloc_fd.constprop.0", 5000))]
         assert values == [(own,), (own,)]

@@ -63,13 +63,16 @@ def test_all_of_every_cpu_s_time_is_told(with_ls: Path) -> None:
 
 
 def test_who_takes_part_of_it(with_ls: Path) -> None:
+    every: set[tuple[str, str]] = set()
     for cell in compared(with_ls, "--probe", "efficiency")["points"][0]["cells"].values():
         said = {(row["kind"], row["name"]) for row in cell["rows"] if row["source"] == "events"}
-        assert {("workload", ""), ("interrupt", "timer"), ("softirq", "RCU"), ("task", "ls")} <= said
+        every |= said
+        assert {("workload", ""), ("interrupt", "timer"), ("softirq", "RCU")} <= said
         assert {"kthread"} < {kind for kind, _ in said} <= {
             "workload", "task", "kthread", "agent", "idle", "softirq", "interrupt"
         }  # fmt: skip
         assert {row["source"] for row in cell["rows"]} == {"events", "/proc/stat", "/proc/schedstat"}
+    assert ("task", "ls") in every  # on a busy host it may wait through the whole of one cell
 
 
 def test_a_sweep_s_variants_stand_side_by_side(with_ls: Path) -> None:
