@@ -3,7 +3,7 @@
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
 8 CPUs on four kernels: by turns of the emulator's clock and with little memory, as once, and as it is now.
 
-    .venv/bin/python benchmarks/time_slices.py FOLDER [--checkout CHECKOUT] [--kernels debian/6.1,...] [NAME ...]
+    .venv/bin/python benchmarks/time_slices.py FOLDER [--checkout CHECKOUT] [--kernels NAME,...] [NAME ...]
 
 Measures what FOLDER does not have yet, so that it can be interrupted; an hour for will-it-scale's tests.
 `--print` measures nothing. Nor does `--now`, which prints what is shared now, by test and kernel: the

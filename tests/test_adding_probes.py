@@ -17,7 +17,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Failure, Study
 
 NEW = ("--kernel", "debian/6.12", "--cpus", "2", "--operations", "20")
-ALL = ["conflicts", "locks", "trace", "instructions"]
+ALL = ["conflicts", "instructions", "locks", "trace"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_vm_s_cell_records_what_the_other_commands_need(by_default: Path) -> N
 @pytest.mark.parametrize(
     ("workload", "machine", "recorded"),
     [
-        ("hotplug-cycle", "vm", ["conflicts", "locks", "instructions"]),
+        ("hotplug-cycle", "vm", ["conflicts", "instructions", "locks"]),
         ("hotplug-cycle", "host", ["operations"]),
         ("getppid1", "host", ["throughput"]),
     ],

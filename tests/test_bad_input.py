@@ -132,7 +132,7 @@ kernel = "debian/6.1"
         ("kernel", "kernal", r"The study contains unknown field `kernal` - at `variant\[0\]`"),
         ('name = "a"', "", r"The study missing required field `name` - at `variant\[0\]`"),
         ("cpus = [1]", 'mode = "fibre"', r"Invalid enum value 'fibre' - at `mode`"),
-        ("cpus", "format = 2\ncpus", "s.toml has format 1 and this bigiron reads 2"),
+        ("cpus", "format = 1\ncpus", "s.toml has format 1 and this bigiron reads 2"),
         ('"a"', '"\\u001b"', r"variant '\\+x1b': use letters, digits and a few signs"),
         (
             'kernel = "d',
@@ -206,7 +206,7 @@ def test_another_version_s_study(study: Path) -> None:
 def test_another_version_s_cell(study: Path) -> None:
     file = study / CELL / "cell.json"
     file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
-    assert refused("compare", study) == f"{study / CELL} has format 2, this bigiron reads 1"
+    assert refused("compare", study) == f"{study / CELL} has format 1, this bigiron reads 2"
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: py
             architecture=X86_64,
             kernel=kernels.find("debian/6.12", "x86_64").image,
             agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
-            job="cpus 4\ntasks 4\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord work\n",
+            job="cpus 4\ntasks 4\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord instructions\n",
             topology=Topology(cores=4),
             memory_mib=1280,
             deadline_s=SAFETY_NET_S,

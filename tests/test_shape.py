@@ -191,7 +191,8 @@ def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
     assert found.more == [
         "v: depends on memory or the boot (comes with 8 GiB): c.z 1.000 accesses per operation",
         "v: depends on memory (comes with 8 GiB): d.w 1.000 accesses per operation",
-        "v: depends on time slices (comes with time slices at random): c.z 1.000, d.w 1.000 accesses per operation",
+        "v: depends on time slices (comes with time slices at random): "
+        "c.z 1.000, d.w 1.000 accesses per operation",
         "v: depends on the boot (comes when booted again): c.z 2.000 accesses per operation",
     ]
 

@@ -185,7 +185,7 @@ def test_resumed_with_and_without_private_copies(
             kernel=kernel.image,
             release=kernel.release,
             agent=compile.agent(workloads.find("getppid1"), X86_64.compiler),
-            job="cpus 2\ntasks 2\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord work\n",
+            job="cpus 2\ntasks 2\nwarmup 10\npatience_s 60\nstay\noperations 50\nrecord instructions\n",
             topology=Topology(cores=2),
             memory_mib=vm.memory_mib(2),
             deadline_s=SAFETY_NET_S,

@@ -132,7 +132,8 @@ def parse(text: str) -> LookedAt:
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
         raise UserError(
-            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, instructions[:FUNCTION], predicted, throughput"
+            f"--by {text!r}: use conflicts[:OBJECT], instructions[:FUNCTION], locks:NAME, predicted "
+            "or throughput"
         )
     return LookedAt(kind, name)
 

@@ -60,7 +60,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, instructions, locks, trace, blocked, ...
+    bigiron.errors.UserError: no probe 'conflict': there are conflicts, instructions, locks, trace, ...
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")

@@ -43,8 +43,8 @@ _ACCESSES = 1  # the measure by which rows are ranked
 _MEASURES = (
     Measure("writes", adds_up=True),
     Measure("accesses", adds_up=True),
-    Measure("writers", "{:.0f}".format),
-    Measure("readers", "{:.0f}".format, joined=True),
+    Measure("CPUs", "{:.0f}".format),
+    Measure("", "{:.0f}".format, joined=True),
 )
 
 
@@ -242,7 +242,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
-            f"({measured.operations} operations a task; counts, not times; writers, readers: CPUs)"
+            f"({measured.operations} operations a task; counts, not times; CPUs: writers/readers)"
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
         thing="pair of lines" if options.pairs else "shared line",

@@ -33,7 +33,9 @@ def stand_beside(point: Point) -> bool:
 
 def headings(point: Point) -> list[str]:
     """Of the columns under each variant."""
-    return ["/".join(point.measures[number].name for number in column) for column in point.columns]
+    return [
+        "/".join(filter(None, (point.measures[number].name for number in column))) for column in point.columns
+    ]
 
 
 def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) -> list[str]:
