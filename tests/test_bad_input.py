@@ -205,7 +205,7 @@ def test_another_version_s_study(study: Path) -> None:
 
 def test_another_version_s_cell(study: Path) -> None:
     file = study / CELL / "cell.json"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
+    file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
     assert refused("compare", study) == f"{study / CELL} has format 1, this bigiron reads 2"
 
 
