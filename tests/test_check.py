@@ -487,11 +487,11 @@ def test_a_regression_fails_and_is_named(studies: dict[str, Path], baseline: Pat
 def test_what_a_baseline_does_not_have_is_not_said_to_be_the_same(
     studies: dict[str, Path], baseline: Path, tmp_path: Path
 ) -> None:
-    of_lines, without = tmp_path / "of lines.toml", "; work not compared (the baseline has none)\n"
+    of_lines, without = tmp_path / "of lines.toml", "; instructions not compared (the baseline has none)\n"
     of_lines.write_text(baseline.read_text().replace('["conflicts", "instructions"]', '["conflicts"]'))
     assert bigiron("check", studies[NEW], "--baseline", of_lines).out.endswith(f": 1 count{without}")
     emptied = tmp_path / "emptied.toml"
-    emptied.write_text(re.sub("\nwork = .*", "", baseline.read_text()))
+    emptied.write_text(re.sub("\ninstructions = .*", "", baseline.read_text()))
     assert bigiron("check", studies[NEW], "--baseline", emptied).out.endswith(f": 1 count{without}")
 
 
