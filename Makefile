@@ -8,13 +8,16 @@ unexport PYTHONDONTWRITEBYTECODE
 C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs bench
+.PHONY: help setup setup-dev setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs bench
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing; afterwards the command is .venv/bin/bigiron
 	@./setup.sh
+
+setup-dev: ## the same, and the Python packages of make lint, check and docs
+	@./setup.sh dev
 
 setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron case hotplug-rcu)
 	@./setup.sh ppc64le
@@ -37,7 +40,7 @@ check: lint
 	$(PYTHON) -m pytest -q -n auto --dist loadfile --hypothesis-profile=few \
 		-m 'not needs_more and not slow and not build'
 
-lint: setup ## ruff, mypy, what may import what, clippy, and the C compiler's warnings
+lint: setup-dev ## ruff, mypy, what may import what, clippy, and the C compiler's warnings
 	@$(MAKE) --no-print-directory --jobs --output-sync=target lint-python lint-types lint-rust lint-c
 
 lint-python:
@@ -60,8 +63,8 @@ lint-c:
 fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
 	@tools/fresh.sh all $(RELEASE)
 
-docs: setup ## make the outputs in README and docs/ again; PAGE=docs/lock.md: of one page; CHECK=1: change nothing
+docs: setup-dev ## make the outputs in README and docs/ again; PAGE=docs/lock.md: of one page; CHECK=1: change nothing
 	$(PYTHON) tools/docs.py $(if $(CHECK),--check) $(PAGE)
 
-bench: setup ## every benchmark, one after the other
+bench: setup-dev ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes this machine ready for bigiron: Debian packages first, then .venv with the command in it.
 # Says in one line each what it installs and why, and nothing about what is there already.
-# `setup.sh ppc64le` gets what virtual machines of ppc64le need, too; `setup.sh test` that, and all that tests start.
+# `setup.sh ppc64le` adds what virtual machines of ppc64le need, `setup.sh fleet` the Python packages of a fleet,
+# `setup.sh dev` those of `make lint` and `make check`, `setup.sh test` all of these and what the tests start.
+# What one of them added stays when another one runs.
 set -Eeuo pipefail
 trap 'fail "line $LINENO of setup.sh"' ERR
 cd -P "$(dirname "${BASH_SOURCE[0]}")"
@@ -180,7 +182,20 @@ venv_is_usable() {
 }
 
 venv_is_current() {
-    venv_is_usable && [ -x .venv/bin/bigiron ] && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ]
+    venv_is_usable && [ -x .venv/bin/bigiron ] && [ "$(cat .venv/setup-stamp 2>/dev/null)" = "$(stamp)" ] &&
+        [ "$(extras)" = "$(known_extras)" ]
+}
+
+known_extras() { cat .venv/setup-extras 2>/dev/null || true; }
+
+extras() { # of pyproject.toml: what is there already, and what is wanted now
+    {
+        known_extras | tr ',' '\n'
+        case $purpose in
+            fleet) echo fleet ;;
+            dev | test) echo dev ;;
+        esac
+    } | sed '/^$/d' | sort -u | paste -sd ,
 }
 
 stamp() { # of all that the installation is made of; the Python code is used where it is
@@ -190,16 +205,18 @@ stamp() { # of all that the installation is made of; the Python code is used whe
 }
 
 make_venv() {
-    local python
+    local python with
+    with=$(extras)
     if ! venv_is_usable; then
         python=$(find_python) || fail "no Python 3.11 or newer with its venv module on PATH, and bigiron needs one"
         say "making .venv with $("$python" --version): $(why python3-venv)"
         quietly "$python" -m venv --clear "$PWD/.venv" || fail "making .venv"
     fi
-    say "installing bigiron into .venv, with the Python packages that pyproject.toml names and explains," \
-        "and compiling the simulator, which takes a minute"
-    quietly .venv/bin/python -m pip install --no-input --disable-pip-version-check --editable '.[dev]' ||
+    say "installing bigiron${with:+ [$with]} into .venv, with the Python packages that pyproject.toml names and" \
+        "explains, and compiling the simulator, which takes a minute"
+    quietly .venv/bin/python -m pip install --no-input --disable-pip-version-check --editable ".${with:+[$with]}" ||
         fail "pip install"
+    echo "$with" >.venv/setup-extras
     # As pip does with what it copies: some environments forbid Python to keep it, and each start takes twice as long.
     quietly .venv/bin/python -m compileall -q src || fail "compiling src"
     stamp >.venv/setup-stamp

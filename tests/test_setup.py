@@ -24,6 +24,22 @@ def test_a_second_setup_says_nothing() -> None:
     assert (ROOT / ".venv/setup-stamp").stat().st_mtime_ns == stamp
 
 
+@pytest.mark.parametrize(
+    ("purpose", "there", "extras"),
+    [("", "", ""), ("ppc64le", "", ""), ("fleet", "", "fleet"), ("dev", "", "dev"), ("test", "", "dev"),
+     ("", "dev", "dev"), ("fleet", "dev", "dev,fleet")],
+)  # fmt: skip
+def test_what_a_user_does_not_need_is_installed_on_request(
+    purpose: str, there: str, extras: str, tmp_path: Path
+) -> None:
+    functions = (ROOT / "setup.sh").read_text().removesuffix("main\n").replace("cd -P", ": cd -P")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/setup-extras").write_text(f"{there}\n")
+    script = ["bash", "-c", f"{functions}\nextras; rm -f $log", "setup.sh", purpose]
+    done = subprocess.run(script, cwd=tmp_path, text=True, capture_output=True, check=True)
+    assert done.stdout.strip() == extras
+
+
 def test_make_lists_its_targets() -> None:
     targets = re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     listed = [line.split(maxsplit=1) for line in run("make", "--no-print-directory").splitlines()]

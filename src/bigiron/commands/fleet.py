@@ -29,7 +29,10 @@ def require_dask() -> None:
     """UserError where the extra is not installed."""
     for module in ("distributed", "cryptography"):
         if importlib.util.find_spec(module) is None:
-            raise UserError(f"a fleet needs {module}, which is not installed: pip install 'bigiron[fleet]'")
+            raise UserError(
+                f"a fleet needs {module}, which is not installed: ./setup.sh fleet in a checkout, "
+                "or pip install 'bigiron[fleet]'"
+            )
 
 
 @contextmanager
