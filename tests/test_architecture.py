@@ -1,0 +1,87 @@
+"""docs/architecture.md: its layers are those that import-linter checks, and its table names files that exist."""
+
+import re
+import tomllib
+
+import pytest
+from test_docs import code_in, table_after
+from test_setup import ROOT
+
+PAGE = (ROOT / "docs/architecture.md").read_text()
+PACKAGE = ROOT / "src/bigiron"
+Layer = tuple[str, frozenset[str]]
+
+
+def layer(line: str) -> Layer:
+    """How the rooms of a layer are separated, and the rooms.
+
+    >>> layer("  compile : libbpf")[0]
+    ':'
+    """
+    separator = "|" if "|" in line else ":"
+    return separator, frozenset(room.strip() for room in line.split(separator))
+
+
+def contract() -> list[Layer]:
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (each["layers"] for each in linter["contracts"] if each["type"] == "layers")
+    return [layer(line) for line in layers]
+
+
+def drawn() -> list[Layer]:
+    diagram = re.search(r"<!-- layers: .*?-->\n```\n(.*?)```", PAGE, re.DOTALL)
+    assert diagram
+    return [layer(line) for line in diagram[1].splitlines()]
+
+
+def test_the_diagram_shows_the_layers_that_are_checked() -> None:
+    assert drawn() == contract()
+
+
+def test_each_room_is_described() -> None:
+    described = {
+        name.removesuffix(".py").rstrip("/")
+        for row in table_after("architecture.md", "| room |")
+        for name in code_in(row[0])
+    }
+    assert described | {"__main__"} == {room for _, rooms in contract() for room in rooms}
+
+
+def test_each_part_of_a_room_exists() -> None:
+    for row in table_after("architecture.md", "| room |"):
+        (room, *_) = re.findall(r"`(\w+)/`", row[0])[-1:] or [""]
+        parts = [part for part in code_in(row[1]) if part.endswith("/")]
+        missing = [
+            part for part in parts if not (PACKAGE / room / part).is_dir() and not (ROOT / part).is_dir()
+        ]
+        assert missing == []
+    for row in table_after("architecture.md", "| folder |"):
+        for folder in code_in(row[0]):
+            assert (ROOT / folder).is_dir(), folder
+
+
+PATHS = sorted(
+    {
+        path
+        for row in table_after("architecture.md", "| to add |")
+        for cell in row
+        for path in code_in(cell)
+        if re.search(r"/|\.\w+$", path)
+    }
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_place_to_add_to_exists(path: str) -> None:
+    """Of a path with a placeholder, the folder."""
+    known, placeholder, _ = path.partition("NAME")
+    place = ROOT / known
+    assert place.exists() if not placeholder or known.endswith("/") else place.parent.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("names", "path"), re.findall(r"((?:`\w+`(?:, | and )?)+) of `([\w/.]+)`", PAGE), ids=str
+)
+def test_each_name_is_in_the_file_that_the_table_gives(names: str, path: str) -> None:
+    text = (ROOT / path).read_text()
+    assert [name for name in code_in(names) if not re.search(rf"\b{name}\b", text)] == []
