@@ -40,13 +40,15 @@ check: lint
 	$(PYTHON) -m pytest -q -n auto --dist loadfile --hypothesis-profile=few \
 		-m 'not needs_more and not slow and not build'
 
-lint: setup-dev ## ruff, mypy, what may import what, clippy, and the C compiler's warnings
+lint: setup-dev ## ruff, mypy, what may import what, words and spelling, clippy, and the C compiler's warnings
 	@$(MAKE) --no-print-directory --jobs --output-sync=target lint-python lint-types lint-rust lint-c
 
 lint-python:
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	.venv/bin/lint-imports --no-logo
+	$(PYTHON) tools/words.py
+	git ls-files -z | xargs -0 .venv/bin/codespell
 	for script in setup.sh .ci/run tools/*.sh; do bash -n $$script || exit; done
 
 lint-types:

@@ -3,7 +3,8 @@
     .venv/bin/python tools/words.py [FILE...]
 
 Without files it reads all that git tracks. Exit status 1 where a word is found. Names are split at
-underscores and capitals, so that `_WhosWho` and `whos_who` are read as prose is.
+underscores and capitals, so that `_WhosWho` and `whos_who` are read as prose is. Fenced blocks of
+Markdown are left out: they are the output of programs (tools/docs.py).
 """
 
 import re
@@ -15,19 +16,22 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ENDINGS = {".py", ".c", ".h", ".rs", ".md", ".html", ".js", ".toml", ".sh"}
 LEFT_OUT = re.compile(
-    r"tests/(corpus|reports|figures)/|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/"
+    r"tests/(corpus|reports|figures)/|tests/test_words\.py|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/"
 )
 _PARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=\w)_(?=\w)")
+_FENCED = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+
+Rule = tuple[re.Pattern[str], str]
 
 
-def rules() -> list[tuple[re.Pattern[str], str]]:
+def rules() -> list[Rule]:
     """Each expression, and what to write instead."""
     lines = (HERE / "words.txt").read_text().splitlines()
     pairs = (line.split("\t") for line in lines if line and not line.startswith("#"))
-    return [(re.compile(expression), instead) for expression, instead in pairs]
+    return [(re.compile(expression, re.IGNORECASE), instead) for expression, instead in pairs]
 
 
-def found(text: str, known: list[tuple[re.Pattern[str], str]]) -> Iterator[tuple[int, str, str]]:
+def found(text: str, known: list[Rule]) -> Iterator[tuple[int, str, str]]:
     """The line, the word and its replacement, for each word of a text."""
     for number, line in enumerate(text.splitlines(), 1):
         for form in dict.fromkeys((line, _PARTS.sub(" ", line))):
@@ -39,6 +43,21 @@ def found(text: str, known: list[tuple[re.Pattern[str], str]]) -> Iterator[tuple
                 break
 
 
+def without_fenced_blocks(text: str) -> str:
+    """Markdown's prose, on the lines where it is.
+
+    >>> without_fenced_blocks("a\\n```\\nb\\n```\\nc")
+    'a\\n\\n\\n\\nc'
+    """
+    return _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def prose(file: Path) -> str:
+    """All of a file that is checked."""
+    text = file.read_text(errors="replace")
+    return without_fenced_blocks(text) if file.suffix == ".md" else text
+
+
 def main() -> int:
     """Print every place."""
     listed = subprocess.run(["git", "ls-files"], cwd=HERE.parent, check=True, capture_output=True, text=True)
@@ -47,7 +66,7 @@ def main() -> int:
     for name in names:
         if Path(name).suffix not in ENDINGS or LEFT_OUT.search(name):
             continue
-        for number, word, instead in found((HERE.parent / name).read_text(errors="replace"), known):
+        for number, word, instead in found(prose(HERE.parent / name), known):
             print(f"{name}:{number}: {word!r}: {instead}")
             count += 1
     return 1 if count else 0
