@@ -138,6 +138,35 @@ def test_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert complaint.startswith("page.md:5: `no-such-program` ended with 127: ")
 
 
+# Links
+
+MARKDOWN = sorted(
+    [*docs.pages(), *ROOT.glob("cases/*/README.md"), ROOT / "CONTRIBUTING.md", ROOT / "sim/README.md"]
+)
+
+
+def prose(file: Path) -> str:
+    return re.sub(r"^```.*?^```", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(file: Path) -> set[str]:
+    """What a link to a heading of the page ends in, as GitHub has it."""
+    headings = re.findall(r"^#+ (.*)$", prose(file), re.MULTILINE)
+    texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("file", MARKDOWN, ids=lambda file: str(file.relative_to(ROOT)))
+def test_each_link_leads_somewhere(file: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = (file.parent / path).resolve() if path else file
+        assert target.exists(), link
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
 # Lists of what is in the code
 
 
