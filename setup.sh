@@ -158,7 +158,7 @@ add_backports() {
         fail "apt-get update of $list"
 }
 
-# Nobody asked for a server on this machine.
+# No server was asked for on this machine.
 keep_from_starting() {
     local unit
     [ -d /run/systemd/system ] || return 0

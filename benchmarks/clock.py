@@ -21,7 +21,7 @@ from bigiron import open_study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADINGS = (
-    *("CPUs", "clock", "instructions an operation", "us VM time", "instructions a ns and CPU"),
+    *("CPUs", "clock", "instructions per operation", "us VM time", "instructions a ns and CPU"),
     *("ticks for 1,000 operations", "spread of VM time", "all counts the same", "recording, s"),
 )
 _TICK = "scheduler_tick|sched_tick"  # each takes its run queue's lock once; so called from 6.11 on

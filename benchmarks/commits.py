@@ -2,7 +2,7 @@
 
 What `bigiron bisect --linux` is tried on (docs/bisect.md). The culprit makes open() write a counter that all
 CPUs share, or is a patch. The others are harmless: documentation, other
-architectures, drivers that are not compiled, comments, functions that nobody calls; some come in by merges,
+architectures, drivers that are not compiled, comments, functions that nothing calls; some come in by merges,
 and three that follow each other do not build. The last commit is the branch `main`, the first the tag `good`.
 
     python benchmarks/commits.py TREE                         # 256 commits on Debian's 6.1
@@ -78,7 +78,7 @@ def change(tree: Tree, number: int, kind: str, path: str) -> str:
             return text.replace(before, f"{counter}{before}\n\tatomic_long_inc(&files_opened);\n")
         case "broken":
             return f"{text}\n#error broken\n"
-        case "mended":
+        case "fixed":
             return text.replace("\n#error broken\n", "")
     return f"{text}\n/* {number} */\n"
 
@@ -99,7 +99,7 @@ def commits(
         elif broken < one < broken + UNBUILDABLE:
             kind, path = "comment", "fs/namei.c"
         elif one == broken + UNBUILDABLE:
-            kind, path = "mended", "fs/open.c"
+            kind, path = "fixed", "fs/open.c"
         if kind == "culprit" and patch:
             yield kind, tree.apply(patch)
         else:

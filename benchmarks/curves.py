@@ -231,7 +231,7 @@ def replayed(
     known = KnownRate(curve, tasks[0], points[0][1] * unit / per_op) if has_rate else None
     study = recorded(folder, name, machine if own_cpus else "")
     if TRACES and "trace" not in study.spec.probes:
-        sys.exit(f"{study.folder} was recorded without traces: record it anew, or ask for --counts")
+        sys.exit(f"{study.folder} was recorded without traces: record it again, or ask for --counts")
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)

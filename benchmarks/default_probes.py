@@ -114,7 +114,7 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def _unheard(_stage: str) -> None:
-    """Nobody watches."""
+    """No progress is shown."""
 
 
 def row(workload: str, alone: Costs, everything: Costs) -> str:

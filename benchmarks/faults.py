@@ -82,7 +82,7 @@ def choose(chance: random.Random, only: str) -> tuple[str, Kind]:
 
 
 def calm(where: str) -> Calm:
-    """A study that nobody harms; ends the program where it does not become whole."""
+    """A study without faults; ends the program where it does not become whole."""
     mark = f"{os.getpid()}-calm-{list(SHARES).index(where)}"  # a word, for sshd's sake
     with tempfile.TemporaryDirectory(prefix="faults-") as name, place(where, Path(name), mark) as here:
         calm = Calm(0, 0, 0)

@@ -5,7 +5,7 @@
                                [--operations 50] [--probe conflicts,locks,instructions] [--clock instructions]
                                [--twice] [--kept | --history HISTORY] [--csv FILE] [-o FOLDER]
 
-A table for each kernel, number of CPUs and file system, as Markdown: how many instructions an operation
+A table for each kernel, number of CPUs and file system, as Markdown: how many instructions per operation
 takes, and kernel threads beside it (a journal's, those that write back), which lock costs it most that
 others want too, which cache line it writes most, and of the two which costs more if an instruction takes
 0.5 ns and a line 60 ns to come over from another CPU, for each acquisition and each write: operations cannot
@@ -13,10 +13,10 @@ follow each other sooner there, however many CPUs there are. What costs less tha
 one table of all limits; what was refused has the reason there.
 
 With several kernels or numbers of CPUs, for each file system a table of what limits a workload on each, and
-by how many ns; and with several numbers of CPUs, which function takes most more instructions an operation
+by how many ns; and with several numbers of CPUs, which function takes most more instructions per operation
 with the most CPUs than with the fewest. --csv writes all of it, a line a cell.
 
-With --twice each cell is measured once more: how many rows from 0.5 accesses an operation on there are, how
+With --twice each cell is measured once more: how many rows from 0.5 accesses per operation on there are, how
 many differ by more than 1 %, the largest difference and whose it is, and that of all instructions.
 
 The guest's clock follows its instructions unless --clock host is given: by the host's, ticks come with every
@@ -141,7 +141,7 @@ def line(recorded: Recorded) -> Limit:
 
 
 def own(recorded: Recorded) -> dict[str, float]:
-    """Instructions an operation of each function, its own."""
+    """Self instructions per operation of each function."""
     counts = recorded.study.table(recorded.record, "instructions")
     found = functions.profile(counts, recorded.operations("instructions"))
     return dict(found.select("function", "self_per_op").iter_rows())
@@ -259,7 +259,7 @@ def side_by_side(found: Results, machines: list[str], fs: str) -> None:
 
 def growing(found: Results, arguments: argparse.Namespace) -> None:
     """Which function takes more instructions the more CPUs there are."""
-    print("\n**What grows**: instructions an operation, with the fewest CPUs and the most\n")
+    print("\n**What grows**: instructions per operation, with the fewest CPUs and the most\n")
     table("kernel", "file system", "workload", "CPUs", "all functions", "of them most", "its own")
     alike = itertools.groupby(
         sorted(found, key=lambda cell: (cell.kernel, cell.fs, cell.workload, int(cell.cpus))),

@@ -3,7 +3,7 @@
 The contended lock is one model in three engines: tasks think for a random time, wait for one lock, first
 come first served, and hold it for a fixed time. All draw the same random numbers, and all must give the same
 history: as many operations, at the same moments. bigiron's is a program a task and keeps its accounts
-(where each task's time went, who holds the lock, that nobody else does); SimPy's is a process a task; simrs
+(where each task's time went, who holds the lock, that no other task does); SimPy's is a process per task; simrs
 has no processes: one component gets an event for each end of thinking and of holding. They run in turn.
 Times are CPU times, as this machine may be busy.
 
@@ -99,7 +99,7 @@ def compare_engines(engines: dict[str, list[str]]) -> Table:
 
 
 def by_cpus(engines: dict[str, list[str]]) -> Table:
-    """Events a second and bytes a CPU, by the number of CPUs."""
+    """Events per second and bytes per CPU, by the number of CPUs."""
     table = Table(
         title=f"MCS lock: bigiron's engine by the number of CPUs, one core, median of {ROUNDS}, in turn"
     )

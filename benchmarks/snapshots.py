@@ -4,9 +4,9 @@
                             [--operations 500] [--clock host]
 
 For each workload and kernel, in alternation: a cell with --fresh-boot and a cell resumed from an existing
-snapshot. Rows are those of `bigiron compare`, from 0.5 accesses an operation on, matched as it does
-for two kernels; work is all instructions an operation. With two repetitions or more, two booted cells are
-compared too: what differs between those is no snapshot's doing. CPU time is that of bigiron and its machine,
+snapshot. Rows are those of `bigiron compare`, from 0.5 accesses per operation on, matched as it does
+for two kernels; work is all instructions per operation. With two repetitions or more, two booted cells are
+compared too: what differs between those is not caused by a snapshot. CPU time is that of bigiron and its machine,
 and less blurred on a busy machine than real time.
 """
 
@@ -27,7 +27,7 @@ from bigiron.analysis.lines.merging import added_up
 from bigiron.study.store import CellRecord, Study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
-SMALLEST = 0.5  # accesses an operation
+SMALLEST = 0.5  # accesses per operation
 HEADINGS = (
     *("workload", "kernel", "rows", "largest change", "of", "instructions", "of two booted", "instructions"),
     *("booted, s", "resumed, s", "ratio", "of CPU time"),
@@ -39,7 +39,7 @@ class Cell:
     """What one cell counted, and what it took."""
 
     lines: list[Line]
-    work: float  # instructions an operation
+    work: float  # instructions per operation
     seconds: float
     cpu_seconds: float
 
@@ -68,7 +68,7 @@ class Recorded:
         return lines_of(conflicts.profile(counts, self.operations("conflicts")))
 
     def work(self, context: str = "process") -> float:
-        """Instructions an operation, of the operations themselves or of kernel threads beside them."""
+        """Instructions per operation, of the operations themselves or of kernel threads beside them."""
         instructions = self.record.facts["instructions"]["instructions"]
         return float(instructions.get(context, 0) / self.operations("instructions"))
 

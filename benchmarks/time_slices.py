@@ -1,7 +1,7 @@
-"""What turns by operation and a server's memory change: the table in docs/conflict.md.
+"""What time slices by operation and a server's memory change: the table in docs/conflict.md.
 
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
-8 CPUs on four kernels: by turns of the emulator's clock and with little memory, as once, and as it is now.
+8 CPUs on four kernels: by time slices of the emulator's clock and with little memory, as once, and as it is now.
 
     .venv/bin/python benchmarks/time_slices.py FOLDER [--checkout CHECKOUT] [--kernels NAME,...] [NAME ...]
 
@@ -100,7 +100,7 @@ def table(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:
         f"`{_test(name)}`" + ("" if len(those) == len(kernels) else f" ({', '.join(those)})")
         for name, those in nothing.items()
     ]
-    yield f"\nNothing above {LEAST} accesses an operation before or after: {', '.join(quiet)}."
+    yield f"\nNothing above {LEAST} accesses per operation before or after: {', '.join(quiet)}."
 
 
 def now(folder: Path, names: list[str], kernels: list[str]) -> Iterator[str]:

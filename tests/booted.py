@@ -69,7 +69,7 @@ def left_by(
     *,
     from_snapshot: bool = True,
 ) -> Guest:
-    """Run unlink1 on two CPUs of a machine; it is kept for whoever asks for the same again.
+    """Run unlink1 on two CPUs of a machine; it is kept for later callers that ask for the same.
 
     It has the memory that machines of two CPUs have, so that those of other tests are of the same snapshot.
     """

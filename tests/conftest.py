@@ -228,7 +228,7 @@ def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workers_own = tmp_path_factory.getbasetemp()
     folder = (workers_own.parent if "PYTEST_XDIST_WORKER" in os.environ else workers_own) / "session"
     folder.mkdir(exist_ok=True)
-    with locked(folder, lambda: None):  # whoever comes later finds every cell measured
+    with locked(folder, lambda: None):  # later processes find every cell measured
         measured("open1", *kernels, *probes, "--cpus", "8", "--reps", "2", "-o", folder / "open1")
     return folder / "open1"
 

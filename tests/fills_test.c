@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Drives what the recorder does where instructions fill or copy memory, with a stand-in for QEMU: the real one begins a
- * fill anew so seldom, and changes CPUs then by so much chance, that no workload makes it do so. Standard input:
+ * fill again so seldom, and changes CPUs then by so much chance, that no workload makes it do so. Standard input:
  *
  *	CPU STACK LEVEL begin SITE ADDRESS LEFT
  *	CPU STACK LEVEL end

@@ -63,7 +63,7 @@ def run(
 
 
 def _read_all(said: dict[int, bytes], timeout_s: float) -> bool:
-    """Until nobody can write any more: not the command, and none that it has started."""
+    """Until no process can write any more: neither the command nor its children."""
     end = time.monotonic() + timeout_s
     with selectors.DefaultSelector() as selector:
         for file in said:

@@ -7,7 +7,7 @@
  *	add TABLE CONTEXT ADDRESS PC SIZE_SHIFT READS WRITES
  *	fill FIRST COUNT	in each table, of as many lines that no other table has
  *	stack ADDRESS		the line is on a task's stack
- *	test NUMBER		write what lines_write_test() does, and begin anew
+ *	test NUMBER		write what lines_write_test() does, and begin again
  *
  * Standard output: what that and, as CSV, in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
  */

@@ -1,4 +1,4 @@
-"""What is recorded where nobody says what, and adding probes to a study that there is."""
+"""What is recorded by default, and adding probes to an existing study."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ ALL = ["conflicts", "instructions", "locks", "trace"]
 
 @pytest.fixture(scope="module")
 def by_default(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of which nobody said what to record."""
+    """A study with the probes by default."""
     study = tmp_path_factory.mktemp("default") / "s"
     measured("getppid1", *NEW, "-o", study)
     return study
@@ -88,7 +88,7 @@ def test_a_study_gets_more_probes(conflicts_alone: Path) -> None:
     assert tables(conflicts_alone) == [["conflicts", "locks"]] * 2
     nothing = measured(conflicts_alone, "--probe", "locks")
     assert nothing.out.startswith("every cell of") and nothing.err == ""
-    # What it was first asked with asks for less than it has; all that nobody has to say is more.
+    # What it was first asked with asks for less than it has; the default asks for more.
     refused = bigiron(
         "run", "getppid1", *NEW, "--tasks", "1,2", "--probe", "conflicts", "-o", conflicts_alone
     )

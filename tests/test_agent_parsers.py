@@ -87,7 +87,7 @@ MARK = "     init-1   [000] ..... 0.000001: tracing_mark_write: counting is swit
             ],
             ["6,a,S,4,do_syscall_64;schedule;__schedule", "8,b,S,4,do_exit;__schedule"],
         ),
-        # Nobody has left yet when counting begins; idle tasks wait for nothing; the dead stay away.
+        # No task has left yet when counting begins; idle tasks wait for nothing; the dead stay away.
         ([switch(1, "a-6", "S", "b-7"), MARK, switch(5, "b-7", "R", "a-6")], []),
         ([switch(1, "swapper/0-0", "R", "a-6"), switch(5, "a-6", "X", "swapper/0-0")], []),
         ([switch(1, "a-6", "X", "b-7"), switch(5, "b-7", "Z", "a-6")], []),

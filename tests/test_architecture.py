@@ -1,4 +1,4 @@
-"""docs/architecture.md: its layers are those that import-linter checks, and its table names files that exist."""
+"""docs/architecture.md: its layers are those that import-linter checks, and the files that it names exist."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""An architecture is one record: whoever has to know what differs reads it there."""
+"""An architecture is one record: code that depends on what differs reads it there."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ vmlinux:
 BANNER = 'const char banner[] = "Linux version 6.1.0 (me@here)\\n";\n'
 MAIN = BANNER + "char room[8192] = {1};\nvoid _start(void) {}\n"
 OPEN = '#include "../include/fs.h"\nconst char cost[] = "instructions=100;";\n'
-DEARER = OPEN.replace("=100", "=200")
+COSTLIER = OPEN.replace("=100", "=200")
 BY = target.parse("instructions:do_sys_open")
 
 
@@ -140,7 +140,7 @@ def history(tree: Tree, count: int = 40, culprit: int = 23) -> list[str]:
     made = [tree.head]
     for number in range(1, count + 1):
         if number == culprit:
-            made.append(tree.commit("fs: check more", fs__open_c=DEARER))
+            made.append(tree.commit("fs: check more", fs__open_c=COSTLIER))
         elif number % 4 == 0:
             made.append(tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n"))
         elif number % 4 == 1:
@@ -199,7 +199,7 @@ def test_kernels_are_built_while_another_one_boots(
 ) -> None:
     """What is needed next is there when the boot ends, and no build outlives the bisection."""
     made = [tree.head, *(tree.commit(f"main {n}", init__main_c=f"{MAIN}int m_{n};\n") for n in range(4))]
-    made.append(tree.commit("fs: check more", fs__open_c=DEARER))
+    made.append(tree.commit("fs: check more", fs__open_c=COSTLIER))
     boots = Boots()
     early: set[str] = set()
     begun: list[subprocess.Popen[bytes]] = []
@@ -226,7 +226,7 @@ def test_kernels_are_built_while_another_one_boots(
     assert all(process.poll() is not None for process in begun)
 
 
-def test_a_build_is_stopped_where_nobody_waits_for_orphans() -> None:
+def test_a_build_is_stopped_where_no_process_reaps_orphans() -> None:
     """As in a container without an init: what has ended stays in the list of processes."""
     become_subreaper = partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
     become_subreaper(1)
@@ -291,7 +291,7 @@ def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Pa
 
 def test_what_does_not_build_or_boot_is_skipped(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
-    texts = [OPEN, "#error broken\n", OPEN.replace("=100", "=panic"), DEARER, f"{DEARER}int more;\n"]
+    texts = [OPEN, "#error broken\n", OPEN.replace("=100", "=panic"), COSTLIER, f"{COSTLIER}int more;\n"]
     made += [tree.commit(f"open {number}", fs__open_c=text) for number, text in enumerate(texts)]
     steps = list[str]()
     bisected, _ = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], steps)
@@ -348,8 +348,8 @@ def test_a_culprit_that_a_merge_brought(tree: Tree, tmp_path: Path) -> None:
     good = tree.head
     tree.git("checkout", "--quiet", "-b", "side")
     tree.commit("side 1", Documentation__fs_rst="side\n")
-    culprit = tree.commit("side 2", fs__open_c=DEARER)
-    tree.commit("side 3", fs__open_c=f"{DEARER}int more;\n")
+    culprit = tree.commit("side 2", fs__open_c=COSTLIER)
+    tree.commit("side 3", fs__open_c=f"{COSTLIER}int more;\n")
     tree.git("checkout", "--quiet", "main")
     for number in range(6):
         tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n")
@@ -376,7 +376,7 @@ def test_files_that_other_commits_compile_are_found_in_the_end(tree: Tree, tmp_p
     made.append(tree.commit("add"))
     (tree.folder / "include/cost.h").write_text("int more;\n")
     made.append(tree.commit("more"))
-    made.append(tree.commit("inline", fs__open_c=DEARER))
+    made.append(tree.commit("inline", fs__open_c=COSTLIER))
     found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[4]]
 
@@ -395,7 +395,13 @@ class Busy:
 
 def test_what_passes_is_tried_again_and_what_does_not_is_not(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
-    texts = [OPEN, "#error broken\n", DEARER, DEARER.replace("=200", "=201"), DEARER.replace("=200", "=300")]
+    texts = [
+        OPEN,
+        "#error broken\n",
+        COSTLIER,
+        COSTLIER.replace("=200", "=201"),
+        COSTLIER.replace("=200", "=300"),
+    ]
     made += [tree.commit(f"open {number}", fs__open_c=text) for number, text in enumerate(texts)]
     with pytest.raises(MachineError, match="deadline"):
         bisection(tree, tmp_path / "b", Busy(300, Boots()), made[0], made[-1], [])[0].find()
@@ -460,28 +466,28 @@ def of_options(tree: Tree, options: list[str]) -> OptionsOfConfiguration:
 
 def test_an_option_of_the_configuration_among_others(tree: Tree, tmp_path: Path) -> None:
     """Each on top of those before it; one that does not build is skipped, and no image is booted twice."""
-    dear = "$(if $(shell grep -x CONFIG_DEAR=y $(O)/.config),-DDEAR)"
+    costly = "$(if $(shell grep -x CONFIG_COSTLY=y $(O)/.config),-DCOSTLY)"
     broken = "\t! grep -x CONFIG_BROKEN=7 $(O)/.config\n"
     tree.commit(
         "options",
-        Makefile=MAKEFILE.replace("vmlinux:\n", f"vmlinux:\n{broken}").replace("$(CC)", f"$(CC) {dear}"),
-        fs__open_c=f"#ifdef DEAR\n{DEARER}#else\n{OPEN}#endif\n",
+        Makefile=MAKEFILE.replace("vmlinux:\n", f"vmlinux:\n{broken}").replace("$(CC)", f"$(CC) {costly}"),
+        fs__open_c=f"#ifdef COSTLY\n{COSTLIER}#else\n{OPEN}#endif\n",
     )
     options = [f"CONFIG_NOTHING{number}=y" for number in range(6)]
-    options[2:2] = ["CONFIG_DEAR=y"]
+    options[2:2] = ["CONFIG_COSTLY=y"]
     boots = Boots()
     bisected = Bisection(tmp_path / "b", of_options(tree, options), boots, [].append, {}, BY)
     found = bisected.find()
-    assert [one.name for one in found.findings if isinstance(one, Culprit)] == ["CONFIG_DEAR=y"]
-    assert found.reverts == {"CONFIG_DEAR=y": (100.0,)}
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == ["CONFIG_COSTLY=y"]
+    assert found.reverts == {"CONFIG_COSTLY=y": (100.0,)}
     assert len(set(boots.of)) == len(boots.of) == 3
     with pytest.raises(CannotMeasureError, match="does not build") as told:
         of_options(tree, ["CONFIG_BROKEN=7"]).variant("CONFIG_BROKEN=7")
     assert told.value.is_lasting
-    with pytest.raises(UserError, match="--config-option DEAR: give CONFIG_NAME=y"):
-        of_options(tree, ["DEAR"])
+    with pytest.raises(UserError, match="--config-option COSTLY: give CONFIG_NAME=y"):
+        of_options(tree, ["COSTLY"])
     with pytest.raises(UserError, match="an option is given twice"):
-        of_options(tree, ["CONFIG_DEAR=y", "CONFIG_DEAR=n"])
+        of_options(tree, ["CONFIG_COSTLY=y", "CONFIG_COSTLY=n"])
 
 
 def test_a_candidate_that_cannot_be_predicted_is_skipped(
@@ -525,7 +531,7 @@ def commits_of(tree: Tree, bad: str, fragments: list[Path], **of_all: Any) -> Co
 
 
 def test_all_that_makes_another_question(tree: Tree, tmp_path: Path) -> None:
-    bad = tree.commit("open", fs__open_c=DEARER)
+    bad = tree.commit("open", fs__open_c=COSTLIER)
     fragment = tmp_path / "more.config"
     fragment.write_text("# CONFIG_A is not set\n")
     plain, configured = commits_of(tree, bad, []), commits_of(tree, bad, [fragment])
@@ -566,7 +572,7 @@ def test_a_revert_is_bytes(tree: Tree, tmp_path: Path, of_root: bool) -> None:
         tree.folder.joinpath("fs/open.c").write_bytes(dos)
         good = tree.commit("before")
         tree.folder.joinpath("fs/open.c").write_bytes(dos.replace(b"=100", b"=200"))
-        culprit = tree.commit("dearer")
+        culprit = tree.commit("costlier")
     last = tree.commit("last", init__main_c=f"{MAIN}int more;\n")
     found = commits.between(tree.folder, good, last)
     candidates = CommitsOfTree(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
@@ -590,8 +596,8 @@ def test_a_revert_that_fails_loses_nothing(
 
 
 def test_a_subject_does_not_steer_the_terminal(tree: Tree, tmp_path: Path) -> None:
-    culprit = tree.commit("fs: \x1b[31mred\x0c\u2028 \x9b0m", fs__open_c=DEARER)
-    last = tree.commit("last", fs__open_c=f"{DEARER}int more;\n")
+    culprit = tree.commit("fs: \x1b[31mred\x0c\u2028 \x9b0m", fs__open_c=COSTLIER)
+    last = tree.commit("last", fs__open_c=f"{COSTLIER}int more;\n")
     steps = list[str]()
     bisected, found = bisection(
         tree, tmp_path / "b", Boots(), made := tree.git("rev-list", "--max-parents=0", last), last, steps

@@ -1,4 +1,4 @@
-"""The search itself: values in, candidates to measure and culprits out, held against git's own."""
+"""The search itself: values in, candidates to measure and culprits out, compared with git's own."""
 
 import math
 import random
@@ -135,7 +135,7 @@ def test_what_is_called_a_culprit_is_one(count: int, data: st.DataObject) -> Non
             assert {names[step] for step in steps} & set(one.names)
 
 
-# Graphs, held against git
+# Graphs, compared with git
 
 
 @st.composite

@@ -90,7 +90,7 @@ def by_boots(before: list[float], now: list[float], even: bool = False) -> list[
         ([2.0, 5.0], [5.0, 3.0], False, False),
     ],
 )
-def test_what_chance_decides_is_held_against_the_spread_of_boots(
+def test_what_chance_decides_is_compared_with_the_spread_of_boots(
     before: list[float], now: list[float], worse: bool, may_be: bool
 ) -> None:
     (found,) = by_boots(before, now)
@@ -532,7 +532,7 @@ def test_other_counts_of_cpus_and_other_workloads_are_refused(
     assert answer.status == 2, "a file that is not understood is not overwritten"
 
 
-def test_counts_of_a_slowed_clock_are_held_against_their_like_alone(
+def test_counts_of_a_slowed_clock_are_compared_only_with_their_like(
     studies: dict[str, Path], baseline: Path, tmp_path: Path
 ) -> None:
     slowed = tmp_path / "slowed"

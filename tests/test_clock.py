@@ -139,7 +139,7 @@ def scheduler_clocks(guest: Guest, counter: int) -> list[int]:
 
 def test_the_scheduler_s_clock_does_not_jump_back() -> None:
     """Also where the kernel's clock was carried on last half a second before."""
-    guest = left_by.__wrapped__("debian/6.12")  # whose memory is nobody else's
+    guest = left_by.__wrapped__("debian/6.12")  # whose memory no other test uses
     now = number(guest, timekeepers(guest)[0], "timekeeper", "tkr_mono.cycle_last") + 500 * rate_khz(guest)
     before = scheduler_clocks(guest, now)
     assert dilation.dilate(guest.ram, X86_64, guest.symbols, CPUS, now, 64)
@@ -149,7 +149,7 @@ def test_the_scheduler_s_clock_does_not_jump_back() -> None:
 
 
 def test_not_in_the_middle_of_carrying_the_clock_on() -> None:
-    """Whoever holds the clock's lock has half of it in registers."""
+    """The task that holds the clock's lock has half of it in registers."""
     guest = left_by("debian/6.1")
     physical = guest.memory.physical(guest.address("timekeeper_lock"))
     assert physical is not None
@@ -178,7 +178,7 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--fresh-boot",)])
 def test_two_studies_have_the_same_times(more: tuple[str, ...], tmp_path: Path) -> None:
-    """To the last digit from one snapshot, but for a rare race of QEMU's threads; booted anew, nearly."""
+    """To the last digit from one snapshot, but for a rare race of QEMU's threads; booted again, nearly."""
     times, rows = [], []
     for name in ("s", "t"):
         folder = tmp_path / name

@@ -67,7 +67,7 @@ def only(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_a_line_s_name_does_not_depend_on_the_order_of_the_counts() -> None:
-    """Memory that was allocated anew: one instruction touched two objects at an address."""
+    """Memory that was allocated again: one instruction touched two objects at an address."""
     rows = [
         count(cpu, "memset", 0, 5, object=name) for cpu in (0, 1) for name in ("struct b.x", "struct a.y")
     ]
@@ -79,7 +79,7 @@ def test_a_line_of_one_cpu_is_not_shared() -> None:
     assert profile(count(0, "f", 10, 10), count(0, "g", 5, 0)) == []
 
 
-def test_a_line_that_nobody_writes_is_not_shared() -> None:
+def test_a_line_that_no_cpu_writes_is_not_shared() -> None:
     assert profile(count(0, "f", 10, 0), count(1, "f", 10, 0)) == []
 
 
@@ -249,7 +249,7 @@ def test_two_lines_beside_each_other_are_a_pair() -> None:
     "rows",
     [
         (count(0, "f", 10, 10, line=PAIR), count(0, "g", 10, 10, line=PAIR + 64)),  # of one CPU
-        (count(0, "f", 10, 0, line=PAIR), count(1, "g", 10, 0, line=PAIR + 64)),  # nobody writes
+        (count(0, "f", 10, 0, line=PAIR), count(1, "g", 10, 0, line=PAIR + 64)),  # no CPU writes
         (count(0, "f", 10, 10, line=PAIR + 64), count(1, "g", 10, 10, line=PAIR + 128)),  # of two pairs
         (count(0, "f", 10, 10, line=PAIR), count(1, "f", 10, 10, line=PAIR)),  # one line
         (),
@@ -317,7 +317,7 @@ def joined(*columns: list[Line]) -> list[set[int]]:
         (line(HEAP, f=1), line("struct dentry.d_lockref", f=1), True),  # could not be named in one kernel
         (line(HEAP, f=1), line("struct dentry.d_lockref", f=1, g=2), False),
         (line("struct inode.i_count", f=1), line("struct dentry.d_lockref", f=1), False),
-        (line("nr_files+0x8", f=1), line("nr_files+0x0", g=1), True),  # a symbol, whoever touches it
+        (line("nr_files+0x8", f=1), line("nr_files+0x0", g=1), True),  # a symbol, whatever touches it
         (line("nr_files+0x8", f=1), line("nr_dentry+0x8", f=1), False),
         (line("runqueues+0x40 of CPU 1", f=1), line("runqueues+0x80 of CPU 7", f=1), True),
     ],
@@ -335,7 +335,7 @@ def test_the_most_alike_are_joined_first() -> None:
     assert rows[0].lines["b"] == alike
 
 
-def test_a_line_is_held_against_what_it_was_in_the_last_column() -> None:
+def test_a_line_is_compared_with_the_last_column_that_has_it() -> None:
     """From kernel to kernel, other functions touch it; a rare line has those of the newest kernel."""
     directory = "struct dentry.d_lockref.lock (tmpfs directory)"
     rare = line("struct dentry.d_lockref.lock (tmpfs, no file)", f=0.01, g=0.01, h=0.01)
@@ -363,7 +363,7 @@ def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> 
             assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 
-def test_how_many_lines_are_held_against_each_other_at_once_changes_nothing(
+def test_how_many_lines_are_compared_at_once_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chance = Random(1)

@@ -119,7 +119,7 @@ def test_what_went_into_it_and_is_gone_is_no_reason_to_keep_it(source: Path) -> 
     assert compiled(source) != first
 
 
-def test_a_list_of_inputs_that_is_damaged_is_made_anew(source: Path, tmp_path: Path) -> None:
+def test_a_list_of_inputs_that_is_damaged_is_made_again(source: Path, tmp_path: Path) -> None:
     first = compiled(source)
     (inputs,) = (tmp_path / "cache/compiled").glob("*.inputs")
     inputs.write_bytes(b"\xff\xfe nothing")

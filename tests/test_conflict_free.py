@@ -1,4 +1,4 @@
-"""What is recorded is the workload's doing, all of it, and nothing else: workloads whose truth is known."""
+"""What is recorded is what the workload does, all of it, and nothing else: workloads whose truth is known."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def test_the_machine_and_the_harness_do_not_show(tmp_path: Path) -> None:
         by_the_tick = touched.filter(pl.col("function") == "task_mm_cid_work")
         assert set(by_the_tick["context"]) <= {"interrupt"}
         # A look at a line that is busy anyway is none of its business: in one boot of some thirty, the kernel
-        # finds that the console needs a timer, which reads jiffies five times a second.
+        # finds that the console needs a timer, which reads jiffies five times per second.
         by_artefacts = shared.filter(
             pl.col("function").str.contains(ARTEFACTS),
             pl.col("accesses").sum().over("line", "function") > 0.01 * pl.col("accesses").sum().over("line"),
@@ -62,7 +62,7 @@ def test_a_reference_count_is_written_as_often_as_the_source_says(tmp_path: Path
         assert (count["writers"], count["readers"]) == (2, 2)
 
 
-def test_whoever_runs_in_the_agents_place_is_counted(tmp_path: Path) -> None:
+def test_a_task_that_runs_in_the_agents_place_is_counted(tmp_path: Path) -> None:
     # The agent has 20 ms of each second, and spends them before it has said who it is.
     rarely = ("--set", "/proc/sys/kernel/sched_rt_runtime_us=20000")
     measured(

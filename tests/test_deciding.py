@@ -89,7 +89,7 @@ def test_repetitions_are_added_where_something_is_undecided(tmp_path: Path) -> N
 
 
 def test_what_is_decided_gets_no_more_repetitions(tmp_path: Path) -> None:
-    """With 1 CPU nobody waits for the lock; with 4 the length of its hold is all that counts."""
+    """With 1 CPU no task waits for the lock; with 4 the length of its hold is all that counts."""
     study = study_of(tmp_path / "s", "hold=600,630", cpus=[1, 4], seeds=6)
     look_at(study, [Look(9, [(4, 4)]), Look(14, [(4, 4)])])
     cells = [(cell.cpus, cell.repetition) for cell in study.plan()]

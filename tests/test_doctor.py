@@ -113,10 +113,10 @@ def test_a_compiler_without_a_static_library(
     assert not can_run(list(checks.values()))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_user_without_rights() -> None:
-    nobody = 65534
-    with multiprocessing.get_context("fork").Pool(1, os.setuid, (nobody,)) as pool:
+    other_user = 65534
+    with multiprocessing.get_context("fork").Pool(1, os.setuid, (other_user,)) as pool:
         checks = pool.apply(examine)
     assert checks["BPF"].state in ("limited", "missing")
     assert checks["perf"].state in ("limited", "missing")

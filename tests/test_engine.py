@@ -144,7 +144,7 @@ def test_a_compiler_that_fails_is_one_line(script: str) -> None:
 
 
 def test_what_ends_its_output_and_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a remote program does that waits for what nobody sends it any more."""
+    """As a remote program does that waits for input that never comes."""
     monkeypatch.setattr(real, "_RESTORE_S", 1)
     stays = ["sh", "-c", "exec >&-; exec sleep 100000"]
     with subprocess.Popen(stays, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

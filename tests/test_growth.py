@@ -383,7 +383,7 @@ def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
     assert max(map(len, shown.splitlines())) <= 100
 
 
-def test_an_operation_is_carried_on_to_what_more_cpus_do(free_space: Path) -> None:
+def test_an_operation_is_extrapolated_to_what_more_cpus_do(free_space: Path) -> None:
     study = store.open_study(free_space)
 
     def cells(probe: str, *numbers: int) -> dict[int, list[Cell]]:

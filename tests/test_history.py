@@ -1,4 +1,4 @@
-"""A history: what it measures and what it does not measure again, what it tells, what it is held against."""
+"""A history: what it measures and what it does not measure again, what it reports, what it is compared with."""
 
 import csv
 import io
@@ -342,7 +342,7 @@ def test_more_than_the_kernel_before_fails(copied: Path) -> None:
     assert ktap.count("not ok") == 9 and ktap.startswith("KTAP version 1\n1..6\n")
 
 
-def test_a_kernel_is_not_held_against_newer_ones(copied: Path) -> None:
+def test_a_kernel_is_not_compared_with_newer_ones(copied: Path) -> None:
     (study,) = (copied / "studies/getppid1").iterdir()
     with create(copied)._connection as connection:
         connection.execute("UPDATE kernel SET release = '99.' || release, sha256 = 'another' || id")
@@ -459,7 +459,7 @@ def test_a_database_of_version_1_gets_what_it_lacks(copied: Path) -> None:
     assert add(copied, NEW, "--workloads", "getppid1", "--cpus", "2").startswith("0 cells")
     now = dumped(copied)
     assert sorted(now.pop("held")) == sorted(kept.pop("held"))
-    # Tasks ran in the root group when nobody asked which.
+    # Tasks ran in the root group by default.
     with sqlite3.connect(copied / FILE) as connection:
         assert set(connection.execute("SELECT cgroup FROM identity")) == {("none",)}
     assert len(now.pop("identity")) == len(kept.pop("identity")) and now == kept
@@ -551,7 +551,7 @@ def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
         points.kernel(opened, "k0", "6.12.1", "", "x86_64", "other")
 
 
-def test_all_but_hotplug_is_asked_unless_somebody_says_otherwise() -> None:
+def test_by_default_all_workloads_but_hotplug_are_measured() -> None:
     names = [asked.name for asked in measure.catalogue()]
     assert len(names) == len(set(names)) and not any("hotplug" in name or "smt" in name for name in names)
     assert {"open1", "fxmark/DWAL", "fxmark/DWAL@ext4", "fxmark/DWAL@btrfs", "spin"} <= set(names)

@@ -119,7 +119,7 @@ def test_the_files_of_debugfs_are_rebuilt_where_the_mail_says(offline: Path) -> 
     absent = {r.variant: r.facts["functions"]["absent"] for r in package.open_study(offline).records()}
     assert absent["5.10"] == ["update_sched_domain_debugfs", "no_such_function*"]
     assert absent["6.1"] == ["no_such_function*"]
-    # The function that remains in 6.12 does nothing unless somebody wants to see the files.
+    # The function that remains in 6.12 does nothing unless a program reads the files.
     share = {
         variant: instructions(offline, variant, hotplug_debugfs.DEBUGFS)
         / instructions(offline, variant, hotplug_debugfs.REBUILD, hotplug_debugfs.DEBUGFS)

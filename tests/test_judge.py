@@ -107,7 +107,7 @@ def test_the_first_report_in_an_mbox_is_read(tmp_path: Path) -> None:
 
 def test_a_report_that_is_quoted_in_an_answer_is_read() -> None:
     quoted = "".join(f"> {line}\n" for line in TEXT.splitlines())
-    assert read(f"On Monday somebody wrote:\n{quoted}").figures == read(TEXT).figures
+    assert read(f"On Monday a developer wrote:\n{quoted}").figures == read(TEXT).figures
 
 
 def test_a_report_without_its_table_is_read_as_far_as_it_goes() -> None:

@@ -34,12 +34,12 @@ def of(probe: str, **variants: pl.DataFrame | list[pl.DataFrame]) -> Measurement
 
 
 def line(accesses: int, *, function: str = "f", object: str = "shared.count") -> list[dict[str, Any]]:
-    """Every CPU writes one line so many times an operation."""
+    """Every CPU writes one line so many times per operation."""
     return [count(cpu, function, 0, accesses * OPERATIONS // TASKS, object=object) for cpu in range(TASKS)]
 
 
 def lock(times: int, held: int) -> list[dict[str, Any]]:
-    """Every CPU takes one lock so many times an operation, and holds it so long."""
+    """Every CPU takes one lock so many times per operation, and holds it so long."""
     each = OPERATIONS // TASKS
     return [taken(cpu, "shared.lock", "open;take", times * each, held * each) for cpu in range(TASKS)]
 

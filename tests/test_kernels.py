@@ -213,7 +213,7 @@ def test_a_package(debian_6_1: Kernel, empty_cache: Path, tmp_path: Path, place:
     tree = tmp_path / "tree"
     (tree / place).parent.mkdir(parents=True)
     (tree / place).write_bytes(debian_6_1.image.read_bytes())
-    # What follows is more than a pipe holds: nobody may wait for it to be read.
+    # What follows is more than a pipe holds: the program must not wait for it to be read.
     (tree / "usr/share").mkdir(parents=True)
     (tree / "usr/share/zeros").write_bytes(bytes(1 << 22))
     added = kernels.add(built_deb(tree, "-Zgzip", version="7.3-1"))

@@ -1,4 +1,4 @@
-"""Whether KVM boots a kernel here is tried once a boot of the host, by whoever asks first."""
+"""Whether KVM boots a kernel here is tried once per boot of the host, by the first command that needs it."""
 
 import os
 from collections.abc import Iterator
@@ -37,40 +37,40 @@ def cache() -> Path:
     return Path(os.environ["BIGIRON_CACHE"])
 
 
-def asked_anew() -> kvm.Trial:
+def asked_again() -> kvm.Trial:
     kvm.trial.cache_clear()  # as by another process
     return kvm.trial()
 
 
 def test_it_is_tried_once_a_boot_of_the_host(starts: Path, tmp_path: Path) -> None:
-    first = asked_anew()
-    assert not first.works and asked_anew() == first
+    first = asked_again()
+    assert not first.works and asked_again() == first
     assert not kvm.works_for("x86_64")
     assert starts.read_text().count("started") == 1
     (tmp_path / "boot_id").write_text("2")
-    assert asked_anew() == first
+    assert asked_again() == first
     assert starts.read_text().count("started") == 2
     # doctor tries whatever came of it before, and what comes of it is remembered.
     kvm.try_again()
-    assert asked_anew() == first
+    assert asked_again() == first
     assert starts.read_text().count("started") == 3
 
 
 def test_a_trial_that_cannot_be_read_is_made_again(starts: Path) -> None:
-    asked_anew()
+    asked_again()
     for number, damaged in enumerate((b"{", b'{"of":"","trial":{"works":true,"why":"\xff"}}', b"[]")):
         (cache() / "kvm/trial").write_bytes(damaged)
-        asked_anew()
+        asked_again()
         assert starts.read_text().count("started") == number + 2
 
 
 def test_another_kernel_is_tried_too(starts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, here = asked_anew(), os.environ["BIGIRON_CACHE"]
+    first, here = asked_again(), os.environ["BIGIRON_CACHE"]
     monkeypatch.delenv("BIGIRON_CACHE")
     other = kernels.find("debian/6.12", "x86_64").image
     monkeypatch.setenv("BIGIRON_CACHE", here)
     kernels.add(other, "l")
-    assert first.why.startswith("k: ") and asked_anew().why.startswith("l: ")
+    assert first.why.startswith("k: ") and asked_again().why.startswith("l: ")
     assert starts.read_text().count("started") == 2
 
 
@@ -87,14 +87,14 @@ def test_the_newest_of_debian_s_kernels_is_tried(monkeypatch: pytest.MonkeyPatch
 
 def test_a_cache_that_cannot_be_used_is_no_failure(starts: Path) -> None:
     (cache() / "kvm").write_text("no folder")
-    assert not asked_anew().works and not starts.exists()
+    assert not asked_again().works and not starts.exists()
 
 
 def test_what_is_no_trial_is_not_remembered(starts: Path, tmp_path: Path) -> None:
     (tmp_path / "device").unlink()
-    assert asked_anew() == kvm.Trial(False, f"no {tmp_path}/device")
+    assert asked_again() == kvm.Trial(False, f"no {tmp_path}/device")
     (tmp_path / "device").touch()
-    asked_anew()
+    asked_again()
     assert starts.read_text().count("started") == 1
 
 

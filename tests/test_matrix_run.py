@@ -141,7 +141,7 @@ def test_what_two_of_several_copies_share_is_theirs() -> None:
     assert outcomes.outcome(1, [[line[2]]]).is_free
 
 
-def test_lines_that_nobody_writes_are_no_conflict() -> None:
+def test_lines_that_no_cpu_writes_are_no_conflict() -> None:
     assert not outcomes.outcome(1, [[access("A", "x"), access("B", "x")]]).conflicts
 
 
@@ -250,7 +250,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         store.create(tmp_path / "other", TESTS, "")
 
 
-def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_creation_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it wrote anything, in the midst of a file, and between the two."""
     for number, killed_at in enumerate((".mkdir", ".chmod", ".rename")):
         folder = tmp_path / str(number)
@@ -264,7 +264,7 @@ def test_a_creation_that_was_killed_is_made_anew(tmp_path: Path, monkeypatch: py
         assert folder.exists() and not (folder / "matrix.json").exists()
         assert len(store.create(folder, TESTS, "recorder").tests) == 6
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "tests").write_text("somebody's own")
+    (tmp_path / "own" / "tests").write_text("of another program")
     with pytest.raises(UserError, match="is no matrix"):
         store.create(tmp_path / "own", TESTS, "recorder")
 
@@ -296,7 +296,7 @@ def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -
 
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Path:
-    """A matrix of two kernels that nobody measured."""
+    """A matrix of two kernels that was not measured."""
     matrix = store.create(tmp_path / "m", TESTS, "")
     hostile = Outcome(
         2, 5, [Conflict("<b>struct</b>", 5, False, False, "f;g (1 reads, 2 writes)", "h (1 reads, 0 writes)")]
@@ -661,7 +661,7 @@ def test_extended_calls_in_a_real_kernel() -> None:
     assert "unix_nr_socks" in names[2] and "tasklist_lock" in names[3]
 
 
-def test_no_published_figure_stands_beside_other_calls(tmp_path: Path) -> None:
+def test_no_published_figure_is_compared_with_other_calls(tmp_path: Path) -> None:
     matrix = store.create(tmp_path / "m", EXTENDED_TESTS, "")
     matrix.column(kernels.find("debian/6.12"), "tmpfs").keep(0, [of(1)])
     shown = bigiron("matrix", "show", matrix.folder)

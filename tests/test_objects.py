@@ -271,7 +271,7 @@ def test_a_pointer_in_a_cpu_s_variable_names_each_cpu_s_memory(kernel: str) -> N
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_each_cpu_s_memory_of_no_known_type_is_known_by_its_size(kernel: str) -> None:
-    """As if nobody knew where `cfd_data` lies; `func` lies behind the list's entry."""
+    """As if it were not known where `cfd_data` lies; `func` lies behind the list's entry."""
     guest = left_by(kernel)
     pointer = sent_to_each_cpu(guest)
     access = ((pointer + 16 + guest.per_cpu_offsets[1]) % (1 << 64), 8)

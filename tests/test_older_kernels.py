@@ -77,7 +77,7 @@ def test_before_4_4_a_compound_page_s_others_point_to_its_first(memory: Words, p
     assert pages.at(MEMORY + 11 * PAGE).start == MEMORY + 11 * PAGE, "it points nowhere"
 
 
-def test_before_4_18_what_nobody_refers_to_is_free(memory: Words, pages: Pages) -> None:
+def test_before_4_18_what_is_not_referred_to_is_free(memory: Words, pages: Pages) -> None:
     describe(memory, 2, count=0)
     describe(memory, 3)
     assert [pages.at(MEMORY + number * PAGE).use for number in (2, 3)] == [Use.FREE, Use.KERNEL]

@@ -70,7 +70,7 @@ def test_in_a_pid_namespace(tmp_path: Path) -> None:
     """Samples have the numbers that tasks have outside: none would be told."""
     namespace = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
     if subprocess.run([*namespace, "true"], capture_output=True).returncode:
-        pytest.skip("this machine lets nobody make namespaces")
+        pytest.skip("no process may make namespaces on this machine")
     asked = ("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu", "-o", tmp_path / "s")
     done = subprocess.run([*namespace, BIGIRON, *asked], capture_output=True, text=True)
     assert done.returncode == 3

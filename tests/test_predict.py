@@ -341,7 +341,7 @@ def counts(path: str, function: str, **columns: object) -> dict[str, object]:
 
 
 def test_page_faults_are_laid_out_one_by_one() -> None:
-    """Eight faults, each of which clears a page and takes a lock, give eight of each, in turns."""
+    """Eight faults, each of which clears a page and takes a lock, give eight of each, alternating."""
     fault = "asm_exc_page_fault"
     work = [counts("", fault, instructions=8 * 9), counts(fault, "clear_page_erms", instructions=8 * 4)]
     taken = counts(fault, "_raw_spin_lock", lock=64, object="zone", acquisitions=8, instructions=80)
@@ -383,7 +383,7 @@ def test_reads_beside_a_lock_are_as_many_as_it_is_taken_and_given_back() -> None
     counted = synthetic_operation.count(*tables, operations=2, tasks=2, most_tasks=64, threads=True)
     operations = counted.program(np.random.default_rng(1)).operations
     reads = [sum(event[0::3] == ("access", "read") for event in operation) for operation in operations]
-    assert np.mean(reads) == pytest.approx(10, abs=1)  # and not the 4 that a line has which nobody writes
+    assert np.mean(reads) == pytest.approx(10, abs=1)  # and not the 4 of a line that no CPU writes
 
 
 def test_a_lock_of_user_space_is_refused() -> None:
@@ -408,7 +408,7 @@ def test_a_numa_aware_lock_is_better_across_sockets() -> None:
     assert np.median(cna[:, 1]) > 1.5 * np.median(stock[:, 1])
 
 
-def test_measured_points_stand_beside(tmp_path: Path) -> None:
+def test_measured_points_are_shown_next_to_the_predicted(tmp_path: Path) -> None:
     study = traced(tmp_path / "s", two=events(2))
     points = tmp_path / "points.csv"
     points.write_text("tasks,throughput\n1,2000000\n8,9700000\n24,9600000\n")

@@ -97,7 +97,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study with three numbers of CPUs and two variants: N events an operation, and twice as many."""
+    """A study with three numbers of CPUs and two variants: N events per operation, and twice as many."""
     variants = [Variant(name=name, kernel="k") for name in ("old", "new")]
     spec = Spec(workload="getppid1", probes=["events"], cpus=[2, 4, 8], variant=variants)
     study = store.create(tmp_path_factory.mktemp("growing") / "s", spec, None)

@@ -224,7 +224,7 @@ def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     assert errors[0]["text"] == "cannot start a task's companion: Resource temporarily unavailable"
 
 
-def test_nobody_is_moved_before_all_tasks_are_there(tmp_path: Path) -> None:
+def test_no_task_is_moved_before_all_are_there(tmp_path: Path) -> None:
     program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
     sources = [Path(__file__).with_name("agent") / "late_tasks.c"]
     sources += [guest / name for name in ("tasks.c", "time_slices.c", "report.c")]

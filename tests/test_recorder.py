@@ -526,7 +526,7 @@ def test_each_test_is_written_alone(lines: Path) -> None:
         "add 1 0 20000 2 3 1 0",  # of the first one's write nothing is left
         *("add 0 0 40000 1 3 0 1", "add 1 0 40000 2 3 0 1", "stack 40000"),
         "test 8",
-        *("add 0 0 50000 1 3 2 0", "add 1 0 50000 2 3 3 0"),  # nobody writes
+        *("add 0 0 50000 1 3 2 0", "add 1 0 50000 2 3 3 0"),  # no CPU writes
         *("add 0 0 60000 1 3 4 1", "add 1 0 60000 2 3 0 1"),
         "test 9",
     ]
@@ -612,7 +612,7 @@ def test_a_line_of_two_blocks_is_shared_as_a_whole(lines: Path) -> None:
     ("adds", "kept"),
     [
         ([(0, 0, 0, 7), (1, 64, 2, 0)], {0, 64}),  # one writes its line, another reads the line beside it
-        ([(0, 0, 7, 0), (1, 64, 2, 0)], set()),  # nobody writes
+        ([(0, 0, 7, 0), (1, 64, 2, 0)], set()),  # no CPU writes
         ([(0, 0, 0, 7), (0, 64, 0, 7)], set()),  # one has both
         ([(0, 0, 0, 7), (1, 128, 0, 7)], set()),  # no pair
         ([(0, 64, 0, 7), (1, 128, 0, 7)], set()),  # side by side, and still no pair
@@ -1142,7 +1142,7 @@ def test_a_copy_that_is_not_aligned_touches_one_line_more(traces: Path, copy: st
 @pytest.mark.parametrize(
     "others",
     [[], [f"1 access read 0 1 {COLD:x}"], ["1 context 1", ALSO_TOUCHED, f"1 access write 0 1 {COLD:x}"]],
-    ids=["one CPU's", "that nobody writes", "that another CPU's interrupts write"],
+    ids=["one CPU's", "that no CPU writes", "that another CPU's interrupts write"],
 )
 def test_other_lines_are_left_out_and_their_instructions_are_not(traces: Path, others: list[str]) -> None:
     touched = ["0 access read 2 10 {:x}", "0 access read 5 10 {:x}"]

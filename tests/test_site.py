@@ -192,7 +192,7 @@ def test_no_two_names_have_one_address(one: str, other: str) -> None:
 
 
 def test_addresses_are_permanent() -> None:
-    """Whoever cites one relies on it."""
+    """Citations rely on it."""
     assert address.workload("open1") == "workload/open1"
     assert address.workload("fxmark/DWAL@ext4") == "workload/fxmark-dwal-ext4~db95c0bfdb81"
     assert address.object("struct aa_label.count") == "object/struct-aa_label.count~c08edccc5968"
@@ -360,7 +360,7 @@ def test_what_is_refused_is_told(pages: Path) -> None:
     assert "debian/6.1: it has no such call" in text
 
 
-# Whole or not at all, and nobody else's
+# Whole or not at all, and no foreign folder
 
 
 def test_a_site_replaces_its_own_and_nothing_else(pages: Path, tmp_path: Path) -> None:
@@ -442,7 +442,7 @@ def damages() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A history's database without any constraint, as somebody may have made it by hand."""
+    """A history's database without any constraint, as if made by hand."""
     file = small(tmp_path_factory.mktemp("damaged") / "history") / database.FILE
     with closing(sqlite3.connect(file)) as connection:
         for table in (record.TABLE for record in RECORDS):

@@ -1,4 +1,4 @@
-"""Snapshots: a cell that is resumed counts what a booted one does; what is kept is whole, or made anew."""
+"""Snapshots: a cell that is resumed counts what a booted one does; what is kept is whole, or made again."""
 
 import gc
 import json
@@ -288,7 +288,7 @@ def test_one_that_is_damaged_is_none(
     assert snapshot.everything() == []
 
 
-def test_one_of_another_qemu_is_made_anew(
+def test_one_of_another_qemu_is_made_again(
     cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
 ) -> None:
     keep(ram)
@@ -299,7 +299,7 @@ def test_one_of_another_qemu_is_made_anew(
 @pytest.mark.parametrize(
     ("khz", "kept"), [(2_445_900, True), (2_445_000, True), (3_000_000, False), (0, False)]
 )
-def test_one_whose_clock_would_be_wrong_is_made_anew(
+def test_one_whose_clock_would_be_wrong_is_made_again(
     khz: int, kept: bool, cache: Path, ram: GuestRam, caplog: pytest.LogCaptureFixture
 ) -> None:
     made_with, here = (msgspec.structs.replace(QEMU, counter_khz=one) for one in (2_445_427, khz))
@@ -542,7 +542,7 @@ def test_an_archive_is_unpacked(unpack: Path, tmp_path: Path) -> None:
 
 
 def rows(study: Path) -> dict[str, float]:
-    """Accesses an operation, by object."""
+    """Accesses per operation, by object."""
     return {row["object"]: row["cells"][KERNEL]["accesses_per_op"] for row in compared(study)["rows"]}
 
 
@@ -565,7 +565,7 @@ def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: 
     assert {"resuming", "making tables"} <= set(times[0]) and not times[0].get("booting")
 
 
-def test_one_that_cannot_be_used_is_made_anew(real: Path, tmp_path: Path) -> None:
+def test_one_that_cannot_be_used_is_made_again(real: Path, tmp_path: Path) -> None:
     (real / "memory").unlink()
     (real / "memory").write_bytes(bytes(100 << 10))
     answer = measured(*OPEN1, "-o", tmp_path / "cut")
@@ -575,7 +575,7 @@ def test_one_that_cannot_be_used_is_made_anew(real: Path, tmp_path: Path) -> Non
     assert f"bigiron: snapshot {real.name} is made anew: its state or symbols" in answer.err
 
 
-def test_a_state_that_qemu_refuses_is_made_anew(real: Path, tmp_path: Path) -> None:
+def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> None:
     record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=Record)
     state = b"QEVM, and no state"
     record.state_crc, record.crc = zlib.crc32(state), 0

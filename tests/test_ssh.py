@@ -178,8 +178,8 @@ def test_connections_that_are_refused(server: Server, tmp_path: Path) -> None:
     assert "Host key verification failed" in another
     stranger = refused(address, server.with_options(key="stranger"), study)
     assert stranger.startswith(f"{address}: ") and "Permission denied (publickey)" in stranger
-    nobody = refused("ssh://127.0.0.1:1", server.environment, study)
-    assert nobody == "ssh://127.0.0.1:1: ssh: connect to host 127.0.0.1 port 1: Connection refused"
+    unreachable = refused("ssh://127.0.0.1:1", server.environment, study)
+    assert unreachable == "ssh://127.0.0.1:1: ssh: connect to host 127.0.0.1 port 1: Connection refused"
     nowhere = refused("ssh://nowhere.invalid", server.environment, study)
     assert nowhere.startswith("ssh://nowhere.invalid: ssh: Could not resolve hostname nowhere.invalid")
 

@@ -251,7 +251,7 @@ def test_a_full_disk_leaves_nothing_in_the_way(tmp_path: Path, monkeypatch: pyte
     assert [cell.variant.name for cell in new_study(tmp_path / "s").plan()] == ["a", "b"]
 
 
-def test_cells_without_a_question_are_nobody_s(tmp_path: Path) -> None:
+def test_cells_without_a_question_belong_to_no_study(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     (folder / "cells/debian-6.1-8cpus-8tasks-r1").mkdir(parents=True)
     spec = Spec(workload="getppid1", variant=[Variant(name="v", kernel="k")])

@@ -171,7 +171,7 @@ def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
 
 
 def test_mmap1_s_mappings_fit_into_a_batch(tmp_path: Path) -> None:
-    """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times an operation, and a server never."""
+    """A machine of 2 GiB with 8 CPUs writes vm_committed_as 6 times per operation, and a server never."""
     measured("mmap1", "--kernel", "debian/6.12", "--cpus", "8", "--probe", "conflicts", "-o", tmp_path / "s")
     rows = compared(tmp_path / "s")["rows"]
     assert not any("vm_committed_as" in row["object"] for row in rows)

@@ -6,7 +6,7 @@ says how it is made again; who reads the page does not see it:
     <!-- output: counts -->              figures that repeat: compared, within 1 %, and written if they differ
     <!-- output: counts within 10 % -->  the same, less strictly
     <!-- output: exact -->               not a letter differs: what is simulated, lists, refusals
-    <!-- output: of the day -->          times, or what depends on this machine: written anew, not compared
+    <!-- output: of the day -->          times, or what depends on this machine: written again, not compared
     <!-- output: not made: WHY -->       needs hours, or hardware
 
 Lines of the comment that begin with `$ ` are run first, unseen. All commands of a page are run in one new
@@ -231,7 +231,7 @@ def said(numbers: list[float]) -> str:
 
 
 def make_page(page: Path, *, write: bool) -> list[str]:
-    """Run what a page shows; what no longer holds, a line each. Writes it anew, if told to."""
+    """Run what a page shows, and list what no longer holds. Writes the new output if `write`."""
     stale: list[str] = []
     content = page.read_text(encoding="utf-8")
     replaced: list[tuple[Block, str]] = []

@@ -16,7 +16,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 main() {
     [[ $what =~ ^(all|setup)$ ]] || { echo "usage: fresh.sh all|setup [RELEASE]" >&2 && exit 2; }
     [ "$EUID" = 0 ] || cannot "only root can change roots"
-    unshare --mount --pid --fork true 2>/dev/null || cannot "this machine lets nobody make namespaces"
+    unshare --mount --pid --fork true 2>/dev/null || cannot "no process may make namespaces on this machine"
     install_mmdebstrap
     mkdir -p "$here"
     exec 9<"$here" && flock --nonblock 9 || cannot "another one is at work in $here"

@@ -37,7 +37,7 @@ def main() -> None:
     for number, vmlinux in enumerate(kernels):
         for name, type in types_of_variables(vmlinux, lambda source: bool(SOURCES.fullmatch(source))).items():
             if not CONSTANT.fullmatch(re.sub(r"^\*+|[][0-9]+$", "", type) or "*"):
-                # How long an array is depends on the kernel's configuration, and nobody asks for it.
+                # How long an array is depends on the kernel's configuration, and it is not needed.
                 found.setdefault(name, [""] * len(kernels))[number] = LENGTH.sub("[]", type, count=1)
     for name, types in sorted(found.items()):
         differ = set(types) - {""}

@@ -44,10 +44,10 @@ def found(text: str, known: list[Rule]) -> Iterator[tuple[int, str, str]]:
 
 
 def without_fenced_blocks(text: str) -> str:
-    """Markdown's prose, on the lines where it is.
+    r"""Markdown's prose, on the lines where it is.
 
-    >>> without_fenced_blocks("a\\n```\\nb\\n```\\nc")
-    'a\\n\\n\\n\\nc'
+    >>> without_fenced_blocks("a\n```\nb\n```\nc")
+    'a\n\n\n\nc'
     """
     return _FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)
 

@@ -145,7 +145,7 @@ def harm_messages(trial: Trial, name: str) -> None:
         stand_in.write_text(f'#!/bin/sh\nexec {" ".join(relay)} {qemu} "$@"\n')
         stand_in.chmod(0o755)
         environment = {"PATH": f"{stand_in.parent}:{os.environ['PATH']}"}
-        # Snapshots are of one QEMU: each trial's would make them anew, for all others to find and to tell.
+        # Snapshots are of one QEMU: each trial's would make them again, and all others would report it.
         boots = ["--fresh-boot"]
     trial.truthful = name != "nonsense"
     trial.finish(trial.start(*trial.question, *boots, environment=environment))

@@ -284,7 +284,7 @@ def run(name: str, seed: str, folder: Path, command: list[str]) -> int:
         signal.pause()
     os.close(out)
     for _ in said:
-        pass  # nobody hears it, and still it must not keep who says it
+        pass  # nothing receives it, and still it must not delay the sender
     return child.wait()
 
 

@@ -128,7 +128,7 @@ class Trial:
         return self.overtaken_by or asked
 
     def finish(self, started: Started, killed: bool = False) -> Run:
-        """Wait until it ends, and look at how it did. Whoever was killed may leave files."""
+        """Wait until it ends, and look at how it did. A killed process may leave files."""
         if not self.until(lambda: started.process.poll() is not None, self.limit_s):
             self.violations.append(f"hangs: ran for more than {self.limit_s:.0f} s")
             started.process.kill()
@@ -280,7 +280,7 @@ def weight(study: Study, record: CellRecord) -> float:
 
 
 def falsehood(study: Study, record: CellRecord, calm: Calm) -> str:
-    """How a measured cell differs from one that nobody harmed; "" where it does not."""
+    """How a measured cell differs from one that no fault harmed; "" where it does not."""
     if "throughput" in record.tables:
         samples = study.table(record, "throughput")
         whole = samples.height == 5 * record.tasks and samples["operations"].min()

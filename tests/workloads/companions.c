@@ -28,7 +28,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	}
 }
 
-/* Status 7: somebody still counts. */
+/* Status 7: a task still counts. */
 void testcase_cleanup(void)
 {
 	unsigned long before[MAX_COUNTERS];
