@@ -71,7 +71,7 @@ UNOBSERVED = {
     "distributed.admin.tick.interval": "1h",
     "distributed.admin.tick.cycle": "1h",
 }
-"""What a worker does by itself 50 to 100 times per second, and a host with a thousand of them does nothing else."""
+"""What a worker does by itself 50 to 100 times per second: a thousand of them keep a host busy."""
 Measured = tuple[store.CellRecord, store.Collected]
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -2,8 +2,8 @@
 
 The contended lock is one model in three engines: tasks think for a random time, wait for one lock, first
 come first served, and hold it for a fixed time. All draw the same random numbers, and all must give the same
-history: as many operations, at the same moments. bigiron's is a program a task and keeps its accounts
-(where each task's time went, who holds the lock, that no other task does); SimPy's is a process per task; simrs
+history: as many operations, at the same moments. bigiron's is a program per task with accounts
+(where each task's time went, which one task holds the lock); SimPy's is a process per task; simrs
 has no processes: one component gets an event for each end of thinking and of holding. They run in turn.
 Times are CPU times, as this machine may be busy.
 

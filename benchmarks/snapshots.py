@@ -6,8 +6,8 @@
 For each workload and kernel, in alternation: a cell with --fresh-boot and a cell resumed from an existing
 snapshot. Rows are those of `bigiron compare`, from 0.5 accesses per operation on, matched as it does
 for two kernels; work is all instructions per operation. With two repetitions or more, two booted cells are
-compared too: what differs between those is not caused by a snapshot. CPU time is that of bigiron and its machine,
-and less blurred on a busy machine than real time.
+compared too: what differs between those is not caused by a snapshot. CPU time is that of bigiron and its
+machine, and less blurred on a busy machine than real time.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What time slices by operation and a server's memory change: the table in docs/conflict.md.
 
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
-8 CPUs on four kernels: by time slices of the emulator's clock and with little memory, as once, and as it is now.
+8 CPUs on four kernels: by time slices of the emulator's clock and with little memory, and as it is now.
 
     .venv/bin/python benchmarks/time_slices.py FOLDER [--checkout CHECKOUT] [--kernels NAME,...] [NAME ...]
 

@@ -335,7 +335,7 @@ def test_two_steps_are_two_culprits_with_a_log_each(tree: Tree, tmp_path: Path) 
         assert f"{culprit} is the first bad commit" in replayed.stdout
 
 
-def test_no_culprit_is_told_after_the_two_ends(tree: Tree, tmp_path: Path) -> None:
+def test_no_culprit_is_reported_after_the_two_ends(tree: Tree, tmp_path: Path) -> None:
     made = history(tree, 12, 0)
     boots = Boots()
     bisected, _ = bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])
@@ -504,7 +504,7 @@ def test_a_candidate_that_cannot_be_predicted_is_skipped(
     assert not told.value.is_lasting
 
 
-def test_candidates_with_other_clocks_are_told(tmp_path: Path) -> None:
+def test_candidates_with_other_clocks_are_reported(tmp_path: Path) -> None:
     """A kernel that does not tell how its clock is slowed down has the host's."""
     one = counts(count(0, "fput", 1, 1), count(1, "fput", 1, 1))
     study = study_of(tmp_path, {"typed": [one], "plain": [one]}, slower={"typed": 64, "plain": 1})
@@ -784,7 +784,7 @@ def test_a_culprit_in_noise_and_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [0.02, 0.1, 0.9, 5.0])
-def test_a_change_is_as_large_as_it_is_said_to_be(tmp_path: Path, change: float) -> None:
+def test_a_change_is_as_large_as_reported(tmp_path: Path, change: float) -> None:
     candidates, names = listed(17)
     found = timed(tmp_path, candidates, Noisy(names, 11, change=change)).find()
     assert found.chances.likeliest == "v11"

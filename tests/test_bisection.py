@@ -168,7 +168,7 @@ def test_a_culprit_in_a_graph(parents: dict[str, tuple[str, ...]], data: st.Data
     assert [one.name for one in findings if isinstance(one, Culprit)] == [culprit]
 
 
-def test_a_value_that_comes_back_is_told() -> None:
+def test_a_value_that_comes_back_is_reported() -> None:
     # c1 brings it, c2 takes it away on one side; the merge c4 has it again from the other one.
     history = History({"c1": ("c0",), "c2": ("c1",), "c3": ("c1",), "c4": ("c2", "c3")})
     values: dict[str, Measured] = {"c0": (2.0,), "c1": (6.0,), "c2": (2.0,), "c3": (6.0,), "c4": (6.0,)}

@@ -231,7 +231,7 @@ def grown(*repetitions: dict[str, float], tolerance: Tolerance = WORK_TOLERANCE)
     )
 
 
-def test_more_work_fails_and_says_which_functions_do_it() -> None:
+def test_more_instructions_fail_and_the_functions_are_named() -> None:
     found = grown({"d_alloc": 130.0, "kmem_cache_alloc_noprof": 40.0, "dput": 49.0})
     assert found.worse
     assert found.words == "3099.000 instructions per operation; the baseline has 3000.000 (3050.000 passes)"
@@ -388,7 +388,7 @@ def test_any_name_can_be_written_in_xml(name: str) -> None:
     ElementTree.fromstring(junit.text(name, [Checked(name, name, [replace(FOUND, name=name)])]))
 
 
-def test_text_names_the_line_and_who_touches_it() -> None:
+def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
     text = gate.text("open1", CHECKED)
     assert "worse   open1, v, 8 CPUs, 8 tasks: 1 of 2 counts" in text
     assert "1.000 writes, 2.000 accesses per operation; not in the baseline" in text
@@ -484,7 +484,7 @@ def test_a_regression_fails_and_is_named(studies: dict[str, Path], baseline: Pat
     assert ElementTree.fromstring(xml).find(".//failure") is not None
 
 
-def test_what_a_baseline_does_not_have_is_not_said_to_be_the_same(
+def test_what_a_baseline_does_not_have_is_not_reported_as_equal(
     studies: dict[str, Path], baseline: Path, tmp_path: Path
 ) -> None:
     of_lines, without = tmp_path / "of lines.toml", "; instructions not compared (the baseline has none)\n"

@@ -157,7 +157,7 @@ def test_an_allocator_s_writes_give_a_line_its_name_where_there_are_no_others() 
     assert only(profile(*cleared, count(2, "look", 9, 0, object="struct a.id")))["object"] == "struct a+0x0"
 
 
-def test_the_other_fields_of_a_line_are_told_with_who_touches_them() -> None:
+def test_the_other_fields_of_a_line_are_shown_with_the_functions_that_touch_them() -> None:
     row = only(
         profile(
             *(count(cpu, "lock", 9, 9, object="struct a.lock") for cpu in (0, 1)),
@@ -228,7 +228,7 @@ def pairs(*rows: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     return conflicts.pairs(counts(*rows), 10, **options).rows(named=True)
 
 
-def test_two_lines_beside_each_other_are_a_pair() -> None:
+def test_two_adjacent_lines_are_a_pair() -> None:
     rows = (
         count(0, "f", 10, 10, line=PAIR, object="a", byte=8),
         count(1, "g", 5, 0, line=PAIR + 64, object="b", byte=0),
@@ -328,7 +328,7 @@ def test_the_same_line_is_the_same_thing_touched_by_the_same_functions(
     assert joined([one], [other]) == ([{0, 1}] if same else [{0}, {1}])
 
 
-def test_the_most_alike_are_joined_first() -> None:
+def test_the_most_similar_are_joined_first() -> None:
     alike, less = line(HEAP, f=1), line(HEAP, f=1, g=1)
     rows = matching.match({"a": [alike], "b": [less, alike]})
     assert [sorted(row.lines) for row in rows] == [["a", "b"], ["b"]]
@@ -347,7 +347,7 @@ def test_a_line_is_compared_with_the_last_column_that_has_it() -> None:
     assert joined(*columns) == [{0, 1, 2}, {1}]
 
 
-def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> None:
+def test_of_many_lines_none_is_joined_while_a_more_similar_one_is_left() -> None:
     chance = Random(1)
     one, other = (
         [line(HEAP, **{name: chance.randint(1, 9) for name in chance.sample("fghij", 3)}) for _ in range(40)]
@@ -381,7 +381,7 @@ def test_how_many_lines_are_compared_at_once_changes_nothing(
     assert matching.match({str(number): lines for number, lines in enumerate(columns)}) == rows
 
 
-def test_neighbouring_lines_of_a_symbol_are_told_apart_by_their_functions() -> None:
+def test_neighbouring_lines_of_a_symbol_are_distinguished_by_their_functions() -> None:
     head, tail = line("rcu_state+0x0", f=1), line("rcu_state+0x40", g=1)
     moved = [line("rcu_state+0x80", g=1), line("rcu_state+0xc0", f=1)]
     by_function = {row.functions[0]: row for row in matching.match({"a": [head, tail], "b": moved})}
@@ -656,7 +656,7 @@ def test_text(compared: Comparison) -> None:
     assert "old: not counted above: 1 lines of memory that one CPU freed" in " ".join(text.split())
 
 
-def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_does_so(tmp_path: Path) -> None:
+def test_other_fields_that_are_read_and_written_are_shown_with_their_functions(tmp_path: Path) -> None:
     table = counts(
         *(count(cpu, "lock", 9, 9, object="struct a.lock (x)") for cpu in (0, 1)),
         *(count(cpu, "look", 8, 0, object="struct a.flags (x)", byte=8) for cpu in (0, 1)),
@@ -683,7 +683,7 @@ def test_what_is_read_and_written_beside_the_field_of_a_row_is_said_with_who_doe
     assert record["beside"] == "struct a.flags (x), struct a.id (x), next_symbol, struct a.rare (x)"
 
 
-def test_what_was_lost_is_said(tmp_path: Path) -> None:
+def test_what_was_lost_is_reported(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
     text = as_text.text(compare_study(study, None, ("process",)))
     assert "old: the recorder had no room for 77 accesses: its figures are too low" in text

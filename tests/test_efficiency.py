@@ -51,7 +51,7 @@ def with_ls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study
 
 
-def test_all_of_every_cpu_s_time_is_told(with_ls: Path) -> None:
+def test_all_of_every_cpu_s_time_is_accounted_for(with_ls: Path) -> None:
     study = library.open_study(with_ls)
     for record in study.records():
         facts = record.facts["efficiency"]
@@ -62,7 +62,7 @@ def test_all_of_every_cpu_s_time_is_told(with_ls: Path) -> None:
         assert totals == pytest.approx([facts["nanoseconds"]] * 2, rel=0.001)
 
 
-def test_who_takes_part_of_it(with_ls: Path) -> None:
+def test_what_takes_part_of_it(with_ls: Path) -> None:
     every: set[tuple[str, str]] = set()
     for cell in compared(with_ls, "--probe", "efficiency")["points"][0]["cells"].values():
         said = {(row["kind"], row["name"]) for row in cell["rows"] if row["source"] == "events"}

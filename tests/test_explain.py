@@ -106,7 +106,7 @@ def test_every_rule_has_its_trigger_or_none() -> None:
     assert {rule.name for rule in rules.rules()} == TRIGGERS.keys() | NOT_TRIGGERED
 
 
-def test_nothing_to_say_is_said(tmp_path: Path) -> None:
+def test_having_nothing_to_report_is_reported(tmp_path: Path) -> None:
     measured(
         "getppid1", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s"
     )
@@ -151,7 +151,7 @@ def test_probes_of_different_machines(open1: Path, tmp_path: Path) -> None:
     assert bigiron("explain", study).status == 0
 
 
-def test_what_was_lost_is_said(open1: Path, tmp_path: Path) -> None:
+def test_what_was_lost_is_reported(open1: Path, tmp_path: Path) -> None:
     lost = {"accesses, for which there was no room": 7}
     study = changed(open1, tmp_path / "s", "debian/6.12", lambda _, record: record.update(lost=lost))
     assert "14 lost: accesses, for which there was no room" in " ".join(bigiron("explain", study).out.split())

@@ -67,7 +67,7 @@ def test_recycled_lines_and_those_of_one_cpu_are_left_out(tmp_path: Path) -> Non
     assert folded.encode(found) == b""
 
 
-def test_contexts_are_told_apart_where_there_are_several(tmp_path: Path) -> None:
+def test_contexts_are_distinguished_where_there_are_several(tmp_path: Path) -> None:
     rows = counts(*(count(cpu, "f", 1, 1, context="interrupt", object="o") for cpu in (0, 1)))
     found = stacks.stacks_of(study_of(tmp_path / "s", {"v": [rows]}), "conflicts", CONTEXTS)
     assert found.frames == [("interrupt", "read", "f", "o")]

@@ -393,7 +393,7 @@ def close_streams(mine: str, dask_scheduler: Scheduler) -> bool:
 # Who takes part
 
 
-def test_workers_that_are_not_alike(tmp_path: Path) -> None:
+def test_workers_that_differ(tmp_path: Path) -> None:
     """Another QEMU, another bigiron, too little memory, a wrong clock: each is said in a line."""
     study = tmp_path / "s"
     assert bigiron("run", *GUEST, "-o", study).status == 0

@@ -251,7 +251,7 @@ def test_a_sum_is_no_share_of_itself() -> None:
     assert [found.accesses_per_op for found in merging.added_up(lines)] == [19, 14]
 
 
-def test_small_lines_are_told_apart_less_finely() -> None:
+def test_small_lines_are_distinguished_less_finely() -> None:
     small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
     large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
     assert (len(merging.added_up(small)), len(merging.added_up(large))) == (1, 2)
@@ -278,7 +278,7 @@ def of_cpus(folder: Path, slower: dict[int, int]) -> store.Study:
     return study
 
 
-def test_a_clock_that_is_slowed_on_the_way_is_told(tmp_path: Path) -> None:
+def test_a_clock_that_is_slowed_from_some_cpus_on_is_reported(tmp_path: Path) -> None:
     """From 32 CPUs on; its rate alone, which follows the CPUs, is no step."""
     found = report.growth_study(of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1, 32: 64, 64: 128}))
     told = (
@@ -423,7 +423,7 @@ def under_a_lock(operation: Sequence[Event]) -> tuple[float, int]:
 
 
 @pytest.mark.parametrize(("recorded", "held"), [("trace", 1.0), ("counts", 0.88)])
-def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: str, held: float) -> None:
+def test_a_prediction_for_more_cpus_is_extrapolated(free_space: Path, recorded: str, held: float) -> None:
     """The sum goes on under the counter's lock: 34 instructions and a visit for each CPU more.
 
     Counts do not tell which of them the lock protects: an eighth comes before it or after.
@@ -455,7 +455,7 @@ def test_a_prediction_for_more_cpus_is_carried_on(free_space: Path, recorded: st
     assert at["many"][1] - at["few"][1] == pytest.approx(held * 40, rel=0.05)
 
 
-def test_what_is_carried_on_is_told(free_space: Path) -> None:
+def test_what_is_extrapolated_is_reported(free_space: Path) -> None:
     asked = ("predict", free_space, "--machine", "xeon-5418y-x2", "--tasks", "2", "--samples", "8")
     answer = bigiron(*asked)
     assert "recorded with 8 CPUs; extrapolated to 48: " in answer.out, answer
@@ -477,7 +477,7 @@ def of_work(sums: Mapping[int, float]) -> Counts:
     return Counts(cells, {cpus: [Cell(touched, {"operations": [1]})] for cpus in sums})
 
 
-def test_variants_are_carried_on_alike() -> None:
+def test_variants_are_extrapolated_in_the_same_way() -> None:
     line, noisy = {2: 20.0, 4: 40.0, 8: 80.0}, {2: 20.0, 4: 48.0, 8: 80.0}
     nothing = {2: 0.0, 4: 0.0, 8: 0.0}
     sure = carry({"line": of_work(line), "none": of_work(nothing)}, 64)
@@ -494,7 +494,7 @@ def test_variants_are_carried_on_alike() -> None:
         ({"old": [4, 8], "new": [4, 8]}, ""),
     ],
 )
-def test_why_nothing_is_carried_on(free_space: Path, cells: dict[str, list[int]], why: str) -> None:
+def test_why_nothing_is_extrapolated(free_space: Path, cells: dict[str, list[int]], why: str) -> None:
     study = store.open_study(free_space)
     like = {record.cpus: record for record in study.records()}
     records = {

@@ -1,4 +1,4 @@
-"""A history: what it measures and what it does not measure again, what it reports, what it is compared with."""
+"""A history: what it measures, what it does not measure again, what it reports and is compared with."""
 
 import csv
 import io
@@ -132,7 +132,7 @@ def children() -> set[int]:
     return {int(process) for each in lists for process in each.read_text().split()}
 
 
-def test_what_a_process_cannot_count_is_said(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_process_cannot_count_is_reported(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "_SMALL", 0)
     cells = cells_of(copied)
     (table,) = copied.glob(f"studies/open1/*/cells/{cells.records[0].id}/conflicts.parquet")
@@ -611,7 +611,7 @@ def test_a_row_of_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert "is damaged: a refusal is of a workload" in refused("history", "show", tmp_path)
 
 
-def test_a_writer_that_was_killed_is_undone_by_who_reads(tmp_path: Path) -> None:
+def test_a_writer_that_was_killed_is_undone_by_a_reader(tmp_path: Path) -> None:
     with create(tmp_path).writing():
         pass
     program = """
@@ -685,7 +685,7 @@ def test_what_is_counted_is_not_counted_again(copied: Path) -> None:
     assert points.whole(opened) == {tuple(point.cells) for point in opened.select(Point)}
 
 
-def test_a_fault_of_bigiron_s_own_is_not_said_of_the_user_s_files(
+def test_a_fault_of_bigiron_is_not_blamed_on_the_user_s_files(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def faulty(_cells: Cells) -> collect.Counted:

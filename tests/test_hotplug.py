@@ -88,7 +88,7 @@ def test_each_cpu_is_an_operation(offline: Path) -> None:
 
 
 @pytest.mark.slow
-def test_expedited_grace_periods_are_told_apart(offline: Path) -> None:
+def test_expedited_grace_periods_are_distinguished(offline: Path) -> None:
     operations = rows(offline, "operations", "6.12 verbose")
     assert operations["grace_periods"].to_list() == [0, 0, 0]
     assert operations["expedited"].min() > 0
@@ -283,7 +283,7 @@ def test_a_real_machine_must_be_allowed_to_lose_cpus(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_calls_of_tasks_that_take_turns(data: st.DataObject) -> None:
+def test_calls_of_tasks_that_alternate(data: st.DataObject) -> None:
     """Whatever the interleaving, each task's calls nest as they did, and what is own adds up to the whole."""
     queues = []
     roots = {}

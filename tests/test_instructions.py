@@ -26,7 +26,7 @@ def counts(*rows: tuple[str, str, int], context: str = "process") -> pl.DataFram
     return pl.DataFrame([(0, context, *row) for row in rows], schema=SCHEMA, orient="row")
 
 
-def test_own_and_inclusive_work() -> None:
+def test_self_and_total_instructions() -> None:
     ran = counts(
         ("", "entry", 10), ("entry", "open", 20), ("entry;open", "lookup", 30), ("entry", "lookup", 5)
     )
@@ -54,7 +54,7 @@ def test_the_sum_of_all_functions_is_the_recorder_s_total(open1: Path) -> None:
             assert table.filter(pl.col("context") == context)["instructions"].sum() == total
 
 
-def test_inclusive_at_the_root_is_the_recorder_s_total(open1: Path) -> None:
+def test_total_at_the_root_is_the_recorder_s_count(open1: Path) -> None:
     """What a path begins with is where the kernel was entered: all that each entry led to is all there is."""
     study = bigiron.open_study(open1)
     for record in study.records():

@@ -83,7 +83,7 @@ def test_a_report_is_read_with_all_that_it_says() -> None:
     assert found.profile[0].profiled == "lockref_get_not_dead.__legitimize_path"
 
 
-def test_what_is_not_understood_is_told_by_its_line() -> None:
+def test_what_is_not_understood_is_reported_by_its_line() -> None:
     at = next(number for number, line in enumerate(TEXT.splitlines(), 1) if "something odd" in line)
     assert read(TEXT).unknown == [(at, "something odd here")]
     many = read(TEXT.replace("something odd here", "odd\n" * 50))
@@ -173,7 +173,7 @@ def test_a_regression_due_to_a_commit_is_one() -> None:
     assert due == read(TEXT)
 
 
-def test_one_odd_row_is_told_and_the_others_are_read() -> None:
+def test_one_odd_row_is_reported_and_the_others_are_read() -> None:
     odd = read(TEXT.replace("something odd here", "1.0  +1.0%  2.0  " + "x" * 300))
     assert odd.figures == read(TEXT).figures
     assert odd.unknown[0][1].startswith("1.0  +1.0%")
@@ -205,7 +205,7 @@ def test_reports_of_the_corpus_are_read_whole(file: Path) -> None:
 # What it is mapped to
 
 
-def test_benchmarks_are_mapped_to_workloads_or_told_what_to_give() -> None:
+def test_benchmarks_are_mapped_to_workloads_or_the_error_names_what_to_give() -> None:
     assert workload_of("will-it-scale", {"test": "brk1", "mode": "thread"}) == Mapped("brk1", "thread")
     direct = {"test": "DWAL", "fstype": "xfs", "directio": "directio"}
     assert workload_of("hackbench", {"mode": "process"}) == Mapped("hackbench/socket", "process")
@@ -309,19 +309,19 @@ def test_counts_that_were_lost_are_not_looked_at(tmp_path: Path) -> None:
     ]
 
 
-def test_what_goes_the_other_way_than_the_report_is_said_to() -> None:
+def test_a_change_opposite_to_the_report_is_reported() -> None:
     change = Change("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
     assert "it goes the other way than the report" in words(opinion(change, against_the_report=True))
 
 
-def test_a_prediction_that_contradicts_the_judgement_is_said_to() -> None:
+def test_a_prediction_that_contradicts_the_judgement_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     contradiction = "It contradicts the judgement: by it the new kernel is faster"
     assert contradiction in words(opinion(change, Interval(0.89, 0.51, 1.19)))
     assert contradiction not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
 
 
-def test_what_a_prediction_is_made_from_is_said() -> None:
+def test_what_a_prediction_is_made_from_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Interval(-0.3, -0.4, -0.2))
     assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
@@ -331,7 +331,7 @@ def test_what_a_prediction_is_made_from_is_said() -> None:
     assert json.loads(reply.as_document(of_counts))["predicted"]["from"] == "counts"
 
 
-def test_an_interval_that_holds_0_tells_no_sign() -> None:
+def test_an_interval_that_holds_0_has_no_sign() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Interval(0.01, -0.04, 0.03))
     assert "is not told: the interval holds 0." in words(told) and "contradicts" not in words(told)

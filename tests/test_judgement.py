@@ -129,7 +129,7 @@ def test_kernels_differ_if_they_lie_further_apart_than_the_boots_of_either() -> 
     assert of_boots([5000] * 4, [5700] * 4) == "instructions"
 
 
-def test_what_goes_the_other_way_is_said_to() -> None:
+def test_an_opposite_change_is_reported() -> None:
     found = judged((line(4), [], work(5000)), (line(2), [], work(5000)))
     assert (found.kind, found.against_the_report) == ("coherence", True)
     better = judged((line(4), [], work(5000)), (line(2), [], work(5000)), regression=False)

@@ -92,7 +92,7 @@ def test_the_examples() -> None:
 
 
 def unread(tree: Path) -> dict[Path, tuple[int, ...]]:
-    """All of its files, whichever program reads them. Git renews the times of objects that are there already."""
+    """All of its files. Git renews the times of objects that are there already."""
     found = {file: file.stat() for file in tree.rglob("*")}
     objects = tree / ".git/objects"
     return {

@@ -143,7 +143,7 @@ def test_the_formats_say_the_same(pipe1: Path) -> None:
     assert "`pipe_read`, `pipe_write`" in said["markdown"]
 
 
-def test_growth_is_not_told_of_locks(pipe1: Path) -> None:
+def test_growth_is_not_reported_of_locks(pipe1: Path) -> None:
     answer = command("growth", pipe1, "--probe", "locks")
     assert (answer.status, answer.complaint) == (
         2,
@@ -156,7 +156,7 @@ def test_the_table_is_as_documented(pipe1: Path) -> None:
     assert bigiron.open_study(pipe1).tables("locks").columns == [*identity, *documented("`locks.parquet`")]
 
 
-def test_what_all_tasks_take_is_told_from_what_each_takes_alone(tmp_path: Path) -> None:
+def test_locks_of_all_tasks_are_distinguished_from_locks_of_one(tmp_path: Path) -> None:
     options = ("--cpus", "2", "--operations", "100", "--probe", "locks")
     measured("unlink1", "--kernel", "debian/6.12", *options, "-o", tmp_path / "s")
     (directory,) = figures(tmp_path / "s", "struct inode.i_rwsem (tmpfs directory)", "down_write").values()

@@ -75,5 +75,5 @@ def test_csv_has_no_place_for_losses_so_stderr_has(study: Path) -> None:
     assert sorted(answer.err.splitlines()) == sorted(f"bigiron: 2 CPUs: {one}" for one in SENTENCES)
 
 
-def test_where_nothing_was_lost_nothing_is_said(open1: Path) -> None:
+def test_where_nothing_was_lost_nothing_is_reported(open1: Path) -> None:
     assert all(record.lost == {} for record in store.open_study(open1).records())

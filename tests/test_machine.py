@@ -105,7 +105,7 @@ def test_a_machine_that_fails(crashes: tuple[Answer, dict[str, CellRecord]], nam
     assert answer.status == 3
 
 
-def test_a_kernel_that_says_nothing_has_said_nothing(
+def test_a_silent_kernel_has_no_console_output(
     crashes: tuple[Answer, dict[str, CellRecord]],
 ) -> None:
     assert crashes[1]["silence"].failure == Failure("machine", REASONS["silence"], console="")

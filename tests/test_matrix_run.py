@@ -121,7 +121,7 @@ def test_sharing_is_false_where_all_lines_of_a_name_are() -> None:
     assert found.false and found.a.startswith("sys_a")
 
 
-def test_lines_side_by_side_are_told_apart() -> None:
+def test_adjacent_lines_are_distinguished() -> None:
     pair = [access("A", "struct a.x", writes=1), access("B", "struct a.z", line=0x1040)]
     found = outcomes.outcome(1, [pair])
     assert found.is_free and [one.pair for one in found.conflicts] == [True]

@@ -270,7 +270,7 @@ def test_a_path_into_json() -> None:
         ),
     ],
 )
-def test_a_message_that_was_lost_is_said(arrived: list[Message], complaint: str) -> None:
+def test_a_message_that_was_lost_is_reported(arrived: list[Message], complaint: str) -> None:
     request = probes.CellRequest(cpus=1, tasks=1, operations=1, mode="process")
     with pytest.raises(MachineError, match=complaint):
         probes.probe("metrics").collect(probes.RawOutput(arrived, Path(), X86_64, Path(), request))

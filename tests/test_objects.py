@@ -58,7 +58,7 @@ def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str
         assert kind_of_sharing in [sharing["kind"] for row in found for sharing in row["sharing"]]
 
 
-def test_a_row_is_called_after_what_is_written_and_says_what_is_read_beside_it(tmp_path: Path) -> None:
+def test_a_row_is_named_after_what_is_written_and_shows_what_else_is_read(tmp_path: Path) -> None:
     """fork() counts threads in the line of the pointers to its caches, which are read more often."""
     fork1 = Path(__file__).with_name("workloads") / "fork1.c"
     wanted = [word for kernel in KERNELS for word in ("--kernel", kernel)]
@@ -309,7 +309,7 @@ def test_what_was_allocated_lies_in_its_cache(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_an_object_of_no_type_is_known_by_who_allocated_it(kernel: str) -> None:
+def test_an_object_of_no_type_is_known_by_its_allocating_function(kernel: str) -> None:
     guest = left_by(kernel)
     seen = {(one.address, 1): one for one in guest.allocations}
     names = guest.objects.names(seen)
@@ -562,7 +562,7 @@ def test_other_things_are_other_rows(one: str, other: str) -> None:
     assert len(match(columns)) == 2
 
 
-def test_of_two_alike_the_same_field_is_joined() -> None:
+def test_of_two_equal_ones_the_same_field_is_joined() -> None:
     old = [
         line("struct zone.lock (Normal, node 0)", 2, f=1),
         line("struct zone.free_area[0] (DMA32, node 0)", 2, f=1),

@@ -164,7 +164,7 @@ def test_its_stacks_are_exported(growing: Path) -> None:
     assert (answer.status, answer.out) == (0, "pgfault 8000000\n")
 
 
-def test_its_growth_is_told(growing: Path) -> None:
+def test_its_growth_is_reported(growing: Path) -> None:
     answer = with_example("growth", growing, "--probe", "events", "--format", "json")
     told = json.loads(answer.out)
     assert told["unit"] == "events per operation"

@@ -198,7 +198,7 @@ def test_without_memory_no_setting_is_changed(copies: int, complaint: str, tmp_p
     )  # fmt: skip
 
 
-def test_what_was_damaged_on_the_way_is_told() -> None:
+def test_what_was_damaged_on_the_way_is_reported() -> None:
     assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
     with pytest.raises(MachineError, match="does not say what was lost"):
         _ = Outcome([Message("lost", {"what": "samples"})]).lost
@@ -215,7 +215,7 @@ def test_threads_have_ended_when_the_workload_cleans_up(tmp_path: Path) -> None:
     assert ends == [{"failed": False}]
 
 
-def test_a_companion_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+def test_a_companion_that_cannot_be_had_is_reported(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("mode process\ntasks 1\nwarmup 10\npatience_s 60\n")
     agent = compile.agent(workloads.from_file(WORKLOADS / "no_companion.c"), "gcc")
     messages, _ = decoded(run_here(agent, tmp_path / "job").stdout)

@@ -832,7 +832,7 @@ def test_a_hash_table_without_entries(hash_table: Path) -> None:
     assert held(hash_table, "table 2 1000000", "find 1 2") == Held(["none"], {}, 0, 0, 0)
 
 
-def test_a_key_that_cannot_be_told_from_none_is_lost(hash_table: Path) -> None:
+def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
     after = held(hash_table, "table 2 1000000", "add 4 0 1", "find 0 1")
     assert (after.found, after.sums, after.lost) == (["none"], {}, 4)
 

@@ -137,7 +137,7 @@ def test_a_long_operation_may_have_more_and_one_whose_tasks_wait_too() -> None:
     assert not worse([was, count("waiting", repeatable_counts.WAITING, "accesses", 9.0)], [now])
 
 
-def test_waiting_is_told_where_none_waited() -> None:
+def test_waiting_is_reported_where_none_waited() -> None:
     now = [count("waiting", repeatable_counts.WAITING, "accesses", 40.0)]
     assert worse([count("waiting", repeatable_counts.WAITING, "accesses", 0.1)], now) == [
         repeatable_counts.WAITING

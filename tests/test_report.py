@@ -85,7 +85,7 @@ def test_a_search_finds_a_function(browser: Browser, report: Path) -> None:
     expect(work.locator("tbody tr:visible")).to_have_count(0)
 
 
-def test_a_difference_is_told_by_signs_too(browser: Browser, report: Path) -> None:
+def test_a_difference_is_shown_by_signs_too(browser: Browser, report: Path) -> None:
     flame = opened(browser, report).page.locator("#flame-conflicts")
     expect(flame.get_by_label("debian/6.12 − debian/6.1")).to_be_checked()
     texts = flame.locator(".frame").all_inner_texts()

@@ -197,7 +197,7 @@ def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
     ]
 
 
-def test_a_line_that_comes_is_told() -> None:
+def test_a_line_that_comes_is_reported() -> None:
     assert marks({"a.x": 6.0}, {"a.x": 6.0, "b.y": 1.5}) == (
         [],
         ["v: depends on memory (comes with 8 GiB): b.y 1.500 accesses per operation"],

@@ -61,7 +61,7 @@ def test_a_field_s_type_or_name_tells(object: str, types: str, kind: str) -> Non
         ({"__list_del_entry_valid": 1}, LIST),
     ],
 )
-def test_of_what_has_no_type_those_tell_who_write_it(functions: dict[str, int], kind: str) -> None:
+def test_what_has_no_type_is_classified_by_its_writers(functions: dict[str, int], kind: str) -> None:
     assert sharing.field("kmalloc-64+0x8 (64 bytes)", "", functions)[0] == kind
 
 
@@ -88,11 +88,11 @@ def test_of_bytes_of_one_s_own_each_cpu_has_its_own() -> None:
     ]
 
 
-def test_of_common_bytes_it_is_not_said_who_touches_which() -> None:
+def test_of_common_bytes_it_is_not_reported_which_cpu_touches_which() -> None:
     assert row(count(0, "f", 5, 5), count(1, "f", 5, 5))["offsets"] == []
 
 
-def test_what_a_lock_protects_is_named_beside_it() -> None:
+def test_what_a_lock_protects_is_named_with_it() -> None:
     rows = [
         count(cpu, function, writes, writes, object=f"struct node.{name}", types=f"node;{type}")
         for cpu in (0, 1)

@@ -354,7 +354,7 @@ def test_an_object_is_not_gone_while_another_line_of_it_is_new(tmp_path: Path) -
     assert "debian/6.12: in renamed struct lruvec.pages[3] 3.00 → 9.00" in old
 
 
-def test_what_is_refused_is_told(pages: Path) -> None:
+def test_what_is_refused_is_reported(pages: Path) -> None:
     assert 'title="it has no such call">×</td>' in page_of(pages, "index").read_text()
     text = page_of(pages, address.workload("fxmark/MRPL")).read_text()
     assert "debian/6.1: it has no such call" in text

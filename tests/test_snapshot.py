@@ -595,7 +595,7 @@ def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it has no time stamp counter")
-def test_the_counter_is_measured_alike_twice() -> None:
+def test_the_counter_is_measured_the_same_twice() -> None:
     first, second = _sim.counter_khz(), _sim.counter_khz()
     assert first and second and snapshot.counters_agree(first, second)
 

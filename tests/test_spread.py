@@ -39,7 +39,7 @@ def test_a_change_far_beyond_the_spread_is_found(boots: int) -> None:
     assert compare(base, Boots(tuple(chance.normal(7.0, 0.01, boots))), 0.05) is Verdict.changed
 
 
-def test_what_has_one_of_two_values_takes_four_boots_to_be_told() -> None:
+def test_a_count_with_two_values_takes_four_boots_to_be_recognised() -> None:
     assert compare(Boots((0.0, 0.0)), Boots((7.0, 7.0)), 0.05) is Verdict.undecided
     assert compare(Boots((0.0,) * 4), Boots((7.0,) * 4), 0.05) is Verdict.changed
     assert compare(Boots((0.0, 0.0, 7.0, 0.0)), Boots((7.0,) * 4), 0.05) is Verdict.undecided

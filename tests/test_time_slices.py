@@ -38,7 +38,7 @@ def followed(time_slice: str, arch: str, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "ppc64le"])
-def test_tasks_take_turns_by_operation(arch: str, tmp_path: Path) -> None:
+def test_time_slices_end_with_each_operation(arch: str, tmp_path: Path) -> None:
     assert followed("operation", arch, tmp_path) > 0.95 * OPERATIONS
 
 
@@ -61,7 +61,7 @@ def test_a_real_machine_pays_nothing_for_it() -> None:
     assert hints(machine="host", probes=["throughput"]) == 0  # type: ignore[arg-type]
 
 
-def test_a_helper_takes_none_of_its_task_s_turns(tmp_path: Path) -> None:
+def test_a_helper_takes_none_of_its_task_s_time_slices(tmp_path: Path) -> None:
     """A hint of the helper's would hand its CPU on while the task waits for it."""
     measured(
         "context_switch1",
@@ -79,14 +79,14 @@ def test_a_helper_takes_none_of_its_task_s_turns(tmp_path: Path) -> None:
     assert record.facts["conflicts"]["operations"] == [500, 500]
 
 
-def test_rounds_have_no_turns(tmp_path: Path) -> None:
+def test_rounds_have_no_time_slices(tmp_path: Path) -> None:
     measured("hotplug-offline", "--kernel", "debian/6.1", "--cpus", "2", "--probe", "operations",
              "-o", tmp_path / "s")  # fmt: skip
     (record,) = open_study(tmp_path / "s").records()
     assert record.environment["time_slice"] in ("time", "none")
 
 
-def test_cells_of_other_turns_do_not_join_a_study(tmp_path: Path) -> None:
+def test_cells_of_other_time_slices_do_not_join_a_study(tmp_path: Path) -> None:
     options = (
         "getppid1",
         "--kernel",

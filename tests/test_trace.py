@@ -130,7 +130,7 @@ def test_locks_are_taken_and_held_as_locks_counts(study: Study) -> None:
         assert traced[lock] == pytest.approx((taken, instructions), rel=0.1), lock
 
 
-def test_trylocks_are_told_from_locks_that_wait(faults: Study) -> None:
+def test_trylocks_are_distinguished_from_locks_that_wait(faults: Study) -> None:
     """A page fault tries to read-lock its VMA; what unmaps takes mmap_lock, and waits for it."""
     taken = faults.tables("trace").filter(kind="lock")
     by_lock = dict(taken.group_by("lock").agg(pl.col("function").unique()).iter_rows())
@@ -147,7 +147,7 @@ def test_instructions_add_up_to_those_of_work(open1: Study) -> None:
     assert in_kernel == pytest.approx(work["instructions"].sum() / of_all, rel=0.02)
 
 
-def test_an_operation_enters_and_leaves_the_kernel_by_turns(study: Study) -> None:
+def test_an_operation_enters_and_leaves_the_kernel_alternately(study: Study) -> None:
     table = study.tables("trace").filter(pl.col("kind").is_in(["enter", "exit"]))
     by_operation = table.group_by("task", "operation", maintain_order=True).agg("kind")["kind"].to_list()
     assert all(kinds == ["enter", "exit"] * (len(kinds) // 2) for kinds in by_operation)

@@ -53,7 +53,7 @@ def test_what_lies_at_an_address(virtual: int, name: str) -> None:
     assert memory((0x5000, page, False)).name(0x5000 + virtual - page) == name
 
 
-def test_functions_are_told_from_the_kernel_s() -> None:
+def test_functions_are_distinguished_from_the_kernel_s() -> None:
     assert memory().lookup(0x400123) == ("user:testcase", 0x23)
     assert memory().lookup(0x7FFFF7FF9010) == ("user:vdso", 0x10)
 
@@ -107,7 +107,7 @@ def test_ranges_say_which_bits_are_set(mask: int) -> None:
     assert bits == mask
 
 
-def test_the_bytes_of_each_cpu_are_told_where_they_are_apart() -> None:
+def test_the_bytes_of_each_cpu_are_shown_where_they_are_apart() -> None:
     (apart,) = profile(count(0, "f", 0, 1, byte=0), count(0, "f", 0, 1, byte=1), count(1, "g", 1, 1, byte=9))
     assert apart["offsets"] == [{"cpu": 0, "bytes": "0-1"}, {"cpu": 1, "bytes": "9"}]
     (together,) = profile(

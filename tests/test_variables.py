@@ -193,7 +193,7 @@ def test_a_variable_is_of_the_type_that_is_spelled(spelled: str, size: int, offs
     assert (btf.size(type), btf.place(type, offset, 4 if size else 1).path) == (size, path)
 
 
-def test_what_btf_tells_of_a_variable_is_not_told_otherwise() -> None:
+def test_btf_s_type_of_a_variable_comes_first() -> None:
     guest = left_by("debian/6.12")
     btf = guest.btf
     before = btf.variable("runqueues")
@@ -233,7 +233,7 @@ def test_nearly_all_types_are_known_to_the_kernel_itself(kernel: str) -> None:
     assert len([name for name in there if btf.variable(name)]) > 0.99 * len(there)
 
 
-def test_what_the_walk_starts_from_is_told() -> None:
+def test_what_the_walk_starts_from_is_reported() -> None:
     for release in ("5.10", "6.1", "6.12", "7.2"):
         found = of_series(release)
         assert {*VARIABLES, *POINTERS} <= found.keys()
