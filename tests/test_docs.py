@@ -20,16 +20,17 @@ from bigiron.report import gate
 from bigiron.study.spec import Simulation, Spec
 
 
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs", ROOT / "tools/docs.py")
+def tool(name: str) -> ModuleType:
+    """A module of tools/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules["docs"] = module  # dataclasses look there
+    sys.modules[name] = module  # dataclasses look there
     spec.loader.exec_module(module)
     return module
 
 
-docs = loaded()
+docs = tool("docs")
 
 
 def page(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,24 +1,14 @@
 """tools/words.py finds the words that bigiron does not use."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from test_docs import tool
 from test_setup import ROOT
 
-
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("words", ROOT / "tools/words.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-words = loaded()
+words = tool("words")
 
 
 @pytest.mark.parametrize(
