@@ -1,26 +1,27 @@
-"""Figures that other tools print: one module a format, and `--metric` for all others."""
+"""Figures that other tools print: one module per format, found by being here, and `--metric` for all others."""
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from bigiron.errors import UserError
-from bigiron.readers import (
-    fio,
-    fxmark,
-    hackbench,
-    lkp,
-    mmtests,
-    perf_bench,
-    stress_ng,
-    sysbench,
-    will_it_scale,
-)
 from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
 
 __all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
 
-_MODULES = (will_it_scale, fxmark, lkp, mmtests, hackbench, stress_ng, perf_bench, sysbench, fio)
-_FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
+
+
+def _find() -> dict[str, Format]:
+    modules = (
+        importlib.import_module(f"{__name__}.{module.name}")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    )
+    return {module.FORMAT.name: module.FORMAT for module in modules if hasattr(module, "FORMAT")}
+
+
+_FORMATS = _find()
 _JSON = "json:"
 
 
