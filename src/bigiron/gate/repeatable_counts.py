@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Literal
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.lines.matching import kind
 from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
@@ -29,22 +30,6 @@ What = Literal["object", "waiting", "instructions", "sleeping"]
 """One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
-
-_END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
-_WAITS_FOR_LOCK = (
-    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_(down_\w+|wake|optimistic_spin)|osq_(un)?lock"
-    r"|__mutex_lock(_\w+)?|__mutex_unlock_slowpath|__down(_\w+)?|__up)" + _END
-)
-_PREEMPTED = (
-    r"(^|;)((syscall_)?exit_to_user_mode\w*;(__)?schedule"
-    r"|(__cond_resched|dynamic_cond_resched|preempt_schedule\w*);[\w;]*schedule)" + _END
-)
-_BY_CLOCK = (
-    r"(^|;)(file_update_time(_flags)?|file_modified_flags|touch_atime|update_load_avg|__update_load_avg_\w+"
-    r"|update_rq_clock|psi_\w+|(__)?rseq_\w+|(__)?mem_cgroup_handle_over_high|blkcg_maybe_throttle_current)"
-    + _END
-)
-_SLEEPS = r"(^|;)(__)?schedule" + _END
 
 _OF_PAGES = re.compile(
     r"struct (slab|slab_sheaf|node_barn|kmem_cache_node|page|folio|ptdesc)\b.*"
@@ -129,10 +114,10 @@ def _whole_path() -> pl.Expr:
 
 def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     table = table.filter(pl.col("context") == "process")
-    in_locks = _whole_path().str.contains(_WAITS_FOR_LOCK)
+    in_locks = _whole_path().str.contains(kernel_functions.WAITING_FOR_LOCK)
     waiting = table.filter(in_locks).select(pl.max_horizontal("reads", "writes").sum()).item()
     yield Count("waiting", WAITING, "accesses", (waiting / recording.operations,))
-    rest = table.filter(~in_locks & ~_whole_path().str.contains(_PREEMPTED))
+    rest = table.filter(~in_locks & ~_whole_path().str.contains(kernel_functions.PREEMPTED))
     lines = _lines(rest, recording)
     functions = _functions(rest, lines, recording.operations)
     names = {name: None for _, name, *_ in lines}
@@ -208,14 +193,20 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
 
 def _instructions(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
-    left_out = f"{_WAITS_FOR_LOCK}|{_PREEMPTED}|{_BY_CLOCK}"
+    left_out = "|".join(
+        (kernel_functions.WAITING_FOR_LOCK, kernel_functions.PREEMPTED, kernel_functions.DRIVEN_BY_TIME)
+    )
     rest = table.filter((pl.col("context") == "process") & ~_whole_path().str.contains(left_out))
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
     all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
     yield Count("instructions", WORK, "instructions", (all_of_them / recording.operations,))
-    asleep = rest.filter(_whole_path().str.contains(_SLEEPS)).select(pl.col("instructions").sum()).item()
+    asleep = (
+        rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))
+        .select(pl.col("instructions").sum())
+        .item()
+    )
     yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
 
 

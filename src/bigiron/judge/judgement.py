@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER, longer
 from bigiron.analysis.comparison.explain import evidence_of
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
@@ -21,7 +22,7 @@ from bigiron.analysis.lines.rules import Rule
 from bigiron.analysis.probes import locks
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import READERS
-from bigiron.analysis.replay.synthetic_operation import LOCKING, without_waiting, work_of_operations
+from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
 from bigiron.gate import check_lines
 from bigiron.util.lazy import polars as pl
 
@@ -562,7 +563,9 @@ def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
 def _share_of(row: Row, takers: Collection[str]) -> float:
     """Of a line's accesses, those of functions of locks and of those that take one."""
     weights = [item for line in row.lines.values() for item in line.weights.items()]
-    theirs = sum(weight for name, weight in weights if name in takers or re.match(LOCKING, name))
+    theirs = sum(
+        weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name)
+    )
     return theirs / (sum(weight for _, weight in weights) or 1.0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.sharing import Written, in_pair, sharing
 from bigiron.analysis.statistics import spread
 from bigiron.util.lazy import Schema
@@ -68,8 +69,6 @@ FAINT = 0.005
 """Accesses per operation below which a line is one of thousands, and only their sum is of interest."""
 
 _NEARLY = 0.9  # of the writes to the field that is written most
-_ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
-"""Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 
 def profile(
@@ -209,7 +208,7 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
 
 def allocates() -> pl.Expr:
     """Whether a count is of what writes an object when it is allocated."""
-    return (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
+    return (pl.col("writes") > 0) & pl.col("function").str.contains(kernel_functions.CLEARING_NEW_OBJECTS)
 
 
 def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.conflicts import allocates, called_after
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes import locks as lock_table
@@ -52,40 +53,6 @@ _NODE = re.compile(r",? \(?node \d+\)?")
 OF_CPU = re.compile(r" of CPU \d+\b")
 """What the kernel has for each CPU."""
 
-WAITS = re.compile(
-    r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
-    r"|rwsem_down_(read|write)_slowpath|rwsem_wake(\.\w+)*|rwsem_optimistic_spin|osq_(un)?lock"
-    r"|__mutex_lock(\.\w+)*|__mutex_unlock_slowpath(\.\w+)*|schedule|wake_up_q)(;|$)"
-)
-"""How the kernel waits for a lock. In a replay locks are executed, and waiting comes about by itself."""
-
-_FOR_LOCKS = (
-    r"(^|;)(rwsem_|__mutex_|mutex_|down_|up_|futex_|preempt_schedule|exit_to_user_mode|__cond_resched)"
-)
-"""Whoever sleeps below these does so for a lock, or is preempted."""
-
-LOCKING = (
-    r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
-)
-_USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
-TRYLOCK = "down_read_trylock"
-"""It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
-_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_CALLS_OTHERS = r"(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)"
-_INTERRUPTS = re.compile(rf"^{_CALLS_OTHERS}$")
-INTERRUPTS_IN_PATH = rf"(^|;){_CALLS_OTHERS}(;|$)"
-"""Whatever sends interrupts to other CPUs and waits for their answers: a replay executes that."""
-
-
-# Instructions of one call, in kernels 5.10 to 7.2 on x86_64: from these come the numbers of calls.
-_FAULT = "asm_exc_page_fault"
-_OF_ENTRY = {"entry_SYSCALL_64": 40.0, _FAULT: 8.5}
-_OF_CLEARED_PAGE = {
-    "clear_page_erms": 4.0,
-    "clear_page_rep": 6.0,
-    "clear_page_orig": 700.0,
-    "clear_highpages_kasan_tagged": 11.0,  # as 7.2 has it, with the instruction of clear_page_erms inside
-}
 _PAGE = 4096.0
 _HAIR = 1e-3  # of an instruction
 
@@ -184,7 +151,7 @@ class Counted:
         entries = list(self.root.calls.items())
         for number in chance.permutation(len(entries)):
             name, call = entries[number]
-            times = _times(self.faults, chance) if name == _FAULT else 1
+            times = _times(self.faults, chance) if name == kernel_functions.PAGE_FAULT else 1
             for _ in range(times):
                 at += found.place(call, at, float(times))
         calls = max(1, _times(self.system_calls + self.faults, chance))
@@ -234,7 +201,9 @@ def count(
     for site in _interrupts(work, operations, tasks) if threads else ():
         _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
-    system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
+    system_calls, faults = (
+        own.get(name, 0.0) / each for name, each in kernel_functions.INSTRUCTIONS_PER_ENTRY.items()
+    )
     places = {line // 64: whose.number for line, whose in of_line.items()}
     return Counted(lines, found, root, recorded.inclusive, system_calls, faults, places)
 
@@ -244,8 +213,8 @@ def share_of_sleep(work: pl.DataFrame) -> float:
     work = work.filter(pl.col("context") == "process").with_columns(
         whole=pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     )
-    sleeps = work.filter(pl.col("whole").str.contains(r"(^|;)(schedule|try_to_wake_up)(;|$)"))
-    locks = sleeps.filter(pl.col("whole").str.contains(_FOR_LOCKS))
+    sleeps = work.filter(pl.col("whole").str.contains(kernel_functions.SLEEPING_OR_WAKING))
+    locks = sleeps.filter(pl.col("whole").str.contains(kernel_functions.SLEEPING_FOR_LOCK))
     whole, asleep, for_locks = (int(of["instructions"].sum()) for of in (work, sleeps, locks))
     return (asleep - for_locks) / whole if whole else 0.0
 
@@ -255,7 +224,7 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     taken = conflicts.filter(
         (pl.col("context") == "process")
         & (pl.col("writes") > 0)
-        & pl.col("function").str.contains(_USER_LOCKS.pattern)
+        & pl.col("function").str.contains(kernel_functions.USER_LOCKS.pattern)
     )
     by_line = taken.group_by("line", "function").agg(pl.col("cpu").n_unique()).filter(pl.col("cpu") > 1)
     return str(by_line["function"].sort()[0]) if len(by_line) else ""
@@ -302,7 +271,7 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
     """Without what waits for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
-    waiting = [path for path in table["whole"].unique() if WAITS.search(path)]
+    waiting = [path for path in table["whole"].unique() if kernel_functions.WAITING.search(path)]
     return table.filter(~pl.col("whole").is_in(waiting))
 
 
@@ -325,13 +294,13 @@ def _call(root: Call, path: Iterable[str]) -> Call:
 def _fills(work: pl.DataFrame, operations: int) -> Iterator[Site]:
     """Where pages are cleared, and how many."""
     for path, function, instructions in work.select("whole", "function", "instructions").iter_rows():
-        if each := _OF_CLEARED_PAGE.get(function):
+        if each := kernel_functions.INSTRUCTIONS_PER_CLEARED_PAGE.get(function):
             yield Site(tuple(path.split(";")), instructions / operations / each, Event("fill", _PAGE))
 
 
 def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Site]:
     """Where an operation interrupts the other tasks' CPUs, and how often: from what it executes for each."""
-    sent = work.filter(pl.col("function").str.contains(_INTERRUPTS.pattern))
+    sent = work.filter(pl.col("function").str.contains(kernel_functions.INTERRUPTS))
     for path, instructions in sent.select("whole", "instructions").iter_rows():
         # The loop over the CPUs is some 40 instructions for each of them.
         per_op = instructions / operations / (40.0 * max(1, tasks - 1))
@@ -509,7 +478,9 @@ def _sites(
     sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
     rows = rows.sort("whole", "pc", "line", "visits")
     for line, path, function, _pc, is_visit, address, reads, writes, object in rows.iter_rows():
-        if line in locked and (re.match(LOCKING, function) or (address in addresses and not reads)):
+        if line in locked and (
+            re.match(kernel_functions.LOCKING, function) or (address in addresses and not reads)
+        ):
             continue
         number, visits, _ = of_line[line]
         visits = visits if is_visit is None else float(is_visit)
@@ -553,23 +524,23 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
         return [("read", reads)]
     if not reads:
         return [("write", writes)]
-    atomic = "exchange" if _EXCHANGES.match(function) and scope not in OWN else "atomic"
+    atomic = "exchange" if kernel_functions.EXCHANGES.match(function) and scope not in OWN else "atomic"
     return [(atomic, min(reads, writes)), ("read", max(0, reads - writes)), ("write", max(0, writes - reads))]
 
 
 def _sections(
     taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
 ) -> Iterator[Section]:
-    looks = touched.filter((pl.col("function") == TRYLOCK) & (pl.col("writes") == 0))
+    looks = touched.filter((pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("writes") == 0))
     looked = set(looks["address"])
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
     for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
         number = of_lock.get((lock, _kind(function)))
-        if number is None or not acquisitions or WAITS.search(path):
+        if number is None or not acquisitions or kernel_functions.WAITING.search(path):
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
-        in_vain = function == TRYLOCK and lock not in looked
+        in_vain = function == kernel_functions.TRYLOCK and lock not in looked
         yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes.locks import waiting
 from bigiron.analysis.replay import synthetic_operation
@@ -45,11 +45,6 @@ _LOCKS = {
     "down_write": ("rwsem", "write"),
     "seqcount": ("seqlock", "read"),
 }
-_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_NEW_PAGES = re.compile(
-    r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
-    r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
-)
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
@@ -119,9 +114,9 @@ def without_locking(events: pl.DataFrame) -> pl.DataFrame:
     locking = (
         pl.col("kind").is_in(["read", "write", "atomic"])
         & line.is_in(events.filter(kind="lock").select(line).to_series().implode())
-        & function.str.contains(synthetic_operation.LOCKING)
+        & function.str.contains(kernel_functions.LOCKING)
     )
-    tries = locking & (function == synthetic_operation.TRYLOCK)
+    tries = locking & (function == kernel_functions.TRYLOCK)
     tried = events.with_row_index("row").filter(
         (tries & (pl.col("kind") == "atomic")) | (pl.col("kind") == "lock")
     )
@@ -392,7 +387,7 @@ def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
     [('lock', 14)]
     """
     same = ("task", "operation", "line")
-    looks = (pl.col("function") == synthetic_operation.TRYLOCK) & (pl.col("access") == "read")
+    looks = (pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("access") == "read")
     takes = (pl.col("access") == "write") | (pl.col("kind") == "lock")
     rows = pl.int_range(pl.len()).alias("row")
     executed = pl.col("instructions").cum_sum().over("task", "operation").alias("executed")
@@ -421,7 +416,7 @@ def _from_memory(function: str, written: int) -> bool:
     >>> _from_memory("copy_page", 4096), _from_memory("copy_page_from_iter_atomic", 4096)
     (True, False)
     """
-    return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
+    return not function or bool(kernel_functions.NEW_PAGES.match(function)) or written > _MOST_CACHED
 
 
 def _of_lock(kind: str, lock: int, how: str, held: dict[int, str], tries: bool = False) -> Event:
@@ -475,7 +470,7 @@ def _events(
             if (line, offset, of) in locks:
                 event = _of_lock(kind, locks[line, offset, of], how, held, lock != waiting(lock))
         elif kind == "access" and line in of_line:
-            exchanges = access == "atomic" and bool(_EXCHANGES.match(function))
+            exchanges = access == "atomic" and bool(kernel_functions.EXCHANGES.match(function))
             number = locks.get((line, offset, "spinlock"))
             if exchanges and number is not None and number not in held:
                 event = Event("lockref", 0.0, number)
