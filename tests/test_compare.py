@@ -33,6 +33,7 @@ from bigiron.results import measurements
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure, Study
+from bigiron.util.object_name import object_type
 
 LINE = 0xFFFF888003C5B240
 HEAP = "page or slab object"
@@ -414,7 +415,7 @@ def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None
         assert sorted(placed) == sorted(map(id, lines))
     if len(columns) == 2:
         for row in rows:
-            named = {matching.kind(line.object) for line in row.lines.values()} - {HEAP}
+            named = {object_type(line.object) for line in row.lines.values()} - {HEAP}
             assert len(named) <= 1
 
 

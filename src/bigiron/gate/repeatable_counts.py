@@ -14,40 +14,48 @@ exchanged for:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from statistics import fmean, median
 from typing import Literal
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines import conflicts
-from bigiron.analysis.lines.matching import kind
 from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
 """One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 
-_OF_PAGES = re.compile(
-    r"struct (slab|slab_sheaf|node_barn|kmem_cache_node|page|folio|ptdesc)\b.*"
-    r"|.*\((free page|slab|freed)\)|page or slab object.*"
+_OF_PAGES = frozenset(
+    f"struct {name}"
+    for name in ("slab", "slab_sheaf", "node_barn", "kmem_cache_node", "page", "folio", "ptdesc")
 )
-_OF_PAGE_LISTS = re.compile(r"struct (zone|pglist_data)\b.*")
-_INODE, _WITH_INODE = (
-    "struct inode",
-    re.compile(r"struct \w+_inode(_info)?\b.*"),
-)  # a file system's, around it
-_CHANCE = re.compile(
-    rf"{PAGES}|{PAGE_LISTS}|.*_hashtable|rcu_(state|data)\b.*|runqueues\b.*|osq_node\b.*|qnodes\b.*"
-    r"|struct (task_struct|rq|cfs_rq|sched_\w+|maple_node)|sd_llc\w*\b.*|system_group_pcpu\b.*"
-    r"|call_single_queue\b.*"
+_OF_PAGE_LISTS = ("struct zone", "struct pglist_data")
+_INODE = "struct inode"
+_WITH_INODE = ("struct ?*_inode", "struct ?*_inode_info")  # a file system's, around it
+_CHANCE = (
+    *(
+        PAGES,
+        PAGE_LISTS,
+        "*_hashtable",
+        "rcu_state",
+        "rcu_data",
+        "runqueues",
+        "osq_node",
+        "qnodes",
+        "sd_llc*",
+    ),
+    *("struct task_struct", "struct rq", "struct cfs_rq", "struct sched_*", "struct maple_node"),
+    *("system_group_pcpu", "call_single_queue"),
 )
-"""What the clock, the scheduler and hashes decide on.
+"""Structs and variables whose counts follow the clock, the scheduler and hashes.
 
-They do on who runs, and on which pages, and nodes of those that RCU frees in numbers, another CPU gets.
+These decide which tasks run, and on which pages. Nodes of trees that RCU frees in numbers go to another CPU.
 """
 
 
@@ -162,11 +170,16 @@ def _added_up_as(object: str) -> str:
     >>> _added_up_as("struct dentry.d_lockref.count (tmpfs directory)"), _added_up_as("struct folio.lru")
     ('struct dentry', 'pages and slabs')
     """
-    if _OF_PAGES.fullmatch(object):
+    name = ObjectName.parse(object)
+    if name.base in _OF_PAGES or name.base == PAGE_OR_SLAB or name.is_free:
         return PAGES
-    if _WITH_INODE.fullmatch(object):
+    if _is_one_of(name.base, _WITH_INODE):
         return _INODE
-    return PAGE_LISTS if _OF_PAGE_LISTS.fullmatch(object) else kind(object)
+    return PAGE_LISTS if name.base in _OF_PAGE_LISTS else name.object_type
+
+
+def _is_one_of(base: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(base, glob) for glob in globs)
 
 
 _LEAST_SHARE = 0.02  # of an object's accesses: functions with less are not named
@@ -282,7 +295,7 @@ class _Tolerances:
             return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
         if what == "waiting":
             return _OF_WAITING
-        by_chance = _CHANCE.fullmatch(name)
+        by_chance = _is_one_of(ObjectName.parse(name).base, _CHANCE)
         if self.tasks_wait and not by_chance:
             return _WRITES_WHERE_TASKS_WAIT if unit == "writes" else _ACCESSES_WHERE_TASKS_WAIT
         usual = _BY_CHANCE if by_chance else _EXACT

@@ -6,10 +6,9 @@ and mean nothing here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from heapq import heappop, heappush
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.lazy import Floats, Integers, Mask
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import UNNAMED, ObjectName, object_type
 
 TOLERANCE = 0.05
 """Accesses per operation up to which a difference is not marked: the clock's ticks alone cause that much."""
@@ -29,16 +29,9 @@ _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
 _OTHER_MEMBER = (
     0.95  # what of the likeness of two lines of one struct is left if they are not the same member
 )
-ANYTHING = ("kmalloc", "page or slab object", "per-CPU memory of CPU")
-"""Kinds that are only memory: two lines of one of them need not be of one object."""
-
-_UNNAMED = ("page or slab object", "kmalloc")
 _DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
 _IN_MIND = 16  # rows that a line has chosen, before it looks again
-_SYMBOL = re.compile(r"[^ ]+( \(pointer\))?( of CPU \d+)?|per-CPU memory.*|vmalloc memory of .*")
-_CLASSES = ("vmalloc", "module")  # of memory, of which nothing else is known
-_PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
 
 
 class PerBoot(NamedTuple):
@@ -343,7 +336,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
     """
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
-        rows_of_kind.setdefault(kind(row.last.object), []).append(row)
+        rows_of_kind.setdefault(object_type(row.last.object), []).append(row)
     by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
     free = np.full(len(rows), True)
     waiting: list[tuple[float, bool, float, int, int]] = []
@@ -429,12 +422,12 @@ def _by_candidates(
     """Lines, by their numbers, with what they can be. Rows are numbered through all kinds."""
     lines_of_kind: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        lines_of_kind.setdefault(kind(line.object), []).append(number)
+        lines_of_kind.setdefault(object_type(line.object), []).append(number)
     ready: dict[str, tuple[Integers, _Ready]] = {}
     before = 0
     for other, rows in rows_of_kind.items():
         last = [row.last for row in rows]
-        members = np.array([member(line.object) for line in last])
+        members = np.array([ObjectName.parse(line.object).member for line in last])
         ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(last), members, False)
         before += len(rows)
     for known_as, numbers in lines_of_kind.items():
@@ -449,94 +442,9 @@ def _by_candidates(
 
 def _may_be(one: str, other: str) -> bool:
     """Whether lines of two kinds may be the same: what could not be named in one kernel may be a struct."""
-    if one in _UNNAMED:
+    if one in UNNAMED:
         one, other = other, one
-    return one == other or (other in _UNNAMED and one.startswith("struct ") and one != "struct page")
-
-
-@cache
-def plain(object: str) -> str:
-    """An object without what tells it from others of its kind: offset, CPU, what is in parentheses.
-
-    >>> plain("struct dentry.d_lockref.count (tmpfs directory)"), plain("rcu_data+0x40 of CPU 3")
-    ('struct dentry.d_lockref.count', 'rcu_data of CPU')
-    """
-    return re.sub(r" \(.*\)$|\+0x[0-9a-f]+|(?<= of CPU) \d+|: .*$", "", object)
-
-
-@cache
-def kind(object: str) -> str:
-    """An object without what differs between kernels too: two lines of one kind may be the same thing.
-
-    Which field of a struct is hottest differs between kernels, and so does in which of kmalloc's caches
-    something fits, how large what each CPU has of its own is, and what was `struct page` once.
-
-    >>> kind("struct dentry.d_lockref.count (tmpfs directory)"), kind("runqueues.clock of CPU 3")
-    ('struct dentry', 'runqueues of CPU')
-    >>> kind("per-CPU memory of 64 bytes+0x20 of CPU 3"), kind("per-CPU memory of CPU 5")
-    ('per-CPU memory of CPU', 'per-CPU memory of CPU')
-    >>> kind("kmalloc-192+0x40 (192 bytes)"), kind("page or slab object: free page")
-    ('kmalloc', 'page or slab object')
-    >>> kind("struct folio._refcount (page cache)"), kind("vm_committed_as.lock")
-    ('struct page', 'vm_committed_as')
-    """
-    name = re.sub(r"(?<=^per-CPU memory) of \d+ bytes", "", _whole(object))
-    if "kmalloc-" in name:
-        return "kmalloc"
-    return "struct page" if name in _PAGE_STRUCTS else name
-
-
-def common(objects: Collection[str]) -> str:
-    """What several objects of one kind have in common.
-
-    >>> common(["struct slab.freelist (filp)", "struct slab.slab_list (filp)"])
-    'struct slab (filp)'
-    >>> common(["struct inode.i_lock (tmpfs file)", "struct inode.i_lock (proc file)"])
-    'struct inode.i_lock'
-    """
-    details = {(re.search(r" \(.*\)$", object) or [""])[0] for object in objects}
-    detail = details.pop() if len(details) == 1 else ""
-    for form in (plain, _whole):
-        names = {form(object) for object in objects}
-        if len(names) == 1:
-            return names.pop() + detail
-    return kind(next(iter(objects)))
-
-
-def part(object: str, of: str) -> str:
-    """An object for who knows of another one: its member alone where that is of the same struct or variable.
-
-    >>> part("struct zone.flags (Normal, node 0)", "struct zone.lock (Normal, node 0)")
-    '.flags'
-    >>> part("vm_area_cachep (pointer)", "nr_threads")
-    'vm_area_cachep'
-    """
-    whole = _whole(object)
-    return plain(object).removeprefix(whole if whole == _whole(of) else "") or object
-
-
-def _whole(object: str) -> str:
-    """The struct or variable of which an object is a part."""
-    return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
-
-
-@cache
-def member(object: str) -> str:
-    """The struct or variable and its member, whatever part of that.
-
-    >>> member("struct dentry.d_lockref.count (tmpfs directory)"), member("vm_committed_as.lock")
-    ('struct dentry.d_lockref', 'vm_committed_as.lock')
-    """
-    return ".".join(plain(object).split(".")[:2])
-
-
-def is_part(name: str, of: str) -> bool:
-    """Whether one name is the other's, or that of a member.
-
-    >>> is_part("struct file.f_lock", "struct file"), is_part("struct file_lock.flc_lock", "struct file")
-    (True, False)
-    """
-    return name.startswith(of) and name[len(of) :][:1] in ("", ".", "+")
+    return one == other or (other in UNNAMED and one.startswith("struct ") and one != "struct page")
 
 
 def _likeness(lines: list[Line], others: _Ready) -> Floats:
@@ -548,18 +456,19 @@ def _likeness(lines: list[Line], others: _Ready) -> Floats:
     shares = _overlaps(lines, others.shares, others.members.size)
     if not others.is_own_kind:
         return np.where(shares >= _SURELY_ALIKE, shares, 0.0)
-    known = np.array([_known(line.object) for line in lines])[:, None]
+    names = [ObjectName.parse(line.object) for line in lines]
+    known = np.array([_known(name) for name in names])[:, None]
     likeness = known + (1 - known) * shares
-    of_struct = np.array([line.object.startswith("struct ") for line in lines])[:, None]
-    members = np.array([member(line.object) for line in lines])[:, None]
+    of_struct = np.array([name.is_struct for name in names])[:, None]
+    members = np.array([name.member for name in names])[:, None]
     return np.where(of_struct & (members != others.members), _OTHER_MEMBER * shares, likeness)
 
 
-def _known(object: str) -> float:
+def _known(name: ObjectName) -> float:
     """How much an object's name alone tells that lines are the same."""
-    if object.startswith("struct "):
+    if name.is_struct:
         return _ALIKE / 2
-    return _ALIKE if _SYMBOL.fullmatch(object) and object not in _CLASSES else 0.0
+    return _ALIKE if name.is_symbol else 0.0
 
 
 def _overlaps(lines: list[Line], of_others: Mapping[str, tuple[Integers, Floats]], others: int) -> Floats:

@@ -28,6 +28,7 @@ from bigiron.analysis.lines.matching import Row as Lines
 from bigiron.errors import UserError
 from bigiron.util.english import counted, some
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import ObjectName, common, object_type
 
 SPREAD = 0.01
 """By which share of it a count differs between boots of one kernel where that is worth saying."""
@@ -315,7 +316,7 @@ class _Group:
         first = self.rows[0].object
         if self.number == 1:
             return first
-        return f"{self.number} x {matching.common([row.object for row in self.rows])}"
+        return f"{self.number} x {common([row.object for row in self.rows])}"
 
     @property
     def number(self) -> int:
@@ -335,7 +336,7 @@ def _groups(found: LinesAt) -> list[_Group]:
     """Rows that are alike put together: for instance the pages of one slab cache."""
     groups: dict[tuple[object, ...], list[Lines]] = {}
     for row in found.rows:
-        kind, marked = matching.kind(row.object), (row.differs, row.is_undecided, row.is_layout)
+        kind, marked = object_type(row.object), (row.differs, row.is_undecided, row.is_layout)
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
         one_of_many = small or kind == "struct page"
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
@@ -423,7 +424,7 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
     """What lines of one cause are predicted to cost; empty where that is nothing, or nobody asked."""
     if not found.costs:
         return ""
-    by_name = {matching.member(row.object): found.costs.of(row) for row in rows}
+    by_name = {ObjectName.parse(row.object).member: found.costs.of(row) for row in rows}
     dearest = max(by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0))
     said = [
         f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
@@ -451,7 +452,7 @@ def beside(row: Lines) -> tuple[str, ...]:
 def _with_functions(field: Field, row: Lines) -> str:
     more = ["…"] if len(field.functions) > _MOST_TOUCHING else []
     functions = ", ".join([*field.functions[:_MOST_TOUCHING], *more])
-    return f"{matching.part(field.object, row.object)} ({functions})"
+    return f"{ObjectName.parse(field.object).part_of(ObjectName.parse(row.object))} ({functions})"
 
 
 def bytes_by_cpu(row: Lines) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.lines.matching import plain
+from bigiron.util.object_name import ObjectName
 
 FALSE_SHARING = "false sharing"
 ADJACENT = "adjacent lines"
@@ -167,8 +167,7 @@ def _by_itself(object: str, types: str) -> tuple[str, str]:
         for kind, signs in _KINDS.items():
             if _matches(type, signs.types):
                 return kind, f"{object} is {'in ' if number else ''}a {type}"
-    # The member's name, or that of what it is in: stat[3], d_flags.
-    name = object.rpartition(".")[2].partition("[")[0]
+    name = ObjectName.parse(object).field
     own = inner_first[0] if inner_first else ""
     for kind, signs in _KINDS.items():
         if _matches(own, _ANYTHING) and _matches(name, signs.names):
@@ -178,7 +177,7 @@ def _by_itself(object: str, types: str) -> tuple[str, str]:
 
 @cache
 def _field_of(object: str) -> str:
-    return plain(object).removesuffix(" of CPU")
+    return ObjectName.parse(object).whichever_cpu
 
 
 @cache

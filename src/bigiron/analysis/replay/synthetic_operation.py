@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.conflicts import allocates, called_after
-from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes import locks as lock_table
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, ObjectName, without_instance
 
 OPERATIONS = 32
 """Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
@@ -41,17 +41,24 @@ _OWN = 0.9  # share of a line's accesses from which it is taken for one task's, 
 _MOST_READS = 4  # reads of one line in one call, or as many as it is written
 _MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 
-_OF_NODES = re.compile(
-    r"^(\*?node_data|contig_page_data|struct (zone|pglist_data|kmem_cache_node|node_barn|lruvec"
-    r"|mem_cgroup_per_node|lru_gen_folio|per_cpu_nodestat)\b)"
+_OF_NODES = frozenset(
+    (
+        *(
+            "node_data",
+            "*node_data",
+            "contig_page_data",
+            "struct zone",
+            "struct pglist_data",
+            "struct lruvec",
+        ),
+        *("struct kmem_cache_node", "struct node_barn", "struct mem_cgroup_per_node"),
+        *("struct lru_gen_folio", "struct per_cpu_nodestat"),
+    )
 )
-"""What the kernel has for each node, of which a machine in QEMU has one."""
+"""Structs and variables that the kernel has for each node; a machine in QEMU has one node."""
 
-_PAGES_OF_NODES = re.compile(r"^struct (page|folio|ptdesc)\b.*\((free|anonymous) page\)$")
-"""Pages come from the node of who asks for them, and are neighbours in its lists only."""
-_NODE = re.compile(r",? \(?node \d+\)?")
-OF_CPU = re.compile(r" of CPU \d+\b")
-"""What the kernel has for each CPU."""
+_PAGES = ("struct page", "struct folio", "struct ptdesc")
+_OF_ANY_TASK = ("free page", "anonymous page")
 
 _PAGE = 4096.0
 _HAIR = 1e-3  # of an instruction
@@ -234,7 +241,7 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     """How often operations touch what one other CPU alone writes, of what each CPU has; by object."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     running = conflicts.filter(context="process")
-    of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
+    of_cpus = running.filter(pl.col("object").str.contains(OF_CPU))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("writes").sum())
     visits = touched.group_by("line", "cpu", "object").agg(pl.col("accesses").sum())
@@ -243,7 +250,7 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     others = others.sort("line", "cpu", "object")
     for object, written, times in others.select("object", "written", "accesses").iter_rows():
         if of_one_writer(object, written):
-            found[plain(object)] = found.get(plain(object), 0.0) + times
+            found[without_instance(object)] = found.get(without_instance(object), 0.0) + times
     return found
 
 
@@ -350,11 +357,11 @@ def _lines(
             scope, visits = "task", 1 - most / total
         if owned := of_one_writer(object, written):
             scope = "task"
-        which = plain(object) if scope in OWN else f"{object} {line}"
+        which = without_instance(object) if scope in OWN else f"{object} {line}"
         key = (nodes.counterpart(object, cpu) if scope == "node" else which, scope)
         if key not in known:
             known[key] = len(lines)
-            lines.append(Line(object if scope not in OWN else plain(object), scope))
+            lines.append(Line(object if scope not in OWN else without_instance(object), scope))
         of_line[line] = _Whose(known[key], visits, writer if owned else None)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
@@ -365,7 +372,7 @@ def of_one_writer(object: str, written: float) -> bool:
     >>> of_one_writer("counters of CPU 3", 1.0), of_one_writer("struct zone.lock", 1.0)
     (True, False)
     """
-    return written >= _OWN and bool(OF_CPU.search(object))
+    return written >= _OWN and isinstance(ObjectName.parse(object).cpu, int)
 
 
 def passed_on(touched: Iterable[tuple[str, float, int, float]], nodes: Nodes) -> set[str]:
@@ -395,9 +402,11 @@ def scope_of(object: str, owner: float, cpus: int, nodes: Nodes) -> tuple[Scope,
     >>> scope_of("struct zone.lock", 0.25, 4, two), scope_of("struct file.f_pos", 0.25, 4, two)
     (('node', 0.0), ('task', 0.75))
     """
-    of_node = bool(_OF_NODES.match(object) or _PAGES_OF_NODES.match(object))
+    name = ObjectName.parse(object)
+    is_page_of_node = name.base in _PAGES and name.detail in _OF_ANY_TASK
+    of_node = name.base in _OF_NODES or is_page_of_node
     if owner >= _OWN or cpus < max(2.0, _SHARED * (nodes.tasks_of_one if of_node else nodes.tasks)):
-        return ("task of node" if _PAGES_OF_NODES.match(object) else "task"), 1 - owner
+        return ("task of node" if is_page_of_node else "task"), 1 - owner
     return ("node" if of_node else "shared"), 0.0
 
 
@@ -423,7 +432,7 @@ class Nodes:
         >>> [nodes.counterpart(f"struct zone (node {task // 4})", task) for task in (0, 0, 5)]
         ['struct zone 0', 'struct zone 1', 'struct zone 0']
         """
-        name = _NODE.sub("", object)
+        name = ObjectName.parse(object).without_node
         place = (name, min(task // self.tasks_of_one, self.nodes - 1))
         self._found[place] += 1
         return f"{name} {self._found[place] - 1}"
@@ -485,7 +494,7 @@ def _sites(
         number, visits, _ = of_line[line]
         visits = visits if is_visit is None else float(is_visit)
         for how, times in _touches(function, reads, writes, lines[number].scope):
-            more = more_visits.get(plain(object), 1.0)
+            more = more_visits.get(without_instance(object), 1.0)
             for visiting, share in ((False, 1 - visits), (True, visits * more)):
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations

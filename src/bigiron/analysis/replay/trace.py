@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes.locks import waiting
-from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import OWN, Event, Line, Lock, Program
 from bigiron.analysis.replay.synthetic_operation import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, without_instance
 
 SCHEMA = Schema(
     lambda: {
@@ -266,7 +265,7 @@ def _with_more_visits(table: pl.DataFrame, extrapolated: Extrapolated) -> pl.Dat
     >>> _with_more_visits(pl.DataFrame([row] * 5), extrapolated).height
     7
     """
-    names = {name: plain(name) for name in table["object"].unique() if name}
+    names = {name: without_instance(name) for name in table["object"].unique() if name}
     factors = {
         name: extrapolated.visits[whole] for name, whole in names.items() if whole in extrapolated.visits
     }
@@ -308,7 +307,7 @@ def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int
             continue
         own = of_one_writer(object, written) or object in passed
         scope = "task" if own else scope_of(object, most, touching, nodes)[0]
-        key = f"{scope} {plain(object)}" if scope in OWN else str(line)
+        key = f"{scope} {without_instance(object)}" if scope in OWN else str(line)
         if scope == "node":
             key = nodes.counterpart(object, task)
         if key not in known:
@@ -336,7 +335,7 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
         .group_by("line", "task")
         .agg(pl.len(), writes=(pl.col("access") != "read").sum(), object=pl.col("object").first())
     )
-    of_cpu = pl.col("object").str.contains(synthetic_operation.OF_CPU.pattern)
+    of_cpu = pl.col("object").str.contains(OF_CPU)
     uses = pl.when(of_cpu & (pl.col("writes").sum().over("line") > 0)).then("writes").otherwise("len")
     owners = touched.sort(uses, "task", descending=[True, False]).group_by("line").first()
     numbers = pl.DataFrame(
