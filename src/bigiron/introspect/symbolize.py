@@ -640,7 +640,8 @@ class Objects:
         if not chunk_type or not block:
             return
         for chunk in self._per_cpu.chunks:
-            yield Struct(chunk.address, chunk_type, self._btf.size(chunk_type), ObjectName.struct("pcpu_chunk"))
+            size = self._btf.size(chunk_type)
+            yield Struct(chunk.address, chunk_type, size, ObjectName.struct("pcpu_chunk"))
             size = chunk.pages * self._btf.size(block)
             yield Struct(chunk.blocks, block, size, ObjectName.struct("pcpu_block_md"))
             for member, map, more_bits in (

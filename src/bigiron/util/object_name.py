@@ -270,7 +270,9 @@ cpu=None, reason='')
 
     @property
     def owner(self) -> ObjectName:
-        """The struct or member that holds this member."""
+        """The struct or member that holds this member; a name without text where it is no member."""
+        if not self.path:
+            return ObjectName("")
         return ObjectName(self.base, self.index, self.path.rpartition(".")[0])
 
     @property
