@@ -21,6 +21,7 @@ from bigiron import workloads
 from bigiron.analysis.comparison.model import Comparison, Options
 from bigiron.analysis.lines import conflicts, line_verdicts, matching, shared_lines
 from bigiron.analysis.lines.matching import Line, PerBoot, Row
+from bigiron.analysis.lines.overlap import overlap
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.probes.conflicts import SCHEMA
@@ -356,11 +357,11 @@ def test_of_many_lines_none_is_joined_while_one_that_is_more_alike_is_left() -> 
     )
     rows = matching.match({"a": one, "b": other})
     of = {id(mine): row for row in rows for mine in row.lines.values()}
-    joined = {key: matching.overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
+    joined = {key: overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
     assert joined
     for mine in one:
         for theirs in other:
-            alike = matching.overlap(mine, theirs)
+            alike = overlap(mine, theirs)
             assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from bigiron.introspect import kernel_knowledge, variables
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
-from bigiron.introspect.btf import Btf, BtfError
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
 from bigiron.introspect.mm.percpu import PerCpu
 from bigiron.introspect.mm.slab import Cache, Object, Slabs

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from bigiron.analysis.lines.overlap import by_function, overlaps
 from bigiron.analysis.statistics.spread import strongest
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.lazy import Floats, Integers, Mask
@@ -29,9 +30,8 @@ _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
 _OTHER_MEMBER = (
     0.95  # what of the likeness of two lines of one struct is left if they are not the same member
 )
-_DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
-_IN_MIND = 16  # rows that a line has chosen, before it looks again
+_SHORTLIST = 16  # rows that a line may be, before more are looked for
 
 
 class PerBoot(NamedTuple):
@@ -368,7 +368,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
 class _Ready(NamedTuple):
     """Lines of one kind that others are held against."""
 
-    shares: dict[str, tuple[Integers, Floats]]  # by function, as `_by_function` has them
+    shares: dict[str, tuple[Integers, Floats]]  # by function, as `by_function` has them
     members: Any  # the array of what `member` says of each
     is_own_kind: bool
 
@@ -380,17 +380,17 @@ class _Candidates:
         self.row, self.is_other_kind, self._ready = row, is_other_kind, ready
 
     def best(self, lines: list[Line], free: Mask) -> list[list[tuple[float, bool, int]]]:
-        """Of each line the free rows that it is most like, at most `_IN_MIND`, the best one last."""
+        """Of each line the free rows that it is most like, at most `_SHORTLIST`, the best one last."""
         likeness = np.concatenate([_likeness(lines, ready) for ready in self._ready], axis=1)
         likeness[:, ~free[self.row]] = 0.0
         return [self._most(of_line) for of_line in likeness]
 
     def _most(self, likeness: Floats) -> list[tuple[float, bool, int]]:
         at = np.flatnonzero(likeness >= _ALIKE)
-        if at.size > _IN_MIND:
-            least = np.partition(likeness[at], -_IN_MIND)[-_IN_MIND]
+        if at.size > _SHORTLIST:
+            least = np.partition(likeness[at], -_SHORTLIST)[-_SHORTLIST]
             more = at[likeness[at] > least]
-            at = np.sort(np.concatenate([more, at[likeness[at] == least][: _IN_MIND - more.size]]))
+            at = np.sort(np.concatenate([more, at[likeness[at] == least][: _SHORTLIST - more.size]]))
         at = at[np.argsort(-likeness[at], kind="stable")][::-1]
         columns = (likeness[at], self.is_other_kind[at], self.row[at])
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -401,7 +401,7 @@ class _Choice:
 
     def __init__(self, line: Line, candidates: _Candidates, best: list[tuple[float, bool, int]]) -> None:
         self._line, self._candidates = line, candidates
-        self._best, self._is_all = best, len(best) < _IN_MIND
+        self._best, self._is_all = best, len(best) < _SHORTLIST
 
     def next(self, free: Mask) -> tuple[float, bool, int] | None:
         """The best row that is free: how alike it is, whether it is of another kind, and which."""
@@ -413,7 +413,7 @@ class _Choice:
             if self._is_all:
                 return None
             (self._best,) = self._candidates.best([self._line], free)
-            self._is_all = len(self._best) < _IN_MIND
+            self._is_all = len(self._best) < _SHORTLIST
 
 
 def _by_candidates(
@@ -428,7 +428,7 @@ def _by_candidates(
     for other, rows in rows_of_kind.items():
         last = [row.last for row in rows]
         members = np.array([ObjectName.parse(line.object).member for line in last])
-        ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(last), members, False)
+        ready[other] = np.arange(before, before + len(rows)), _Ready(by_function(last), members, False)
         before += len(rows)
     for known_as, numbers in lines_of_kind.items():
         others = [other for other in ready if _may_be(known_as, other)]
@@ -453,7 +453,7 @@ def _likeness(lines: list[Line], others: _Ready) -> Floats:
     A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
     member of a struct is likely to be the same. What could not be named may be what could.
     """
-    shares = _overlaps(lines, others.shares, others.members.size)
+    shares = overlaps(lines, others.shares, others.members.size)
     if not others.is_own_kind:
         return np.where(shares >= _SURELY_ALIKE, shares, 0.0)
     names = [ObjectName.parse(line.object) for line in lines]
@@ -469,39 +469,3 @@ def _known(name: ObjectName) -> float:
     if name.is_struct:
         return _ALIKE / 2
     return _ALIKE if name.is_symbol else 0.0
-
-
-def _overlaps(lines: list[Line], of_others: Mapping[str, tuple[Integers, Floats]], others: int) -> Floats:
-    """The `overlap` of each with each of so many others."""
-    found = np.zeros((len(lines), others))
-    if len(lines) == 1:  # often: who looks again does so alone
-        for function, of_line in lines[0].shares.items():
-            if function in of_others:
-                other_at, other_share = of_others[function]
-                found[0, other_at] += np.minimum(of_line, other_share)
-        return found.round(_DIGITS)
-    shares = _by_function(lines)
-    for function in shares.keys() & of_others.keys():
-        (at, share), (other_at, other_share) = shares[function], of_others[function]
-        found[np.ix_(at, other_at)] += np.minimum.outer(share, other_share)
-    return found.round(_DIGITS)
-
-
-def _by_function(lines: list[Line]) -> dict[str, tuple[Integers, Floats]]:
-    """Which of the lines each function touches, and its share of their accesses."""
-    found: dict[str, tuple[list[int], list[float]]] = {}
-    for number, line in enumerate(lines):
-        for function, share in line.shares.items():
-            at, shares = found.setdefault(function, ([], []))
-            at.append(number)
-            shares.append(share)
-    return {function: (np.array(at), np.array(shares)) for function, (at, shares) in found.items()}
-
-
-def overlap(one: Line, other: Line) -> float:
-    """The share of two lines' accesses that the same functions do, 0 to 1."""
-    shares, theirs = one.shares, other.shares
-    both = shares.keys() & theirs.keys()  # in no order: sums are rounded, so that they do not depend on it
-    return (
-        round(sum([min(shares[function], theirs[function]) for function in both]), _DIGITS) if both else 0.0
-    )

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bigiron.analysis.lines.conflicts import FAINT
-from bigiron.analysis.lines.matching import Line, PerBoot, overlap, summed
+from bigiron.analysis.lines.matching import Line, PerBoot, summed
+from bigiron.analysis.lines.overlap import overlap
 from bigiron.util.object_name import common_or_type, object_type
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bigiron.analysis.comparison import model, paths
 from bigiron.analysis.comparison.model import (
@@ -12,7 +11,6 @@ from bigiron.analysis.comparison.model import (
     Cells,
     Comparison,
     Details,
-    Item,
     Measure,
     Measurements,
     Options,
@@ -21,7 +19,7 @@ from bigiron.analysis.comparison.model import (
     total,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape
+from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape, shared_lines_json
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import Field, Half, Line
 from bigiron.analysis.lines.matching import Row as Lines
@@ -266,7 +264,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         ),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
-        items=tuple(_item(row, found) for row in found.rows),
+        items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,
             "recycled": {
@@ -475,58 +473,3 @@ def _touched(half: Half) -> list[str]:
         + f" bytes {by['bytes']}"
         for by in half.touched
     ]
-
-
-# For programs
-
-
-def _item(row: Lines, found: LinesAt) -> Item:
-    return Item(
-        fields={
-            "object": row.object,
-            "functions": row.functions,
-            "paths": [{"path": path, "accesses_per_op": _by_path(row, path)} for path in row.paths],
-            "beside": [asdict(field) for field in row.beside],
-            "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
-            "false_sharing": row.false_sharing,
-            "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
-            "differs": row.differs,
-            "verdict": row.verdict,
-            **({"depends": list(row.depends)} if row.depends else {}),
-            **({"predicted": predicted_shares(row, found.costs)} if found.costs else {}),
-            **(
-                {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
-                if row.halves
-                else {}
-            ),
-        },
-        cells={variant: _cell(line) for variant, line in row.lines.items()},
-    )
-
-
-def predicted_shares(row: Lines, costs: LineCosts) -> dict[str, dict[str, float]]:
-    """By variant, the share of the tasks' time that a line is predicted to take, and its interval."""
-    return {
-        variant: {"share": round(cost.value, 4), "low": round(cost.low, 4), "high": round(cost.high, 4)}
-        for variant, cost in costs.of(row).items()
-    }
-
-
-def _halves(line: Line) -> list[dict[str, Any]]:
-    return [{"object": half.object, "touched": list(half.touched)} for half in line.halves]
-
-
-def _by_path(row: Lines, path: str) -> dict[str, float]:
-    return {variant: round(line.paths[path], 6) for variant, line in row.lines.items() if path in line.paths}
-
-
-def _cell(line: Line) -> dict[str, Any]:
-    return {
-        "writes_per_op": round(line.writes_per_op, 6),
-        "accesses_per_op": round(line.accesses_per_op, 6),
-        "layout_per_op": round(line.layout_per_op, 6),
-        "least_per_op": round(min(one.accesses for one in line.repetitions), 6),
-        "most_per_op": round(max(one.accesses for one in line.repetitions), 6),
-        "writers": line.writers,
-        "readers": line.readers,
-    }

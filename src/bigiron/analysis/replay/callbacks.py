@@ -14,7 +14,7 @@ from itertools import chain, cycle, islice
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.replay.program import Event, Line, Program
-from bigiron.analysis.replay.synthetic_operation import Counted
+from bigiron.analysis.replay.synthetic_operation import Reconstruction
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
@@ -49,7 +49,7 @@ def _of_operations(table: pl.DataFrame, caller: str) -> pl.DataFrame:
     return rows.with_columns(context=pl.lit("process"), path=path)
 
 
-def with_callbacks(program: Program, callbacks: Counted, chance: np.random.Generator) -> Program:
+def with_callbacks(program: Program, callbacks: Reconstruction, chance: np.random.Generator) -> Program:
     """The program, one of whose operations executes the callbacks of all of them, one after the other."""
     if not program.operations:
         return program

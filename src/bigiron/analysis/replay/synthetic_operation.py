@@ -9,24 +9,23 @@ than what it does under a lock is made as often as it takes the lock.
 
 from __future__ import annotations
 
-import heapq
-import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.conflicts import allocates, called_after
 from bigiron.analysis.probes import locks as lock_table
+from bigiron.analysis.replay.call_tree import Call, Section, Site
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
+from bigiron.analysis.replay.layout import Layout, sampled_count, with_work
 from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
-from bigiron.util.lazy import Floats
+from bigiron.analysis.replay.scopes import MOSTLY_ONE, Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
-from bigiron.util.object_name import OF_CPU, ObjectName, without_instance
+from bigiron.util.object_name import OF_CPU, without_instance
 
 OPERATIONS = 32
 """Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
@@ -35,36 +34,14 @@ _EVENTS = 2000  # of all operations of a program, about
 _LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
 _TO_TAKE = 500.0  # instructions in the time in which a lock goes from one to the next
 _LEAST_BUSY = 0.05  # share of the time that all tasks have a lock, if none waits; less is left out
-_SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
-_OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
 # A line that nobody else touches in between does not miss. Counted are
 _MOST_READS = 4  # reads of one line in one call, or as many as it is written
 _MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 
-_OF_NODES = frozenset(
-    (
-        *(
-            "node_data",
-            "*node_data",
-            "contig_page_data",
-            "struct zone",
-            "struct pglist_data",
-            "struct lruvec",
-        ),
-        *("struct kmem_cache_node", "struct node_barn", "struct mem_cgroup_per_node"),
-        *("struct lru_gen_folio", "struct per_cpu_nodestat"),
-    )
-)
-"""Structs and variables that the kernel has for each node; a machine in QEMU has one node."""
-
-_PAGES = ("struct page", "struct folio", "struct ptdesc")
-_OF_ANY_TASK = ("free page", "anonymous page")
-
 _PAGE = 4096.0
-_HAIR = 1e-3  # of an instruction
 
 
-class _Whose(NamedTuple):
+class _LineOwner(NamedTuple):
     """A line's number, what share of its accesses visit it, and the CPU that alone writes it, if one does."""
 
     number: int
@@ -72,69 +49,8 @@ class _Whose(NamedTuple):
     writer: int | None
 
 
-@dataclass
-class Site:
-    """Something that a call does, so many times an operation."""
-
-    path: tuple[str, ...]
-    per_op: float
-    event: Event
-
-
-@dataclass
-class Section:
-    """A lock that a call takes: how often an operation does so, and for how many instructions it holds it."""
-
-    path: tuple[str, ...]
-    per_op: float
-    held: float
-    lock: int
-    shared: bool
-    tries_in_vain: bool = (
-        False  # a compare-and-exchange that fails, of a trylock, before that with which it takes it
-    )
-
-
-@dataclass
-class Call:
-    """Calls of one path in an operation: what they execute themselves, and whom they call."""
-
-    own: float = 0.0
-    calls: dict[str, Call] = field(default_factory=dict)
-    sites: list[Site] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
-
-    @cached_property
-    def inclusive(self) -> float:
-        """Instructions, with those of all that it calls."""
-        return self.own + sum(call.inclusive for call in self.calls.values())
-
-    @cached_property
-    def needed(self) -> list[Call]:
-        """Those it calls in which anything of interest lies."""
-        return [call for call in self.calls.values() if call.sites or call.sections or call.needed]
-
-    @cached_property
-    def rest(self) -> float:
-        """Instructions, without those of the calls that are needed."""
-        return self.inclusive - sum(call.inclusive for call in self.needed)
-
-    @cached_property
-    def rates(self) -> Floats:
-        """How often an operation does what each of its sites does."""
-        return np.array([site.per_op for site in self.sites])
-
-    @cached_property
-    def times(self) -> float:
-        """How often an operation makes it, if that can be told: with a lock for most, as often as it."""
-        most = max(self.sections, key=lambda section: section.per_op * section.held, default=None)
-        if most is None or 2 * most.per_op * most.held < self.inclusive:
-            return math.inf
-        return most.per_op
-
-
 @dataclass(frozen=True)
-class Counted:
+class Reconstruction:
     """A cell's counts, made ready to draw programs of."""
 
     lines: list[Line]
@@ -153,16 +69,16 @@ class Counted:
         return Program(self.lines, self.locks, operations, places=self.places)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
-        found = _Layout(chance, self.locks)
+        found = Layout(chance, self.locks)
         at = 0.0
         entries = list(self.root.calls.items())
         for number in chance.permutation(len(entries)):
             name, call = entries[number]
-            times = _times(self.faults, chance) if name == kernel_functions.PAGE_FAULT else 1
+            times = sampled_count(self.faults, chance) if name == kernel_functions.PAGE_FAULT else 1
             for _ in range(times):
                 at += found.place(call, at, float(times))
-        calls = max(1, _times(self.system_calls + self.faults, chance))
-        return list(_with_work(found.events(), max(at, 1.0), calls))
+        calls = max(1, sampled_count(self.system_calls + self.faults, chance))
+        return list(with_work(found.events(), max(at, 1.0), calls))
 
 
 def count(
@@ -176,7 +92,7 @@ def count(
     beside: pl.DataFrame | None = None,
     extrapolated: Extrapolated = NOTHING,
     nodes: int = 1,
-) -> Counted:
+) -> Reconstruction:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
 
     `beside`: what else touches their lines, as a table of `conflicts`. `extrapolated`: what more CPUs add.
@@ -212,7 +128,7 @@ def count(
         own.get(name, 0.0) / each for name, each in kernel_functions.INSTRUCTIONS_PER_ENTRY.items()
     )
     places = {line // 64: whose.number for line, whose in of_line.items()}
-    return Counted(lines, found, root, recorded.inclusive, system_calls, faults, places)
+    return Reconstruction(lines, found, root, recorded.inclusive, system_calls, faults, places)
 
 
 def share_of_sleep(work: pl.DataFrame) -> float:
@@ -316,7 +232,7 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
 
 def _lines(
     touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, nodes: Nodes, most_tasks: int
-) -> tuple[pl.DataFrame, list[Line], dict[int, _Whose]]:
+) -> tuple[pl.DataFrame, list[Line], dict[int, _LineOwner]]:
     """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     every = touched = touched.with_columns(accesses)
@@ -339,7 +255,7 @@ def _lines(
         allocating=pl.col("cpu").filter(allocates()).n_unique(),
     )
     lines: list[Line] = []
-    of_line: dict[int, _Whose] = {}
+    of_line: dict[int, _LineOwner] = {}
     known: dict[tuple[str, Scope], int] = {}
     named = called_after(touched, "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
@@ -349,7 +265,7 @@ def _lines(
         if cpus < 2 or not writes or allocating == cpus:
             continue
         others = total - most
-        misses = min(total, most_tasks * writes, 2 * others if most > _OWN * total else total)
+        misses = min(total, most_tasks * writes, 2 * others if most > MOSTLY_ONE * total else total)
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, nodes)
@@ -362,84 +278,12 @@ def _lines(
         if key not in known:
             known[key] = len(lines)
             lines.append(Line(object if scope not in OWN else without_instance(object), scope))
-        of_line[line] = _Whose(known[key], visits, writer if owned else None)
+        of_line[line] = _LineOwner(known[key], visits, writer if owned else None)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
 
-def of_one_writer(object: str, written: float) -> bool:
-    """Whether a line is its CPU's own, however many read it: that CPU does nearly all of the writes.
-
-    >>> of_one_writer("counters of CPU 3", 1.0), of_one_writer("struct zone.lock", 1.0)
-    (True, False)
-    """
-    return written >= _OWN and isinstance(ObjectName.parse(object).cpu, int)
-
-
-def passed_on(touched: Iterable[tuple[str, float, int, float]], nodes: Nodes) -> set[str]:
-    """What of the lines is passed on from task to task: as many of one name are shared as there are tasks.
-
-    A task has one of them at a time, as each CPU has a sheaf of a slab cache's objects. That after some time
-    most tasks have had each of them makes none of them a line that all wait for. `touched` has a line's
-    object, the share of its accesses that one CPU does, how many CPUs touch it, and its accesses per
-    operation.
-
-    >>> lines = [*[("sheaf", 0.3, 8, 0.4)] * 9, *[("bucket", 0.2, 8, 1.0)] * 9, ("label", 0.1, 8, 0.4)]
-    >>> passed_on(lines, Nodes(tasks=8))
-    {'sheaf'}
-    """
-    shared = Counter(
-        object
-        for object, owner, cpus, per_op in touched
-        if object and per_op < 1 and scope_of(object, owner, cpus, nodes)[0] == "shared"
-    )
-    return {object for object, lines in shared.items() if lines >= nodes.tasks}
-
-
-def scope_of(object: str, owner: float, cpus: int, nodes: Nodes) -> tuple[Scope, float]:
-    """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits.
-
-    >>> two = Nodes(tasks=8, nodes=2)
-    >>> scope_of("struct zone.lock", 0.25, 4, two), scope_of("struct file.f_pos", 0.25, 4, two)
-    (('node', 0.0), ('task', 0.75))
-    """
-    name = ObjectName.parse(object)
-    is_page_of_node = name.base in _PAGES and name.detail in _OF_ANY_TASK
-    of_node = name.base in _OF_NODES or is_page_of_node
-    if owner >= _OWN or cpus < max(2.0, _SHARED * (nodes.tasks_of_one if of_node else nodes.tasks)):
-        return ("task of node" if is_page_of_node else "task"), 1 - owner
-    return ("node" if of_node else "shared"), 0.0
-
-
-@dataclass
-class Nodes:
-    """The nodes of the machine that was recorded, each with as many tasks."""
-
-    tasks: int
-    nodes: int = 1
-    _found: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    @property
-    def tasks_of_one(self) -> int:
-        """How many tasks a node has, at least one."""
-        return max(1, self.tasks // self.nodes)
-
-    def counterpart(self, object: str, task: int) -> str:
-        """What tells a line of a node from the others of that node, and not from those of other nodes.
-
-        `task`: one that touches it. Lines are asked for one after the other, each once.
-
-        >>> nodes = Nodes(tasks=8, nodes=2)
-        >>> [nodes.counterpart(f"struct zone (node {task // 4})", task) for task in (0, 0, 5)]
-        ['struct zone 0', 'struct zone 1', 'struct zone 0']
-        """
-        name = ObjectName.parse(object).without_node
-        place = (name, min(task // self.tasks_of_one, self.nodes - 1))
-        self._found[place] += 1
-        return f"{name} {self._found[place] - 1}"
-
-
 def _locks(
-    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _Whose]
+    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _LineOwner]
 ) -> tuple[list[Lock], dict[tuple[int, str], int]]:
     """The locks that are executed, on lines that all have; and the number of each by address and kind."""
     rows = (
@@ -470,7 +314,7 @@ def _kind(function: str) -> str:
 def _sites(
     touched: pl.DataFrame,
     taken: pl.DataFrame,
-    of_line: Mapping[int, _Whose],
+    of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
     operations: int,
@@ -515,7 +359,7 @@ def _sites(
 
 def _written_by_locks(
     taken: pl.DataFrame,
-    of_line: Mapping[int, _Whose],
+    of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
     operations: int,
 ) -> defaultdict[int, float]:
@@ -551,119 +395,3 @@ def _sections(
         held = instructions / acquisitions
         in_vain = function == kernel_functions.TRYLOCK and lock not in looked
         yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain)
-
-
-def _times(per_op: float, chance: np.random.Generator) -> int:
-    return int(per_op + chance.random())
-
-
-@dataclass
-class _Held:
-    start: float
-    end: float
-    section: Section
-
-
-class _Layout:
-    """Where in an operation everything lies, in instructions from its start."""
-
-    def __init__(self, chance: np.random.Generator, locks: list[Lock]) -> None:
-        self._chance = chance
-        self._locks = locks
-        self._events: list[tuple[float, Event]] = []
-        self._held: list[_Held] = []
-
-    def place(self, call: Call, start: float, times: float) -> float:
-        """One of so many calls in an operation, which begins there; how many instructions it has."""
-        made = []
-        for child in call.needed:
-            often = min(times, child.times)
-            if self._chance.random() * times < often:
-                made.append((child, often))
-        gaps = self._gaps(len(made) + 1, call.rest / times)
-        order = self._chance.permutation(len(made)).tolist() if len(made) > 1 else range(len(made))
-        at = start
-        for gap, number in zip(gaps, order, strict=False):
-            at += gap
-            at += self.place(made[number][0], at, made[number][1])
-        whole = at + gaps[-1] - start
-        for section in call.sections:
-            self._held += self._sections(section, start, whole, times)
-        if call.sites:
-            done = (call.rates / times + self._chance.random(len(call.sites))).astype(int)
-            for number in done.nonzero()[0]:
-                for at in self._chance.uniform(start, start + whole, done[number]).tolist():
-                    self._events.append((at, call.sites[number].event))
-        return whole
-
-    def _gaps(self, count: int, length: float) -> list[float]:
-        """A length cut in so many by chance, any way as likely as any other.
-
-        It is Dirichlet's distribution, whose function in numpy takes several times as long for so few.
-        """
-        drawn = self._chance.standard_exponential(count).tolist()
-        whole = 0.0
-        for each in drawn:  # sum() of Python 3.12 rounds otherwise than that of 3.11
-            whole += each
-        share = 1.0 / whole
-        return [each * share * length for each in drawn]
-
-    def _sections(self, section: Section, start: float, whole: float, calls: float) -> list[_Held]:
-        times = _times(section.per_op / calls, self._chance)
-        held = max(section.held, 4 * _HAIR)
-        between = np.sort(self._chance.uniform(0, max(0.0, whole - held * times), times))
-        begins = start + between + held * np.arange(times)
-        return [_Held(begin, begin + held, section) for begin in begins]
-
-    def events(self) -> list[tuple[float, Event]]:
-        """In order, with the locks: no task waits for one that it keeps from others who wait for it."""
-        placed = self._events + self._locked()
-        return sorted(placed, key=lambda event: event[0])
-
-    def _rank(self, held: _Held) -> tuple[int, int]:
-        """The order in which locks nest: who holds one may take those after it."""
-        lock = self._locks[held.section.lock]
-        return (lock.kind not in ("rwsem", "mutex"), held.section.lock)
-
-    def _locked(self) -> list[tuple[float, Event]]:
-        """Who would take a lock against the order takes it after it has given the others back."""
-        waiting = [(held.start, number, held) for number, held in enumerate(self._held)]
-        heapq.heapify(waiting)
-        placed: list[_Held] = []
-        while waiting:
-            start, number, held = heapq.heappop(waiting)
-            placed = [other for other in placed if other.end > start]
-            after = max((o.end for o in placed if self._rank(o) >= self._rank(held)), default=start)
-            if after > start:
-                held.start, held.end = after, after + (held.end - held.start)
-                heapq.heappush(waiting, (after, number, held))
-                continue
-            placed.append(held)
-        return [event for held in self._held for event in self._taken(held)]
-
-    def _taken(self, held: _Held) -> Iterator[tuple[float, Event]]:
-        how = "read" if held.section.shared else "write"
-        lock = held.section.lock
-        if held.section.tries_in_vain:
-            yield held.start, Event("access", 0.0, self._locks[lock].line, "atomic")
-        yield held.start, Event("lock", 0.0, lock, how)
-        # What ends at a place comes before what begins there.
-        yield held.end - _HAIR, Event("unlock", 0.0, lock, how)
-
-
-def _with_work(events: list[tuple[float, Event]], length: float, system_calls: int) -> Iterator[Event]:
-    """The events with the instructions between them, and entering the kernel."""
-    yield Event("system call", float(system_calls))
-    at, held = 0.0, 0
-    for place, event in events:
-        if event.kind in ("lock", "unlock") and event.how == "write":
-            held += 1 if event.kind == "lock" else -1
-        if held and event.how == "atomic":
-            # Who has a lock has no need of atomic operations: it is `count++`, and nothing waits for it.
-            event = event._replace(how="write")
-        if place - at >= 1:
-            yield Event("work", place - at)
-            at = place
-        yield event
-    if length > at or math.isclose(at, 0.0):
-        yield Event("work", max(length - at, 1.0))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes.locks import waiting
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
-from bigiron.analysis.replay.program import OWN, Event, Line, Lock, Program
-from bigiron.analysis.replay.synthetic_operation import Nodes, of_one_writer, passed_on, scope_of
+from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program
+from bigiron.analysis.replay.scopes import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import OF_CPU, without_instance
@@ -25,7 +25,7 @@ SCHEMA = Schema(
         "offset": pl.UInt8,  # in the line, of the first byte
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
-        "lock": pl.String,  # the kernel's function: a key of _LOCKS, or its trylock
+        "lock": pl.String,  # the kernel's function: a key of program.LOCKS, or its trylock
         "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
@@ -35,15 +35,6 @@ SCHEMA = Schema(
 KINDS = ("enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi")
 
 _OF_LOCKS = ("lock", "unlock", "downgrade")
-_LOCKS = {
-    "spin_lock": ("spinlock", "write"),
-    "read_lock": ("rwlock", "read"),
-    "write_lock": ("rwlock", "write"),
-    "mutex_lock": ("mutex", "write"),
-    "down_read": ("rwsem", "read"),
-    "down_write": ("rwsem", "write"),
-    "seqcount": ("seqlock", "read"),
-}
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
@@ -83,7 +74,9 @@ def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHIN
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
         number, kind = of_line[line], _lock(lock)[0]
         if lines[number].scope not in OWN:
-            found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
+            found.setdefault(
+                (number, offset, kind), Lock(str(rows.filter(line=line)["object"][0]), kind, number)
+            )
             locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
     table = _with_more_visits(table, extrapolated)
@@ -175,7 +168,7 @@ def why_not(table: pl.DataFrame) -> str:
 def why_not_whole(table: pl.DataFrame) -> str:
     """The same of one that `whole` has looked at."""
     operations = table.group_by("task", "operation").agg(
-        pl.col("instructions").sum(), sleeps=_sleeps().any(), wakes=_wakes_another().any()
+        pl.col("instructions").sum(), sleeps=(pl.col("kind") == "sleep").any(), wakes=_wakes_another().any()
     )
     for does, what in (("sleeps", "sleep for others than locks"), ("wakes", "wake others than themselves")):
         those = operations.filter(pl.col(does))
@@ -187,12 +180,8 @@ def why_not_whole(table: pl.DataFrame) -> str:
 
 def followed(table: pl.DataFrame) -> pl.DataFrame:
     """Of what `whole` has looked at, what a replay follows: operations that neither sleep nor wake others."""
-    others = table.filter(_sleeps() | _wakes_another()).select("task", "operation").unique()
+    others = table.filter((pl.col("kind") == "sleep") | _wakes_another()).select("task", "operation").unique()
     return table.join(others, on=["task", "operation"], how="anti", maintain_order="left")
-
-
-def _sleeps() -> pl.Expr:
-    return pl.col("kind") == "sleep"
 
 
 def _wakes_another() -> pl.Expr:
@@ -396,15 +385,12 @@ def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
     return _only(table, ~pl.int_range(pl.len()).is_in(looked.implode()))
 
 
-def _name(rows: pl.DataFrame, line: int) -> str:
-    return str(rows.filter(line=line)["object"][0])
-
-
 def _lock(lock: str) -> tuple[str, str]:
-    kind = _LOCKS.get(waiting(lock))
-    if kind is None:
+    """The simulator's kind of a lock, and how it is held."""
+    function = waiting(lock)
+    if function not in LOCKS:
         raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
-    return kind
+    return LOCKS[function], "read" if function in (*READERS, "seqcount") else "write"
 
 
 def _from_memory(function: str, written: int) -> bool:
