@@ -379,7 +379,7 @@ def test_how_many_lines_are_held_against_each_other_at_once_changes_nothing(
     rows = matching.match({str(number): lines for number, lines in enumerate(columns)})
     assert len(rows) < 100
     monkeypatch.setattr(matching, "_AT_ONCE", 150)
-    monkeypatch.setattr(matching, "_IN_MIND", 2)
+    monkeypatch.setattr(matching, "_SHORTLIST", 2)
     assert matching.match({str(number): lines for number, lines in enumerate(columns)}) == rows
 
 

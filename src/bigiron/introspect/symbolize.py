@@ -424,7 +424,7 @@ class Objects:
         return "*" if self._btf.is_pointer(type) else self._btf.name(self._btf.element(type))
 
     def _is_one(self, type: int) -> bool:
-        """Whether of a value of that type nobody asks for a part."""
+        """Whether reports name no part of a value of that type."""
         return self._btf.is_scalar(type) or self._btf.name(type) in kernel_knowledge.ATOMS
 
     def _own_type(self, found: Object) -> int:

@@ -88,7 +88,7 @@ def profile(
     lines = _shared_lines(touched)
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, line_bytes), on="line")
-    # Most lines are recycled memory, or faint: nobody asks what kind of sharing those are.
+    # Most lines are recycled memory, or faint: no report has their kind of sharing.
     worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
     kept = touched.join(lines.filter(worth), on="line", how="semi")
     false_sharing = _false_sharing(kept)
@@ -214,9 +214,9 @@ def allocates() -> pl.Expr:
 def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
     """The field that is written most, `object`, of all counts that have the columns `of` alike.
 
-    What an allocator writes, which is all of an object, tells only where nobody else writes; what is read,
-    only where nobody writes at all. Of several fields that are nearly as hot it is the first by address, and
-    of two at one address, as in memory that was allocated anew, the first by name.
+    An allocator writes all of an object: its writes decide only where there are no others, and reads decide
+    only where there are no writes. Of several fields that are nearly as hot it is the first by address. Of two
+    at one address, as in memory that was allocated again, it is the first by name.
     """
     fields = touched.group_by(*of, "object").agg(
         written=pl.col("writes").filter(~allocates()).sum(),

@@ -50,7 +50,7 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
 
 
 def sums(repetitions: Iterable[Sequence[Line]], called: Mapping[str, str]) -> list[Mapping[str, float]]:
-    """In each repetition the accesses an operation to each family, by what it is called."""
+    """In each repetition the accesses per operation to each family, by the family's name."""
     found: list[Mapping[str, float]] = []
     for lines in repetitions:
         of: dict[str, float] = {}

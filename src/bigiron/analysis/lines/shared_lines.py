@@ -419,15 +419,17 @@ def _details(group: _Group, found: LinesAt) -> Details:
 
 
 def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
-    """What lines of one cause are predicted to cost; empty where that is nothing, or nobody asked."""
+    """The predicted cost of lines with one cause; empty where it is nothing, or no prediction was asked for."""
     if not found.costs:
         return ""
     by_name = {ObjectName.parse(row.object).member: found.costs.of(row) for row in rows}
-    dearest = max(by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0))
+    costliest = max(
+        by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0)
+    )
     said = [
         f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
         + (f" on {variant}" if len(found.variants) > 1 else "")
-        for variant, cost in dearest.items()
+        for variant, cost in costliest.items()
     ]
     if not said:
         return ""

@@ -13,7 +13,7 @@ from bigiron.util.lazy import numpy as np
 
 @dataclass
 class Site:
-    """Something that a call does, so many times an operation."""
+    """Something that a call does, and how often per operation."""
 
     path: tuple[str, ...]
     per_op: float

@@ -31,10 +31,10 @@ OPERATIONS = 32
 """Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
 _EVENTS = 2000  # of all operations of a program, about
 
-_LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
+_LEAST = 0.01  # accesses per operation that other CPUs can have disturbed; less is left out
 _TO_TAKE = 500.0  # instructions in the time in which a lock goes from one to the next
 _LEAST_BUSY = 0.05  # share of the time that all tasks have a lock, if none waits; less is left out
-# A line that nobody else touches in between does not miss. Counted are
+# Repeated accesses to a line hit the cache unless another CPU touches it in between. Counted are at most:
 _MOST_READS = 4  # reads of one line in one call, or as many as it is written
 _MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 

@@ -185,7 +185,7 @@ def followed(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _wakes_another() -> pl.Expr:
-    """A task, or what is none of the workload's: in turns, what that sleeps for may be there each time."""
+    """Another task of the workload, or a task that is not of the workload: what it waits for may always be there."""
     return (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
 
 
@@ -356,7 +356,7 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
-    taken = pl.col("lock") != "seqcount"  # for whose readers nobody waits
+    taken = pl.col("lock") != "seqcount"  # no task waits for its readers
     change = pl.when(taken, kind="lock").then(1).when(taken, kind="unlock").then(-1).otherwise(0)
     holds = change.cum_sum().over(*operation, "line") > 0
     waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
