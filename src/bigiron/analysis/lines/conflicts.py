@@ -214,9 +214,9 @@ def allocates() -> pl.Expr:
 def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
     """The field that is written most, `object`, of all counts that have the columns `of` alike.
 
-    An allocator writes all of an object: its writes decide only where there are no others, and reads decide
-    only where there are no writes. Of several fields that are nearly as hot it is the first by address. Of two
-    at one address, as in memory that was allocated again, it is the first by name.
+    An allocator writes all of an object: its writes decide only where there are no others. Reads decide
+    only where there are no writes. Of several fields that are nearly as hot it is the first by address; of
+    two at one address, as in memory that was allocated again, the first by name.
     """
     fields = touched.group_by(*of, "object").agg(
         written=pl.col("writes").filter(~allocates()).sum(),

@@ -214,7 +214,7 @@ class Row:
 
     @property
     def last(self) -> Line:
-        """The line in the last column that has it, with which those of the next column are compared.
+        """The line in the last column that has it, with which those of the next are compared.
 
         From kernel to kernel other functions touch it: after some of them the first has little of the last.
         """
@@ -315,7 +315,7 @@ def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions
 def match(columns: dict[str, list[Line]]) -> list[Row]:
     """Rows of all columns' lines, each line in one row; the pairs most alike are joined first.
 
-    Columns are in the order of versions. Each is compared with every row as the last column has it that has it.
+    Columns are in the order of versions. Each is compared with the rows' lines in the columns before it.
     """
     rows: list[Row] = []
     for variant, lines in columns.items():
@@ -451,8 +451,8 @@ def _likeness(lines: list[Line], others: _Ready) -> Floats:
     """How alike lines of two kinds are, each with each, 0 to 1: by how much the same functions touch both.
 
     A symbol is itself, whatever touches it; neighbouring lines of one symbol are distinguished by their
-    functions. The same member of a struct is likely to be the same. An object without a name in one kernel may
-    have one in another.
+    functions. The same member of a struct is likely to be the same. An object without a name in one kernel
+    may have one in another.
     """
     shares = overlaps(lines, others.shares, others.members.size)
     if not others.is_own_kind:

@@ -419,7 +419,7 @@ def _details(group: _Group, found: LinesAt) -> Details:
 
 
 def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
-    """The predicted cost of lines with one cause; empty where it is nothing, or no prediction was asked for."""
+    """The predicted cost of lines with one cause; empty where it is nothing, or was not predicted."""
     if not found.costs:
         return ""
     by_name = {ObjectName.parse(row.object).member: found.costs.of(row) for row in rows}

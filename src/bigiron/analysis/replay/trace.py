@@ -185,7 +185,7 @@ def followed(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _wakes_another() -> pl.Expr:
-    """Another task of the workload, or a task that is not of the workload: what it waits for may always be there."""
+    """Another task, of the workload or not: what it waits for may always be there."""
     return (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
 
 
