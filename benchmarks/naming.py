@@ -20,9 +20,10 @@ import polars as pl
 
 import bigiron
 from bigiron import workloads
-from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines import conflicts
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.object_name import without_instance
 
 ROOT = Path(__file__).parents[1]
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -172,7 +173,7 @@ def left(accesses: pl.DataFrame) -> Iterator[str]:
 def _plain(object: str) -> str:
     """A name without offsets, CPUs and places of calls, so that it is one for all kernels."""
     place = re.search(r"allocated in [^+)]*", object)
-    return matching.plain(object) + (f" ({place[0]})" if place else "")
+    return without_instance(object) + (f" ({place[0]})" if place else "")
 
 
 def _numbers(version: str) -> list[int]:

@@ -28,6 +28,7 @@ from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions, locks
 from bigiron.results import measurements
 from bigiron.study import store
+from bigiron.util.object_name import object_type
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 PROBES = ("conflicts", "locks", "instructions")
@@ -115,7 +116,7 @@ def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
     """Accesses per operation to all lines of a kind, but for those that are layout."""
     found: dict[str, float] = defaultdict(float)
     for line in lines:
-        found[matching.kind(line.object)] += line.accesses_per_op - line.layout_per_op
+        found[object_type(line.object)] += line.accesses_per_op - line.layout_per_op
     return found
 
 

@@ -23,7 +23,7 @@ from statistics import median
 from bigiron import open_study
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.lines.matching import Line, lines_of, match
-from bigiron.analysis.lines.merging import added_up
+from bigiron.analysis.lines.merging import merge_similar
 from bigiron.study.store import CellRecord, Study
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -107,7 +107,7 @@ def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
 
 def of_rows(one: list[Line], other: list[Line]) -> list[tuple[float, str]]:
     """By how much each row differs that has enough accesses in one of two cells, and what it is."""
-    both = {"one": added_up(one), "other": added_up(other)}
+    both = {"one": merge_similar(one), "other": merge_similar(other)}
     rows = [row for row in match(both) if max(map(row.accesses, both)) >= SMALLEST]
     return [(change(*map(row.accesses, both)), row.object) for row in rows]
 

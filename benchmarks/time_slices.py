@@ -20,6 +20,7 @@ import bigiron
 from bigiron import workloads
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.errors import UserError
+from bigiron.util.object_name import object_type
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 KERNELS = "debian/5.10,debian/6.1,debian/6.12,debian/7.2"
@@ -47,7 +48,7 @@ def rows(study: bigiron.Study, kernel: str) -> tuple[dict[str, float], float] | 
             profile = conflicts.profile(study.table(record, "conflicts"), operations)
             found: dict[str, float] = {}
             for line in matching.lines_of(profile):
-                object = matching.kind(line.object)
+                object = object_type(line.object)
                 found[object] = found.get(object, 0) + line.accesses_per_op
             recycled = profile.filter(profile["recycled"])["accesses_per_op"].sum()
             return found, recycled

@@ -8,7 +8,8 @@ from booted import KERNELS, left_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bigiron.introspect.btf import Btf, BtfError
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.kernel_knowledge import ATOMS
 
 INT, PTR, ARRAY, STRUCT, UNION, TYPEDEF, CONST = 1, 2, 3, 4, 5, 8, 10

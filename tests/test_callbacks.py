@@ -20,7 +20,7 @@ OPERATIONS = 8  # of each of two tasks
 
 def counted(
     beside: pl.DataFrame | None = None, cpus: tuple[int, ...] = (0, 1)
-) -> synthetic_operation.Counted:
+) -> synthetic_operation.Reconstruction:
     """A callback an operation, which counts in a cred and takes a slab's lock, beside RCU's own work."""
 
     def rows(*of: tuple[str, str, dict[str, object]]) -> pl.DataFrame:
@@ -81,7 +81,7 @@ def test_a_lock_within_another_is_not_taken() -> None:
     steps = [Event("lock", 0, 0, "write"), *inner, Event("unlock", 0, 0, "write"), *inner]
     drawn = Program(both.lines, both.locks, [steps])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synthetic_operation.Counted, "program", lambda *_: drawn)
+        patch.setattr(synthetic_operation.Reconstruction, "program", lambda *_: drawn)
         found = callbacks.with_callbacks(program, both, np.random.default_rng(1))
     assert len(found.locks) == 2
     kinds = [(event.kind, event.object) for event in found.operations[0] if event.kind != "work"]

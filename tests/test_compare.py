@@ -21,6 +21,7 @@ from bigiron import workloads
 from bigiron.analysis.comparison.model import Comparison, Options
 from bigiron.analysis.lines import conflicts, line_verdicts, matching, shared_lines
 from bigiron.analysis.lines.matching import Line, PerBoot, Row
+from bigiron.analysis.lines.overlap import overlap
 from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.probes.conflicts import SCHEMA
@@ -33,6 +34,7 @@ from bigiron.results import measurements
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Failure, Study
+from bigiron.util.object_name import object_type
 
 LINE = 0xFFFF888003C5B240
 HEAP = "page or slab object"
@@ -355,11 +357,11 @@ def test_of_many_lines_none_is_joined_while_a_more_similar_one_is_left() -> None
     )
     rows = matching.match({"a": one, "b": other})
     of = {id(mine): row for row in rows for mine in row.lines.values()}
-    joined = {key: matching.overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
+    joined = {key: overlap(*row.lines.values()) for key, row in of.items() if len(row.lines) == 2}
     assert joined
     for mine in one:
         for theirs in other:
-            alike = matching.overlap(mine, theirs)
+            alike = overlap(mine, theirs)
             assert alike < 0.25 or alike <= max(joined.get(id(mine), 0), joined.get(id(theirs), 0))
 
 
@@ -377,7 +379,7 @@ def test_how_many_lines_are_compared_at_once_changes_nothing(
     rows = matching.match({str(number): lines for number, lines in enumerate(columns)})
     assert len(rows) < 100
     monkeypatch.setattr(matching, "_AT_ONCE", 150)
-    monkeypatch.setattr(matching, "_IN_MIND", 2)
+    monkeypatch.setattr(matching, "_SHORTLIST", 2)
     assert matching.match({str(number): lines for number, lines in enumerate(columns)}) == rows
 
 
@@ -414,7 +416,7 @@ def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None
         assert sorted(placed) == sorted(map(id, lines))
     if len(columns) == 2:
         for row in rows:
-            named = {matching.kind(line.object) for line in row.lines.values()} - {HEAP}
+            named = {object_type(line.object) for line in row.lines.values()} - {HEAP}
             assert len(named) <= 1
 
 

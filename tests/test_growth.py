@@ -240,7 +240,7 @@ def line(object: str, accesses: float, **shares: float) -> Line:
 
 def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
     shares = [line(f"runqueues.clock of CPU {cpu}", 1.75, scan=0.9, own=0.1) for cpu in range(8)]
-    (together,) = merging.added_up(shares)
+    (together,) = merging.merge_similar(shares)
     assert (together.object, together.accesses_per_op) == ("runqueues.clock of CPU", 14)
     assert together.weights == pytest.approx({"scan": 12.6, "own": 1.4})
 
@@ -248,13 +248,13 @@ def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
 def test_a_sum_is_no_share_of_itself() -> None:
     lines = [line("kmalloc-192+0x28 (192 bytes)", 19.0, add_up=0.9, lock=0.1)]
     lines += [line("kmalloc-64+0x0 (64 bytes)", 1.75, add_up=0.9, own=0.1) for _ in range(8)]
-    assert [found.accesses_per_op for found in merging.added_up(lines)] == [19, 14]
+    assert [found.accesses_per_op for found in merging.merge_similar(lines)] == [19, 14]
 
 
 def test_small_lines_are_distinguished_less_finely() -> None:
     small = [line("struct page", 0.1, get=0.6, put=0.4), line("struct page", 0.02, get=0.4, put=0.6)]
     large = [line("struct page", 1.0, get=0.6, put=0.4), line("struct page", 0.9, get=0.4, put=0.6)]
-    assert (len(merging.added_up(small)), len(merging.added_up(large))) == (1, 2)
+    assert (len(merging.merge_similar(small)), len(merging.merge_similar(large))) == (1, 2)
 
 
 # A clock that changes on the way

@@ -15,7 +15,7 @@ from conftest import bigiron, compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bigiron.analysis.lines.matching import Line, kind, match
+from bigiron.analysis.lines.matching import Line, match
 from bigiron.architectures import X86_64
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.memory import GuestRam, KernelMemory
@@ -24,6 +24,7 @@ from bigiron.introspect.mm.structs import Memory, UnreadableError
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes import conflicts
+from bigiron.util.object_name import ObjectName, object_type
 
 EVERYWHERE = {
     r"struct dentry\.d_lockref(\.\w+)? \(tmpfs directory\)": ("lockref_get_not_dead", "reference count"),
@@ -79,7 +80,9 @@ def test_nearly_all_that_is_shared_has_a_name(unlink1: list[dict[str, Any]], ker
         (row["cells"][kernel]["accesses_per_op"], row["object"]) for row in unlink1 if kernel in row["cells"]
     ]
     total = sum(count for count, _ in accesses)
-    unnamed = sum(count for count, name in accesses if kind(name) in ("page or slab object", "kmalloc"))
+    unnamed = sum(
+        count for count, name in accesses if object_type(name) in ("page or slab object", "kmalloc")
+    )
     assert unnamed < 0.1 * total
 
 
@@ -159,10 +162,11 @@ def test_what_describes_per_cpu_memory_is_known_though_memblock_gave_it(kernel: 
         (bits + 8, 8): ("alloc_map[]", "long unsigned int"),
     }
     named = {
-        access: Symbolized(f"struct pcpu_chunk.{name}", types) for access, (name, types) in accesses.items()
+        access: Symbolized(ObjectName.parse(f"struct pcpu_chunk.{name}"), types)
+        for access, (name, types) in accesses.items()
     }
     first_free = (blocks + second + offset_of(guest, "pcpu_block_md", "first_free"), 4)
-    named[first_free] = Symbolized("struct pcpu_block_md.first_free", "pcpu_block_md;int")
+    named[first_free] = Symbolized(ObjectName.parse("struct pcpu_block_md.first_free"), "pcpu_block_md;int")
     assert objects.names(named) == named
 
 
@@ -178,9 +182,13 @@ def test_what_memblock_gave_is_known_by_the_variable_that_points_to_it(kernel: s
     last = buckets + 8 * ((1 << 32 - shift) - 1)
     mask = guest.number(guest.address("node_to_cpumask_map"))
     names = objects.names([(buckets, 8), (last, 8), (last + 8, 8), (mask, 8)])
-    assert names[buckets, 8] == names[last, 8] == Symbolized("*dentry_hashtable", "hlist_bl_head")
+    assert (
+        names[buckets, 8]
+        == names[last, 8]
+        == Symbolized(ObjectName.parse("*dentry_hashtable"), "hlist_bl_head")
+    )
     assert not names[last + 8, 8].name.startswith("*dentry_hashtable")
-    assert names[mask, 8] == Symbolized("*node_to_cpumask_map", "cpumask")
+    assert names[mask, 8] == Symbolized(ObjectName.parse("*node_to_cpumask_map"), "cpumask")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -509,7 +517,7 @@ def test_what_is_in_a_file_s_page_is_named_by_the_page_as_by_itself(kernel: str)
     names = objects.names(places.iter_rows())
     assert len(in_files) and len(in_files) + len(others) == len(places)
     for address, length, name, types, *_ in in_files.iter_rows():
-        assert names[address, length] == Symbolized(name, types)
+        assert names[address, length] == Symbolized(ObjectName.parse(name), types)
     assert not [place for place in others.iter_rows() if names[place].name.startswith("page cache+")]
 
 

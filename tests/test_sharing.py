@@ -6,7 +6,6 @@ import pytest
 from test_compare import count, only, profile
 
 from bigiron.analysis.lines import sharing
-from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.lines.sharing import (
     COUNTER,
     FALSE_SHARING,
@@ -17,6 +16,7 @@ from bigiron.analysis.lines.sharing import (
     REFERENCES,
     SEQUENCE,
 )
+from bigiron.util.object_name import without_instance
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ from bigiron.analysis.lines.sharing import (
     ],
 )  # fmt: skip
 def test_a_field_s_type_or_name_tells(object: str, types: str, kind: str) -> None:
-    assert sharing.field(plain(object), types, {"f": 1})[0] == kind
+    assert sharing.field(without_instance(object), types, {"f": 1})[0] == kind
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
 from bigiron.bisect.bisection import Rule, Value
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import Tolerance, is_of_allocators
+from bigiron.gate.check_lines import Tolerance
+from bigiron.util.object_name import ObjectName, object_type, without_instance
 
 Cells = Mapping[str, Sequence[Cell]]
 """Of one candidate: by probe, one of each repetition."""
@@ -104,7 +105,7 @@ class LookedAt:
             return True
         if self.kind != "conflicts":
             return self.name in ("", object)
-        names = {object, matching.plain(object), matching.kind(object)}
+        names = {object, without_instance(object), object_type(object)}
         return not self.name or bool(names & {self.name, f"struct {self.name}"})
 
     def check(self, *ends: Cells) -> None:
@@ -115,7 +116,7 @@ class LookedAt:
                 for name, figures in _figures(self.kind, cell):
                     if self.name and self._is(name):
                         return
-                    there[matching.kind(name) if self.kind == "conflicts" else name] += figures[-1]
+                    there[object_type(name) if self.kind == "conflicts" else name] += figures[-1]
         if self.name:
             most = sorted(there, key=lambda name: -there[name])[:5]
             has = f"they have {', '.join(most)}" if most else "they have none"
@@ -150,11 +151,11 @@ def most_changed(before: Cells, after: Cells) -> LookedAt | None:
     # Read once: a workload may have thousands of lines.
     ends = [[list(_figures("conflicts", cell)) for cell in cells["conflicts"]] for cells in (before, after)]
     kinds = {
-        matching.kind(name)
+        object_type(name)
         for repetitions in ends
         for figures in repetitions
         for name, _ in figures
-        if not is_of_allocators(name)
+        if not ObjectName.parse(name).is_of_allocators
     }
     lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
     found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]

@@ -4,7 +4,6 @@ Values in, values out. A line is found again as `compare` does it, by what it is
 its address. check_work.py does the same with instructions.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
@@ -17,6 +16,7 @@ from bigiron.analysis.lines.matching import Line, PerBoot
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import counted
+from bigiron.util.object_name import ObjectName
 
 Probe: TypeAlias = Literal["conflicts", "instructions"]
 PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
@@ -85,14 +85,6 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
 ALLOCATORS = "slab pages and free pages"
 """One line in a baseline of all that allocators keep of pages: which page goes back to its node is chance."""
-
-_OF_ALLOCATORS = re.compile(r"struct (slab|kmem_cache_node)\b.*|.*\((free page|slab|freed)\)")
-
-
-def is_of_allocators(object: str) -> bool:
-    """Whether a line is what allocators keep of pages, of which there is more or less by chance."""
-    return bool(_OF_ALLOCATORS.fullmatch(object))
-
 
 LEAST = matching.TOLERANCE
 """Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
@@ -212,8 +204,8 @@ _LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorde
 def _added_up(lines: Sequence[Line]) -> list[Line]:
     """Lines that are alike as one, and all that is the allocators'; without accesses that are layout."""
     lines = [matching.without_layout(line) for line in lines]
-    theirs = [line for line in lines if is_of_allocators(line.object)]
-    others = merging.added_up([line for line in lines if line not in theirs])
+    theirs = [line for line in lines if ObjectName.parse(line.object).is_of_allocators]
+    others = merging.merge_similar([line for line in lines if line not in theirs])
     return [*others, replace(merging.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 
 

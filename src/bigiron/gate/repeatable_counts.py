@@ -14,55 +14,48 @@ exchanged for:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from statistics import fmean, median
 from typing import Literal
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines import conflicts
-from bigiron.analysis.lines.matching import kind
 from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
 """One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
 
 PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
 
-_END = r"(\.[a-z0-9.]+)?(;|$)"  # a function's, and what the compiler has made of it
-_WAITS_FOR_LOCK = (
-    r"(^|;)(\w*queued_(spin|read|write)_lock_slowpath|rwsem_(down_\w+|wake|optimistic_spin)|osq_(un)?lock"
-    r"|__mutex_lock(_\w+)?|__mutex_unlock_slowpath|__down(_\w+)?|__up)" + _END
+_OF_PAGES = frozenset(
+    f"struct {name}"
+    for name in ("slab", "slab_sheaf", "node_barn", "kmem_cache_node", "page", "folio", "ptdesc")
 )
-_PREEMPTED = (
-    r"(^|;)((syscall_)?exit_to_user_mode\w*;(__)?schedule"
-    r"|(__cond_resched|dynamic_cond_resched|preempt_schedule\w*);[\w;]*schedule)" + _END
+_OF_PAGE_LISTS = ("struct zone", "struct pglist_data")
+_INODE = "struct inode"
+_WITH_INODE = ("struct ?*_inode", "struct ?*_inode_info")  # a file system's, around it
+_CHANCE = (
+    *(
+        PAGES,
+        PAGE_LISTS,
+        "*_hashtable",
+        "rcu_state",
+        "rcu_data",
+        "runqueues",
+        "osq_node",
+        "qnodes",
+        "sd_llc*",
+    ),
+    *("struct task_struct", "struct rq", "struct cfs_rq", "struct sched_*", "struct maple_node"),
+    *("system_group_pcpu", "call_single_queue"),
 )
-_BY_CLOCK = (
-    r"(^|;)(file_update_time(_flags)?|file_modified_flags|touch_atime|update_load_avg|__update_load_avg_\w+"
-    r"|update_rq_clock|psi_\w+|(__)?rseq_\w+|(__)?mem_cgroup_handle_over_high|blkcg_maybe_throttle_current)"
-    + _END
-)
-_SLEEPS = r"(^|;)(__)?schedule" + _END
+"""Structs and variables whose counts follow the clock, the scheduler and hashes.
 
-_OF_PAGES = re.compile(
-    r"struct (slab|slab_sheaf|node_barn|kmem_cache_node|page|folio|ptdesc)\b.*"
-    r"|.*\((free page|slab|freed)\)|page or slab object.*"
-)
-_OF_PAGE_LISTS = re.compile(r"struct (zone|pglist_data)\b.*")
-_INODE, _WITH_INODE = (
-    "struct inode",
-    re.compile(r"struct \w+_inode(_info)?\b.*"),
-)  # a file system's, around it
-_CHANCE = re.compile(
-    rf"{PAGES}|{PAGE_LISTS}|.*_hashtable|rcu_(state|data)\b.*|runqueues\b.*|osq_node\b.*|qnodes\b.*"
-    r"|struct (task_struct|rq|cfs_rq|sched_\w+|maple_node)|sd_llc\w*\b.*|system_group_pcpu\b.*"
-    r"|call_single_queue\b.*"
-)
-"""What the clock, the scheduler and hashes decide on.
-
-They do on who runs, and on which pages, and nodes of those that RCU frees in numbers, another CPU gets.
+These decide which tasks run, and on which pages. Nodes of trees that RCU frees in numbers go to another CPU.
 """
 
 
@@ -129,10 +122,10 @@ def _whole_path() -> pl.Expr:
 
 def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     table = table.filter(pl.col("context") == "process")
-    in_locks = _whole_path().str.contains(_WAITS_FOR_LOCK)
+    in_locks = _whole_path().str.contains(kernel_functions.WAITING_FOR_LOCK)
     waiting = table.filter(in_locks).select(pl.max_horizontal("reads", "writes").sum()).item()
     yield Count("waiting", WAITING, "accesses", (waiting / recording.operations,))
-    rest = table.filter(~in_locks & ~_whole_path().str.contains(_PREEMPTED))
+    rest = table.filter(~in_locks & ~_whole_path().str.contains(kernel_functions.PREEMPTED))
     lines = _lines(rest, recording)
     functions = _functions(rest, lines, recording.operations)
     names = {name: None for _, name, *_ in lines}
@@ -177,11 +170,16 @@ def _added_up_as(object: str) -> str:
     >>> _added_up_as("struct dentry.d_lockref.count (tmpfs directory)"), _added_up_as("struct folio.lru")
     ('struct dentry', 'pages and slabs')
     """
-    if _OF_PAGES.fullmatch(object):
+    name = ObjectName.parse(object)
+    if name.base in _OF_PAGES or name.base == PAGE_OR_SLAB or name.is_free:
         return PAGES
-    if _WITH_INODE.fullmatch(object):
+    if _is_one_of(name.base, _WITH_INODE):
         return _INODE
-    return PAGE_LISTS if _OF_PAGE_LISTS.fullmatch(object) else kind(object)
+    return PAGE_LISTS if name.base in _OF_PAGE_LISTS else name.object_type
+
+
+def _is_one_of(base: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(base, glob) for glob in globs)
 
 
 _LEAST_SHARE = 0.02  # of an object's accesses: functions with less are not named
@@ -208,14 +206,20 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
 
 def _instructions(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
-    left_out = f"{_WAITS_FOR_LOCK}|{_PREEMPTED}|{_BY_CLOCK}"
+    left_out = "|".join(
+        (kernel_functions.WAITING_FOR_LOCK, kernel_functions.PREEMPTED, kernel_functions.DRIVEN_BY_TIME)
+    )
     rest = table.filter((pl.col("context") == "process") & ~_whole_path().str.contains(left_out))
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
     all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
     yield Count("instructions", WORK, "instructions", (all_of_them / recording.operations,))
-    asleep = rest.filter(_whole_path().str.contains(_SLEEPS)).select(pl.col("instructions").sum()).item()
+    asleep = (
+        rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))
+        .select(pl.col("instructions").sum())
+        .item()
+    )
     yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
 
 
@@ -291,7 +295,7 @@ class _Tolerances:
             return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
         if what == "waiting":
             return _OF_WAITING
-        by_chance = _CHANCE.fullmatch(name)
+        by_chance = _is_one_of(ObjectName.parse(name).base, _CHANCE)
         if self.tasks_wait and not by_chance:
             return _WRITES_WHERE_TASKS_WAIT if unit == "writes" else _ACCESSES_WHERE_TASKS_WAIT
         usual = _BY_CHANCE if by_chance else _EXACT

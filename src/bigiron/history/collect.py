@@ -20,6 +20,7 @@ from bigiron.history.database import History
 from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import decode
+from bigiron.util.object_name import object_type
 
 PROBES = ("conflicts", "locks", "instructions", "trace")
 LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
@@ -215,7 +216,7 @@ def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
             sum(line.writes_per_op for line in lines),
             len(lines),
         )
-        found.append(((merging.added_up(lines), merging.added_up(pairs)), sums))
+        found.append(((merging.merge_similar(lines), merging.merge_similar(pairs)), sums))
     return found
 
 
@@ -230,7 +231,7 @@ def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
             point=point,
             row=0,
             object=line.object,
-            kind=matching.kind(line.object),
+            kind=object_type(line.object),
             pair=pair,
             accesses_per_op=round(line.accesses_per_op, 6),
             writes_per_op=round(line.writes_per_op, 6),

@@ -11,11 +11,12 @@ from bigiron.analysis.lines import line_growth, matching
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Series
 from bigiron.gate.baseline import WORK_TOLERANCE
-from bigiron.gate.check_lines import BY_CHANCE, Tolerance, is_of_allocators
+from bigiron.gate.check_lines import BY_CHANCE, Tolerance
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
 from bigiron.machines.vm.dilation import SLOWED_FROM
 from bigiron.study.store import clock_step_of
+from bigiron.util.object_name import ObjectName
 
 ACCESSES = Tolerance(matching.TOLERANCE, matching.RELATIVE_TOLERANCE)
 """As in `compare`: what differs by no more is no change, of acquisitions either."""
@@ -161,7 +162,7 @@ def _total(before: Counted, after: Counted, what: What, unit: str, tolerance: To
 def _of_line(before: Counted, after: Counted, was: Line | None, now: Line | None) -> Change | None:
     there = was or now
     assert there
-    tolerance = BY_CHANCE if is_of_allocators(there.object) else ACCESSES
+    tolerance = BY_CHANCE if ObjectName.parse(there.object).is_of_allocators else ACCESSES
     for unit in "accesses", "writes":
         spans = [
             (getattr(line, f"least_{unit}"), getattr(line, f"most_{unit}")) if line else (0.0, 0.0)

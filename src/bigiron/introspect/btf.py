@@ -5,15 +5,36 @@ reading them ends, and what makes no sense is a BtfError or unknown.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, cached_property
 from struct import Struct
 
-_MAGIC = 0xEB9F
-_HEADER = Struct("<HBBIIIII")
-_THREE = Struct("<III")  # a type's head, a member, an array, an ENUM64's constant
+from bigiron.introspect.btf_format import (
+    ARRAY,
+    EACH,
+    ENUM,
+    ENUM64,
+    FLOAT,
+    HEADER,
+    INT,
+    MAGIC,
+    ONCE,
+    PTR,
+    RENAMED,
+    SIZED,
+    STRUCT,
+    THREE,
+    TYPEDEF,
+    UNION,
+    VAR,
+    BtfError,
+    Member,
+    Place,
+    renumbered,
+    sections,
+)
+
 _ENUMERATOR = Struct("<Ii")
 _DEEPEST = 32  # types within types
 _MOST_STEPS = 20_000  # of one answer
@@ -23,52 +44,6 @@ _MOST_BIT_FIELDS = 3  # named of those that share a byte
 _LONGEST_NAME = 256
 _SPELLED = re.compile(r"(\**)(\{[^{}]*\}|[^][{}*]*)((?:\[\d*\])*)")  # pointers, a name, an array's lengths
 
-_INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD, _TYPEDEF = range(1, 9)
-_VOLATILE, _CONST, _RESTRICT, _FUNC, _FUNC_PROTO, _VAR, _DATASEC, _FLOAT = range(9, 17)
-_DECL_TAG, _TYPE_TAG, _ENUM64 = range(17, 20)
-_RENAMED = frozenset((_TYPEDEF, _VOLATILE, _CONST, _RESTRICT, _TYPE_TAG))
-_REFERRING = _RENAMED | {_PTR, _FUNC, _FUNC_PROTO, _VAR, _DECL_TAG}  # whose head has a type, not a size
-_NAMED_PARTS = frozenset((_STRUCT, _UNION, _ENUM, _FUNC_PROTO, _ENUM64))
-_TYPED_PARTS = frozenset((_STRUCT, _UNION, _FUNC_PROTO, _DATASEC))
-_SIZED = frozenset((_INT, _STRUCT, _UNION, _ENUM, _FLOAT, _ENUM64))
-
-# Bytes that follow a type's head: once, or for each of its members.
-_ONCE = {_INT: 4, _ARRAY: 12, _VAR: 4, _DECL_TAG: 4}
-_EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, _FUNC_PROTO: 8, _DATASEC: 12, _ENUM64: 12}
-
-
-class BtfError(Exception):
-    """These bytes are no BTF."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A part of a type: the path to it, where it lies and how large it is.
-
-    ```
-    Place(path='d_lockref.count', start=92, size=4, type=24)
-    ```
-    """
-
-    path: str  # "node_zones[2].lock"; "" for the whole type
-    start: int
-    size: int
-    type: int
-    within: tuple[int, ...] = ()  # the types that hold it, outermost first
-
-
-@dataclass(frozen=True)
-class _Member:
-    name: str
-    type: int
-    bit: int  # at which it starts
-    bits: int  # of a bit field; 0 if it is none
-
-    @property
-    def end(self) -> int:
-        """The bit after a bit field."""
-        return self.bit + self.bits
-
 
 class Btf:
     """The types of one kernel. A type is known by its number; 0 is void, and what is not known.
@@ -77,7 +52,7 @@ class Btf:
     """
 
     def __init__(self, data: bytes, modules: Sequence[bytes] = ()) -> None:
-        self._types, self._strings = _sections(data)
+        self._types, self._strings = sections(data)
         self._places = [0]  # where each type's head is
         self._structs: dict[str, int] = {}
         self._namesakes: dict[str, list[int]] = {}  # of structs, further ones
@@ -108,7 +83,7 @@ class Btf:
     @classmethod
     def none(cls) -> "Btf":
         """What a kernel tells that was built without BTF: nothing."""
-        return cls(_HEADER.pack(_MAGIC, 1, 0, _HEADER.size, 0, 0, 0, 0))
+        return cls(HEADER.pack(MAGIC, 1, 0, HEADER.size, 0, 0, 0, 0))
 
     @property
     def is_empty(self) -> bool:
@@ -117,39 +92,37 @@ class Btf:
 
     def _add_module(self, data: bytes, types: int, strings: int) -> None:
         """Types that refer to the kernel's first `types`, and to its first `strings` bytes of names."""
-        added, names = _sections(data)
-        renumbered = _renumbered(
-            added, types, len(self._places) - types, strings, len(self._strings) - strings
-        )
+        added, names = sections(data)
+        moved = renumbered(added, types, len(self._places) - types, strings, len(self._strings) - strings)
         start = len(self._types)
-        self._types += renumbered
+        self._types += moved
         self._strings += names
         self._index(start)
 
     def _index(self, at: int) -> None:
         end = len(self._types)
-        while at + _THREE.size <= end:
-            name, info, _ = _THREE.unpack_from(self._types, at)
+        while at + THREE.size <= end:
+            name, info, _ = THREE.unpack_from(self._types, at)
             kind, members = info >> 24 & 0x7F, info & 0xFFFFFF
             number = len(self._places)
             self._places.append(at)
-            at += _THREE.size + _ONCE.get(kind, 0) + _EACH.get(kind, 0) * members
-            if not _INT <= kind <= _ENUM64 or at > end:
+            at += THREE.size + ONCE.get(kind, 0) + EACH.get(kind, 0) * members
+            if not INT <= kind <= ENUM64 or at > end:
                 raise BtfError(f"type {number} is of kind {kind} with {members} members")
-            if kind in (_ENUM, _ENUM64):
+            if kind in (ENUM, ENUM64):
                 self._enums.append(number)
                 if name:
                     self._scalars.setdefault(self._string(name), number)
-            elif kind in (_STRUCT, _UNION) and not name:
+            elif kind in (STRUCT, UNION) and not name:
                 self._nameless.append(number)
-            elif kind in (_STRUCT, _UNION):
+            elif kind in (STRUCT, UNION):
                 if self._structs.setdefault(self._string(name), number) != number:
                     self._namesakes.setdefault(self._string(name), []).append(number)
-            elif name and kind == _INT:
+            elif name and kind == INT:
                 self._scalars.setdefault(self._string(name), number)
-            elif name and kind == _TYPEDEF:
+            elif name and kind == TYPEDEF:
                 self._typedefs.setdefault(self._string(name), number)
-            elif name and kind == _VAR:
+            elif name and kind == VAR:
                 self._variables.setdefault(self._string(name), number)
         if at != end:
             raise BtfError("its last type is cut off")
@@ -198,7 +171,7 @@ class Btf:
             if known[text] and variable not in self._variables:
                 names_at = end_of_names + len(names)
                 names.extend(variable.encode() + b"\0")
-                add(names_at, _VAR << 24, known[text], 0)
+                add(names_at, VAR << 24, known[text], 0)
         start = len(self._types)
         self._types += bytes(types)
         self._strings += bytes(names)
@@ -212,9 +185,9 @@ class Btf:
         pointers, name, lengths = parts.groups()
         type = self._spelled(name)
         for _ in pointers:
-            type = add(0, _PTR << 24, type)
+            type = add(0, PTR << 24, type)
         for length in reversed(lengths[1:-1].split("][")) if lengths and type else ():
-            type = add(0, _ARRAY << 24, 0, type, 0, int(length or 0))
+            type = add(0, ARRAY << 24, 0, type, 0, int(length or 0))
         return type
 
     def _find_spelled(self, name: str) -> int:
@@ -245,7 +218,7 @@ class Btf:
         for _ in range(_DEEPEST):
             kind, target = self._head(type)
             name = self._string(self._name_offset(type))
-            if name or kind not in _RENAMED:
+            if name or kind not in RENAMED:
                 return name
             type = target
         return ""
@@ -260,8 +233,8 @@ class Btf:
         for _ in range(_DEEPEST):
             type = self.resolve(type)
             kind, size = self._head(type)
-            if kind != _ARRAY:
-                return count * (8 if kind == _PTR else size if kind in _SIZED else 0)
+            if kind != ARRAY:
+                return count * (8 if kind == PTR else size if kind in SIZED else 0)
             type, length = self._array(type)
             count *= length
         return 0
@@ -269,13 +242,13 @@ class Btf:
     def target(self, type: int) -> int:
         """What a pointer points to; 0 for void, and where it is no pointer."""
         kind, target = self._head(self.resolve(type))
-        return target if kind == _PTR else 0
+        return target if kind == PTR else 0
 
     def element(self, type: int) -> int:
         """What an array is made of; the type itself where it is no array."""
         for _ in range(_DEEPEST):
             array = self.resolve(type)
-            if self._head(array)[0] != _ARRAY:
+            if self._head(array)[0] != ARRAY:
                 break
             type, _ = self._array(array)
         return type
@@ -284,28 +257,28 @@ class Btf:
         """The type that a typedef, a const, a volatile stands for."""
         for _ in range(_DEEPEST):
             kind, target = self._head(type)
-            if kind not in _RENAMED:
+            if kind not in RENAMED:
                 return type
             type = target
         return 0
 
     def is_struct(self, type: int) -> bool:
         """Whether it is a struct or union."""
-        return self._head(self.resolve(type))[0] in (_STRUCT, _UNION)
+        return self._head(self.resolve(type))[0] in (STRUCT, UNION)
 
     def is_pointer(self, type: int) -> bool:
         """Whether it is a pointer."""
-        return self._head(self.resolve(type))[0] == _PTR
+        return self._head(self.resolve(type))[0] == PTR
 
     def is_scalar(self, type: int) -> bool:
         """Whether it has no parts: a number, a pointer."""
-        return self._head(self.resolve(type))[0] in (_INT, _PTR, _ENUM, _FLOAT, _ENUM64)
+        return self._head(self.resolve(type))[0] in (INT, PTR, ENUM, FLOAT, ENUM64)
 
     def is_open_ended(self, type: int) -> bool:
         """Whether it is a struct that ends in an array of no given length."""
         members = self._members(self.resolve(type)) if self.is_struct(type) else ()
         last = self.resolve(members[-1].type) if members else 0
-        return self._head(last)[0] == _ARRAY and self._array(last)[1] == 0
+        return self._head(last)[0] == ARRAY and self._array(last)[1] == 0
 
     def _member(self, type: int, path: str) -> Place | None:
         """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
@@ -357,7 +330,7 @@ class Btf:
         """The members of a struct or union, or an array's element, that hold the bytes to `end`."""
         type = self.resolve(whole.type)
         kind = self._head(type)[0]
-        if kind == _ARRAY:
+        if kind == ARRAY:
             element, _ = self._array(type)
             size = self.size(element)
             number = (offset - whole.start) // size if size else 0
@@ -365,7 +338,7 @@ class Btf:
             budget.spend()
             if end <= start + size:
                 yield Place(f"{whole.path}[{number}]", start, size, element, (*whole.within, whole.type))
-        elif kind in (_STRUCT, _UNION):
+        elif kind in (STRUCT, UNION):
             layout = self._layout(type)
             budget.spend(len(layout) + 1)
             for at, known, member in layout:
@@ -379,12 +352,12 @@ class Btf:
                 if part.start <= offset and end <= part.start + part.size:
                     yield part
 
-    def _read_layout(self, type: int) -> tuple[tuple[int, int | None, _Member], ...]:
+    def _read_layout(self, type: int) -> tuple[tuple[int, int | None, Member], ...]:
         """Where each member starts that is no bit field, and its bytes; None of an array of no length."""
         layout = []
         for member in self._members(type):
             size, start = self.size(member.type), member.bit // 8
-            is_open = not size and self._head(self.resolve(member.type))[0] == _ARRAY
+            is_open = not size and self._head(self.resolve(member.type))[0] == ARRAY
             if not member.bits:
                 layout.append((start, None if is_open else size, member))
         return tuple(layout)
@@ -410,7 +383,7 @@ class Btf:
             kind, target = self._head(type)
             if (name := self._string(self._name_offset(type))) and name in atoms:
                 return True
-            if kind not in _RENAMED:
+            if kind not in RENAMED:
                 return False
             type = target
         return True
@@ -418,7 +391,7 @@ class Btf:
     def _find_member(self, type: int, name: str, depth: int, budget: "_Budget") -> tuple[int, int] | None:
         """Type and offset of a member of a struct or union."""
         type = self.resolve(type)
-        if depth > _DEEPEST or self._head(type)[0] not in (_STRUCT, _UNION):
+        if depth > _DEEPEST or self._head(type)[0] not in (STRUCT, UNION):
             return None
         for member in self._members(type):
             budget.spend()
@@ -436,9 +409,9 @@ class Btf:
         kind, target = self._head(type)
         if depth > _DEEPEST:
             return
-        if kind == _PTR:
+        if kind == PTR:
             found.append((offset, target))
-        elif kind == _ARRAY:
+        elif kind == ARRAY:
             element, length = self._array(type)
             size = self.size(element)
             inside: list[tuple[int, int]] = []
@@ -448,7 +421,7 @@ class Btf:
                 budget.spend(len(inside))
                 start = offset + number * size
                 found.extend((start + at, target) for at, target in inside)
-        elif kind in (_STRUCT, _UNION):
+        elif kind in (STRUCT, UNION):
             for member in self._members(type):
                 if not member.bits:
                     self._add_pointers(found, member.type, offset + member.bit // 8, depth + 1, budget)
@@ -459,10 +432,10 @@ class Btf:
         for number in self._enums:
             at, kind = self._places[number], self._head(number)[0]
             for member in range(self._vlen(number)):
-                if kind == _ENUM:
+                if kind == ENUM:
                     name, value = _ENUMERATOR.unpack_from(self._types, at + 12 + 8 * member)
                 else:
-                    name, low, high = _THREE.unpack_from(self._types, at + 12 + 12 * member)
+                    name, low, high = THREE.unpack_from(self._types, at + 12 + 12 * member)
                     value = high << 32 | low
                 values.setdefault(self._string(name), value)
         return values
@@ -471,31 +444,31 @@ class Btf:
         """Kind, and size or target; of what does not exist as of void."""
         if not 0 < type < len(self._places):
             return 0, 0
-        _, info, size_or_type = _THREE.unpack_from(self._types, self._places[type])
+        _, info, size_or_type = THREE.unpack_from(self._types, self._places[type])
         return info >> 24 & 0x7F, size_or_type
 
     def _name_offset(self, type: int) -> int:
         if not 0 < type < len(self._places):
             return 0
-        offset: int = _THREE.unpack_from(self._types, self._places[type])[0]
+        offset: int = THREE.unpack_from(self._types, self._places[type])[0]
         return offset
 
     def _vlen(self, type: int) -> int:
-        info: int = _THREE.unpack_from(self._types, self._places[type])[1]
+        info: int = THREE.unpack_from(self._types, self._places[type])[1]
         return info & 0xFFFFFF
 
     def _array(self, type: int) -> tuple[int, int]:
         """Type and number of its elements."""
-        element, _, length = _THREE.unpack_from(self._types, self._places[type] + 12)
+        element, _, length = THREE.unpack_from(self._types, self._places[type] + 12)
         return element, length
 
-    def _read_members(self, type: int) -> tuple[_Member, ...]:
+    def _read_members(self, type: int) -> tuple[Member, ...]:
         at, members = self._places[type], []
-        sized_fields = _THREE.unpack_from(self._types, at)[1] >> 31
+        sized_fields = THREE.unpack_from(self._types, at)[1] >> 31
         for number in range(min(self._vlen(type), _MOST_MEMBERS)):
-            name, target, where = _THREE.unpack_from(self._types, at + 12 + 12 * number)
+            name, target, where = THREE.unpack_from(self._types, at + 12 + 12 * number)
             bit, bits = (where & 0xFFFFFF, where >> 24) if sized_fields else (where, 0)
-            members.append(_Member(self._string(name), target, bit, bits))
+            members.append(Member(self._string(name), target, bit, bits))
         return tuple(members)
 
     def _string(self, offset: int) -> str:
@@ -504,47 +477,6 @@ class Btf:
         end = self._strings.find(b"\0", offset, offset + _LONGEST_NAME)
         text = self._strings[offset : end if end >= 0 else offset + _LONGEST_NAME].decode("ascii", "replace")
         return text if text.isprintable() else ""
-
-
-def _sections(data: bytes) -> tuple[bytes, bytes]:
-    """The types and the names in BTF."""
-    if len(data) < _HEADER.size:
-        raise BtfError(f"only {len(data)} bytes")
-    magic, _, _, header, type_at, type_length, string_at, string_length = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
-        raise BtfError(f"it starts with {magic:#x}")
-    types = data[header + type_at : header + type_at + type_length]
-    strings = data[header + string_at : header + string_at + string_length]
-    if (len(types), len(strings)) != (type_length, string_length):
-        raise BtfError("it is cut off")
-    return types, strings
-
-
-def _renumbered(types: bytes, first: int, more: int, first_name: int, more_names: int) -> bytes:
-    """A module's types, their own numbers, from `first` on, `more` higher; and their names' likewise."""
-    if not more and not more_names:
-        return types
-    words = list(Struct(f"<{len(types) // 4}I").unpack_from(types))
-    at = 0
-
-    def shift(places: Iterable[int], start: int, by: int) -> None:
-        for place in places:
-            if place < len(words) and words[place] >= start:
-                words[place] += by
-
-    while at + 3 <= len(words):
-        kind, members = words[at + 1] >> 24 & 0x7F, words[at + 1] & 0xFFFFFF
-        body, step = at + 3, _EACH.get(kind, 0) // 4
-        after = body + _ONCE.get(kind, 0) // 4 + step * members
-        if not _INT <= kind <= _ENUM64 or after > len(words):
-            raise BtfError(f"a module's type is of kind {kind} with {members} members")
-        shift((at, *(range(body, after, step) if kind in _NAMED_PARTS else ())), first_name, more_names)
-        shift((at + 2,) if kind in _REFERRING else (), first, more)
-        shift((body, body + 1) if kind == _ARRAY else (), first, more)
-        parts = range(body + (kind != _DATASEC), after, step) if kind in _TYPED_PARTS else ()
-        shift(parts, first, more)
-        at = after
-    return Struct(f"<{len(words)}I").pack(*words)
 
 
 class _NoEndError(Exception):

@@ -208,4 +208,4 @@ ATOMS = frozenset(
         "timespec64",
     )
 )
-"""Types whose parts nobody asks for: a lock's word, a list's two pointers."""
+"""Types whose parts no report names: the word of a lock, the two pointers of a list."""

@@ -45,8 +45,8 @@ class GoneError(MachineError):
 class GuestRam:
     """A machine's RAM as a file without a name: it takes what the guest touches, and leaves nothing.
 
-    Or, after `map_private`, a file that somebody keeps, of which the machine's process has private copies of
-    the pages that it writes: then that process, once it is reached, is where RAM is read and written.
+    After `map_private` it is the file of a snapshot. The machine's process has private copies of the pages
+    that it writes, and RAM is read and written in that process once it is reached.
     """
 
     def __init__(self, mib: int) -> None:
@@ -112,7 +112,7 @@ class GuestRam:
         return found
 
     def outlives(self, end: Callable[[], object]) -> None:
-        """Have what ends the process called when nobody reads RAM any more."""
+        """Register what ends the process: it is called when RAM is no longer read."""
         self._process.callback(end)
 
     def write(self, offset: int, content: bytes | memoryview) -> None:

@@ -14,6 +14,7 @@ from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.mm.percpu import PerCpu
 from bigiron.introspect.mm.slab import Object
 from bigiron.introspect.mm.structs import PAGE, WORD, Structs
+from bigiron.util.object_name import ObjectName
 
 _MOST_OBJECTS = 6_000
 _MOST_POINTERS = 1_000_000  # in all of them together
@@ -30,7 +31,7 @@ class Struct:
     address: int
     type: int
     size: int  # of the memory that it has
-    label: str  # "struct mm_struct", "vm_committed_as"
+    label: ObjectName  # struct mm_struct, vm_committed_as
 
 
 class PointerWalk:
@@ -107,7 +108,7 @@ class PointerWalk:
                     yield found
             elif value not in self.per_cpu and self._per_cpu.is_pointer(value):
                 path = btf.place(struct.type, offset, WORD).path
-                self.per_cpu[value] = Struct(value, target, btf.size(target), f"{struct.label}.{path}")
+                self.per_cpu[value] = Struct(value, target, btf.size(target), struct.label.at(path))
 
     def _object(self, address: int, target: int) -> Struct | None:
         """The object that a pointer to `target` leads to, if its type is known now."""
@@ -141,5 +142,5 @@ class PointerWalk:
         smaller = max((other for other in _KMALLOC_SIZES if other < found.cache.object_size), default=0)
         return size <= found.cache.object_size and (size > smaller or btf.is_open_ended(type))
 
-    def _label(self, type: int) -> str:
-        return f"struct {self._structs.btf.tag(type)}"
+    def _label(self, type: int) -> ObjectName:
+        return ObjectName.struct(self._structs.btf.tag(type))

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from bigiron.introspect import kernel_knowledge, variables
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
-from bigiron.introspect.btf import Btf, BtfError
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.mm.pages import Page, Pages, Use
 from bigiron.introspect.mm.percpu import PerCpu
 from bigiron.introspect.mm.slab import Cache, Object, Slabs
@@ -25,11 +26,9 @@ from bigiron.introspect.mm.vmalloc import Areas
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.util.lazy import numpy as np
+from bigiron.util.object_name import FREED, KMALLOC, PAGE_OR_SLAB, POINTER, ObjectName
 
-CACHED = "page cache+{} ({})"
-"""What lies in the page cache: where in its page, in hexadecimal, and in which file's."""
-
-_MANAGED = "page or slab object"  # by the buddy allocator
+_MANAGED = PAGE_OR_SLAB  # by the buddy allocator
 _DEEPEST = 8  # structs in structs
 _MOST_NODES = 1024
 _LARGEST_TYPES = 16 << 20  # of a module
@@ -55,18 +54,33 @@ class Symbolized:
     """What lies at an address.
 
     ```
-    Symbolized(name='struct dentry.d_lockref.lock (tmpfs directory)', types='dentry;lockref;spinlock_t')
+    Symbolized(ObjectName.parse('struct dentry.d_lockref.lock (tmpfs)'), 'dentry;lockref;spinlock_t')
     ```
     """
 
-    name: str
+    object: ObjectName
     types: str = ""  # of the structs that hold it, outermost first, and its own (`*`: a pointer)
     start: int = 0  # of the slab object that it is in; 0 where it is in none
     stride: int = 0  # bytes from that object to the next
 
     def of_cpu(self, cpu: int) -> Symbolized:
         """The same, of memory that each CPU has."""
-        return replace(self, name=f"{self.name} of CPU {cpu}")
+        return replace(self, object=replace(self.object, cpu=cpu))
+
+    @property
+    def name(self) -> str:
+        """The object's name, as tables have it."""
+        return str(self.object)
+
+
+def _memory(kind: str, reason: str = "", offset: int | None = None, detail: str = "") -> Symbolized:
+    """Memory of which only its kind is known, or a slab's object of no type."""
+    return Symbolized(ObjectName(kind, offset=offset, detail=detail, reason=reason))
+
+
+def _pointed_to_by(variable: str, offset: int) -> Symbolized:
+    """Memory of no known type that a variable points to."""
+    return Symbolized(ObjectName(f"*{variable}", offset=offset))
 
 
 class AddressMap(Protocol):
@@ -217,9 +231,9 @@ class Objects:
         }.get(kind)
         try:
             found = namer(address, length) if namer else None
-            return found or Symbolized(kind)
+            return found or _memory(kind)
         except (UnreadableError, BtfError) as error:
-            return Symbolized(f"{kind}: {error}")
+            return _memory(kind, str(error))
 
     def _class_of(self, address: int) -> str:
         """As the address tells, but that a kernel's image may lie among the memory that it manages.
@@ -243,10 +257,13 @@ class Objects:
         if not symbol:
             return None
         found = self._variable(symbol, offset, length)
-        return replace(found, name=f"{symbol} (pointer)") if found == Symbolized(symbol, "*") else found
+        name = ObjectName(symbol)
+        return (
+            replace(found, object=replace(name, detail=POINTER)) if found == Symbolized(name, "*") else found
+        )
 
     def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
-        return self._part(symbol, self._type_of_variable(symbol), offset, length)
+        return self._part(ObjectName(symbol), self._type_of_variable(symbol), offset, length)
 
     def _type_of_variable(self, symbol: str) -> int:
         return variables.types_of(self._btf, self._symbols).get(symbol, 0)
@@ -263,30 +280,31 @@ class Objects:
         if page.use is Use.FREE and (freed := self._freed(address, length)):
             return freed
         if page.use is Use.CACHE:
-            return Symbolized(CACHED.format(hex(address % self.page_bytes), self._cached(page.mapping)))
+            return _memory("page cache", offset=address % self.page_bytes, detail=self._cached(page.mapping))
         if placed := self._placed_at(address):
             return self._in_placed(placed, address, length)
         if holder := self._holders.get(page.start):
-            return Symbolized(f"*{holder}+{address - page.start:#x}")
+            return _pointed_to_by(holder, address - page.start)
         use: str = page.use.value
-        return Symbolized(use if page.use in (Use.TABLE, Use.ANONYMOUS) else f"{_MANAGED}: {use}")
+        return _memory(use) if page.use in (Use.TABLE, Use.ANONYMOUS) else _memory(_MANAGED, use)
 
     def _slab_object(self, page: Page, address: int, length: int) -> Symbolized:
         cache = self._slabs.cache_of(page.head)
         if cache is None:
-            return Symbolized(f"{_MANAGED}: slab of an unknown cache")
+            return _memory(_MANAGED, "slab of an unknown cache")
         found = self._slabs.object(cache, page.start, address)
         offset = address - found.start
         own = self._own_type(found) or self._pointed.objects.get(found.start, 0)
         if type := own or self._type_by_pointers(found):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
-            return Symbolized(f"{cache.name}: between its objects")
+            return _memory(cache.name, "between its objects")
         if placed := self._placed_at(address):
             return self._in_placed(placed, address, length)
         if holder := self._holders.get(found.start):
-            return Symbolized(f"*{holder}+{offset:#x}")
-        return Symbolized(f"{cache.name}+{offset:#x} ({cache.object_size} bytes{self._allocated_in(found)})")
+            return _pointed_to_by(holder, offset)
+        detail = f"{cache.object_size} bytes{self._allocated_in(found)}"
+        return _memory(cache.name, offset=offset, detail=detail)
 
     def _allocated_in(self, object: Object) -> str:
         """Who allocated an object of no type, as far as that says more than the cache's name."""
@@ -303,11 +321,12 @@ class Objects:
         if offset >= (cache.object_size if cache else seen.asked):
             return None
         if cache is None:
-            return Symbolized(f"kmalloc+{offset:#x} ({seen.asked} bytes, freed, allocated in {seen.site})")
+            detail = f"{seen.asked} bytes, {FREED}, allocated in {seen.site}"
+            return _memory(KMALLOC, offset=offset, detail=detail)
         if not cache.is_kmalloc and (type := self._own_type(Object(cache, seen.address))):
             return self._field(seen.address, type, address, length, freed=True)
-        size = cache.object_size
-        return Symbolized(f"{cache.name}+{offset:#x} ({size} bytes, freed, allocated in {seen.site})")
+        detail = f"{cache.object_size} bytes, {FREED}, allocated in {seen.site}"
+        return _memory(cache.name, offset=offset, detail=detail)
 
     def _in_vmalloc(self, address: int, length: int) -> Symbolized | None:
         if copy := self._per_cpu_copy(address, length):
@@ -318,9 +337,9 @@ class Objects:
         if area is None:
             return None
         if holder := self._holders.get(area.start):
-            return Symbolized(f"*{holder}+{address - area.start:#x}")
+            return _pointed_to_by(holder, address - area.start)
         caller, _ = self._symbols.lookup(area.caller)
-        return Symbolized(f"vmalloc memory of {caller}+{address - area.start:#x}") if caller else None
+        return _memory(f"vmalloc memory of {caller}", offset=address - area.start) if caller else None
 
     def _page_struct(self, address: int, length: int) -> Symbolized:
         page = self._pages.of_struct(address)
@@ -337,7 +356,8 @@ class Objects:
         start = page.head
         if address - start >= self._btf.size(self._structs.type(type)):
             type, start = "page", address - (address - page.head) % size
-        return self._part(f"struct {type}", self._structs.type(type), address - start, length, f" ({detail})")
+        name = replace(ObjectName.struct(type), detail=detail)
+        return self._part(name, self._structs.type(type), address - start, length)
 
     def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
         found = self._per_cpu.locate(address)
@@ -356,9 +376,9 @@ class Objects:
         """Per-CPU memory of which only is known how much was allocated at once."""
         found = self._per_cpu.allocation(pointer)
         if found is None:
-            return Symbolized("per-CPU memory")
+            return _memory("per-CPU memory")
         start, size = found
-        return Symbolized(f"per-CPU memory of {size} bytes+{pointer - start:#x}")
+        return _memory(f"per-CPU memory of {size} bytes", offset=pointer - start)
 
     def _field(self, start: int, type: int, address: int, length: int, freed: bool = False) -> Symbolized:
         """The field of a struct, or of a struct in it that has a name of its own.
@@ -373,40 +393,38 @@ class Objects:
                 break
             start, type = start + inner.start, inner.type
         name = self._btf.tag(type)
-        detail = " (freed)" if freed else self._detail(name, start)
-        return self._part(f"struct {name}", type, address - start, length, detail)
+        detail = FREED if freed else self._detail(name, start)
+        return self._part(replace(ObjectName.struct(name), detail=detail), type, address - start, length)
 
     def _read_detail(self, type: str, address: int) -> str:
-        """What tells one struct of a type from others, in parentheses."""
+        """What tells one struct of a type from others."""
         if type not in self._details:
             return ""
         try:
-            text = self._details[type](address)
+            return self._details[type](address)
         except UnreadableError:
             return ""
-        return f" ({text})" if text else ""
 
-    def _part(self, whole: str, type: int, offset: int, length: int, detail: str = "") -> Symbolized:
+    def _part(self, whole: ObjectName, type: int, offset: int, length: int) -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
         if offset + length <= self._btf.size(type) and self._is_one(type):
-            return Symbolized(f"{whole}{detail}", self._type_name(type))
+            return Symbolized(whole, self._type_name(type))
         place = self._btf.place(type, offset, length, kernel_knowledge.ATOMS)
         if not place.path and length <= 2 * WORD:
             place = self._btf.place(type, offset, 1, kernel_knowledge.ATOMS)
         if not place.path and self._is_one(self._btf.element(type)):
-            return Symbolized(f"{whole}{detail}", self._type_name(type))  # several of an array
+            return Symbolized(whole, self._type_name(type))  # several of an array
         if not place.path:
-            return Symbolized(f"{whole}+{offset:#x}{detail}")
+            return Symbolized(replace(whole, offset=offset))
         types = [*map(self._btf.name, place.within), self._type_name(place.type)]
-        path = place.path if place.path.startswith("[") else f".{place.path}"
-        return Symbolized(f"{whole}{path}{detail}", ";".join(filter(None, types)))
+        return Symbolized(whole.at(place.path), ";".join(filter(None, types)))
 
     def _type_name(self, type: int) -> str:
         """`*` for a pointer; an array is known by its elements."""
         return "*" if self._btf.is_pointer(type) else self._btf.name(self._btf.element(type))
 
     def _is_one(self, type: int) -> bool:
-        """Whether of a value of that type nobody asks for a part."""
+        """Whether reports name no part of a value of that type."""
         return self._btf.is_scalar(type) or self._btf.name(type) in kernel_knowledge.ATOMS
 
     def _own_type(self, found: Object) -> int:
@@ -511,22 +529,26 @@ class Objects:
                 for place in self._copies(at, follow) if at and type else ():
                     inside = self._slab_object_at(place)
                     size = inside.cache.object_size if inside else self._btf.size(type)
-                    yield Struct(place, type, size, f"*{symbol}" if follow else symbol)
+                    yield Struct(place, type, size, ObjectName(f"*{symbol}" if follow else symbol))
         yield from self._nodes
         yield from self._tasks()
         for pointer, (name, _) in self._slabs.parts.items():
             if (type := self._btf.find(name)) and self._per_cpu.is_pointer(pointer):
                 for offset in self._offsets[:_MOST_ALIKE]:
-                    yield Struct((pointer + offset) % (1 << 64), type, self._btf.size(type), f"struct {name}")
+                    yield Struct(
+                        (pointer + offset) % (1 << 64), type, self._btf.size(type), ObjectName.struct(name)
+                    )
 
         of_cache: Counter[int] = Counter()
         for found in dict.fromkeys(objects):
             of_cache[found.cache.address] += 1
             if of_cache[found.cache.address] <= _MOST_ALIKE and (type := self._own_type(found)):
-                yield Struct(found.start, type, found.cache.object_size, f"struct {self._btf.tag(type)}")
+                yield Struct(
+                    found.start, type, found.cache.object_size, ObjectName.struct(self._btf.tag(type))
+                )
         for symbol, at, type in variables.with_pointers(self._btf, self._symbols):
             for place in self._copies(at, follow=False):
-                yield Struct(place, type, self._btf.size(type), symbol)
+                yield Struct(place, type, self._btf.size(type), ObjectName(symbol))
 
     def _copies(self, variable: int, follow: bool) -> list[int]:
         """Where a variable is, or each CPU's, or where it points to."""
@@ -545,7 +567,9 @@ class Objects:
         except UnreadableError:
             return
         size = self._btf.size(type)
-        yield from (Struct(task, type, size, "struct task_struct") for task in tasks[-_MOST_TASKS:])
+        yield from (
+            Struct(task, type, size, ObjectName.struct("task_struct")) for task in tasks[-_MOST_TASKS:]
+        )
 
     @cached_property
     def _per_cpu_structs(self) -> list[Struct]:
@@ -554,7 +578,7 @@ class Objects:
         found |= {struct.address: struct for struct in self._per_cpu_counters()} | self._pointed.per_cpu
         for pointer, (name, cache) in self._slabs.parts.items():
             if type := self._btf.find(name):
-                found[pointer] = Struct(pointer, type, self._btf.size(type), cache)
+                found[pointer] = Struct(pointer, type, self._btf.size(type), ObjectName(cache))
         return sorted(found.values(), key=lambda struct: struct.address)
 
     def _held_by_variables(self) -> Iterator[Struct]:
@@ -574,7 +598,7 @@ class Objects:
                     value = int.from_bytes(content[inside : inside + WORD], "little")
                     if PAGE <= value < 1 << 63 and self._per_cpu.is_pointer(value):
                         path = self._btf.place(type, inside, WORD).path
-                        label = f"{symbol}.{path}" if path else f"*{symbol}"
+                        label = ObjectName(symbol).at(path) if path else ObjectName(f"*{symbol}")
                         yield Struct(value, target, self._btf.size(target), label)
 
     def _per_cpu_counters(self) -> Iterator[Struct]:
@@ -585,8 +609,8 @@ class Objects:
                 if self._per_cpu.locate(counter):
                     continue
                 pointer = self._structs.number(counter + counters.start)
-                owner = self._name(counter, 1).name.partition(" (")[0].rpartition(".")[0]
-                yield Struct(pointer, self._btf.target(counters.type), 4, f"{owner}.counters")
+                owner = self._name(counter, 1).object.owner
+                yield Struct(pointer, self._btf.target(counters.type), 4, owner.at("counters"))
         except UnreadableError:
             return
 
@@ -601,9 +625,7 @@ class Objects:
             return Symbolized(struct.label, self._btf.name(struct.type))
         size = self._btf.size(struct.type)
         start = struct.address + (address - struct.address) // size * size
-        if struct.label:
-            return self._part(struct.label, struct.type, address - start, length)
-        return self._field(start, struct.type, address, length)
+        return self._part(struct.label, struct.type, address - start, length)
 
     @cached_property
     def _placed(self) -> list[Struct]:
@@ -619,14 +641,18 @@ class Objects:
         if not chunk_type or not block:
             return
         for chunk in self._per_cpu.chunks:
-            yield Struct(chunk.address, chunk_type, self._btf.size(chunk_type), "")
-            yield Struct(chunk.blocks, block, chunk.pages * self._btf.size(block), "")
+            size = self._btf.size(chunk_type)
+            yield Struct(chunk.address, chunk_type, size, ObjectName.struct("pcpu_chunk"))
+            size = chunk.pages * self._btf.size(block)
+            yield Struct(chunk.blocks, block, size, ObjectName.struct("pcpu_block_md"))
             for member, map, more_bits in (
                 ("alloc_map", chunk.alloc_map, 0),
                 ("bound_map", chunk.bound_map, 1),
             ):
                 type = self._btf.target(self._structs.member("pcpu_chunk", member).type)
-                yield Struct(map, type, chunk.map_bytes(more_bits), f"struct pcpu_chunk.{member}[]")
+                yield Struct(
+                    map, type, chunk.map_bytes(more_bits), ObjectName.struct("pcpu_chunk").at(f"{member}[]")
+                )
 
     def _held_by_pointers(self) -> Iterator[Struct]:
         """The structs in no slab that variables point to: memblock's, and whole pages."""
@@ -637,7 +663,7 @@ class Objects:
             size = self._btf.size(type)
             if self._btf.name(type) in kernel_knowledge.CUT_SHORT:
                 size = min(size, -(-len(self._offsets) // (WORD * 8)) * WORD)
-            yield Struct(address, type, size * self._length(symbol), f"*{symbol}")
+            yield Struct(address, type, size * self._length(symbol), ObjectName(f"*{symbol}"))
 
     def _length(self, symbol: str) -> int:
         """How many structs lie side by side where a variable points to."""
@@ -672,7 +698,7 @@ class Objects:
                 start = self._structs.number(table + node * WORD)
                 if self._map.class_of(start) != _MANAGED:
                     break
-                found.append(Struct(start, type, self._btf.size(type), "struct pglist_data"))
+                found.append(Struct(start, type, self._btf.size(type), ObjectName.struct("pglist_data")))
         except UnreadableError:
             pass
         return found

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import cached_property, lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -50,6 +50,11 @@ class SymbolTable:
         ('', 0)
         """
         return self._places.lookup(address)
+
+    @property
+    def names(self) -> Set[str]:
+        """The names of all symbols."""
+        return self._named.keys()
 
     def address(self, name: str) -> int | None:
         r"""The address of a symbol; of several with one name the first.

@@ -12,18 +12,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER, longer
 from bigiron.analysis.comparison.explain import evidence_of
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
 from bigiron.analysis.lines import conflicts, matching, per_cpu, rules, shared_lines
-from bigiron.analysis.lines.matching import Row, is_part, kind, plain
+from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Rule
 from bigiron.analysis.probes import locks
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import READERS
-from bigiron.analysis.replay.synthetic_operation import LOCKING, without_waiting, work_of_operations
+from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
 from bigiron.gate import check_lines
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, ObjectName, object_type
 
 Kind = Literal["coherence", "locks", "instructions", "neither"]
 
@@ -209,7 +211,7 @@ class _Found:
         (at,) = shared_lines.line_up_all(replace(measured, points={point: self._cells}), Options(base)).points
         rows = self._matched([*at.rows, *at.pairs])
         self._families = per_cpu.names(rows)
-        self._rows = per_cpu.added_up(rows, self._families)
+        self._rows = per_cpu.merge_families(rows, self._families)
         self._fewer = _with_fewer_cpus(measured, point, self._names, self._families)
         self._kinds = {name: self._by_kind(name) for name in self._names}
         self._called = {
@@ -236,8 +238,8 @@ class _Found:
         found: dict[str, tuple[float, ...]] = {}
         for line in (row.lines[name] for row, _ in self._rows if name in row.lines):
             accesses = tuple(one.accesses for one in line.repetitions)
-            was = found.get(kind(line.object), (0.0,) * len(accesses))
-            found[kind(line.object)] = tuple(map(sum, zip(was, accesses, strict=True)))
+            was = found.get(object_type(line.object), (0.0,) * len(accesses))
+            found[object_type(line.object)] = tuple(map(sum, zip(was, accesses, strict=True)))
         return found
 
     def _differs(self, row: Row) -> bool:
@@ -248,7 +250,7 @@ class _Found:
         called_so = (row.object, bool(row.halves))
         if len(called) == 1 and all(self._called[name][called_so] == 1 for name in self._names):
             return True
-        of_kind = {name: self._kinds[name].get(kind(row.object), (0.0,)) for name in self._names}
+        of_kind = {name: self._kinds[name].get(object_type(row.object), (0.0,)) for name in self._names}
         return self._differ(of_kind, LEAST_ACCESSES, _SAME_LINE)
 
     def _operation(self, name: str) -> _Operation:
@@ -270,14 +272,14 @@ class _Found:
         return _Line(accesses, min(1.0, users), OF_A_PAIR if line.halves else 1.0, places)
 
     def _is_each_cpu_s(self, row: Row) -> bool:
-        return bool(per_cpu.family(row.object)) and not row.halves
+        return bool(ObjectName.parse(row.object).of_each_cpu) and not row.halves
 
     def _with_all_cpus(self, row: Row, name: str) -> float:
         """Accesses an operation to the lines of all CPUs, with as many as the report has."""
         if name not in row.lines or not self._fewer:
             return row.accesses(name)
         cpus, sums = self._fewer
-        family = self._families[per_cpu.family(row.object)]
+        family = self._families[ObjectName.parse(row.object).of_each_cpu]
         few = [of.get(family, 0.0) for of in sums[name]]
         many = _accesses(row, [name])[name]
         return per_cpu.with_cpus(self._at_cpus, (cpus, few), (self._cpus, many), LEAST_ACCESSES)
@@ -344,7 +346,7 @@ class _Found:
                 or (before.excludes != after.excludes and min(before.taken, after.taken) >= LEAST_TAKEN)
             ):
                 continue
-            of_chance = check_lines.is_of_allocators(lock)
+            of_chance = ObjectName.parse(lock).is_of_allocators
             if of_chance and check_lines.BY_CHANCE.takes_for_same(before.taken, after.taken):
                 continue
             yield Change(
@@ -365,7 +367,7 @@ class _Found:
         if not self._differs(row) or _of_a_lock(row, locks_changed) or self._holds(row, locks_changed):
             return None
         before, after = (one.lines.get(number, _UNTOUCHED) for one in (self.base, self.new))
-        of_chance = check_lines.is_of_allocators(row.object)
+        of_chance = ObjectName.parse(row.object).is_of_allocators
         counts = (row.accesses(base), row.accesses(new))
         if of_chance and check_lines.BY_CHANCE.takes_for_same(*counts):
             return None
@@ -389,12 +391,12 @@ class _Found:
         """Whether a lock that is taken otherwise lies in the line itself, whatever is touched most there."""
         if row.halves:
             return False
-        called = [plain(lock.object) for lock in locks_changed]
+        called = [ObjectName.parse(lock.object) for lock in locks_changed]
         for name in row.lines:
             table = self._cells[name][0].table
             lines = table.filter(pl.col("object") == row.lines[name].object)["line"].unique()
             there = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
-            if any(is_part(plain(one), lock) for one in there for lock in called):
+            if any(ObjectName.parse(one).is_in(lock) for one in there for lock in called):
                 return True
         return False
 
@@ -519,7 +521,7 @@ def _with_fewer_cpus(
 def _prepare(cell: Cell) -> Cell:
     """Without waiting for locks, and without faint lines, but for those that each CPU has of its own."""
     touched = pl.max_horizontal("reads", "writes").sum().over("line")
-    each_cpu_s = pl.col("object").str.contains(per_cpu.OF_CPU).any().over("line")
+    each_cpu_s = pl.col("object").str.contains(OF_CPU).any().over("line")
     bright = cell.table.filter((touched >= _FAINT * cell.operations) | each_cpu_s)
     return replace(cell, table=without_waiting(bright).drop("whole"))
 
@@ -549,12 +551,13 @@ def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
     Either it is called as the lock is, or it is of its structure and touched most by functions of locks
     and by those that take this one.
     """
-    name = plain(row.object)
+    name = ObjectName.parse(row.object)
     for lock in changed:
-        called = plain(lock.object)
-        if is_part(name, called) or is_part(called, name):
+        called = ObjectName.parse(lock.object)
+        if name.is_in(called) or called.is_in(name):
             return True
-        if _structure(name) == _structure(called) and _share_of(row, lock.writers) >= _MOST_ACCESSES:
+        is_of_its_structure = (name.base, name.index) == (called.base, called.index)
+        if is_of_its_structure and _share_of(row, lock.writers) >= _MOST_ACCESSES:
             return True
     return False
 
@@ -562,12 +565,10 @@ def _of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
 def _share_of(row: Row, takers: Collection[str]) -> float:
     """Of a line's accesses, those of functions of locks and of those that take one."""
     weights = [item for line in row.lines.values() for item in line.weights.items()]
-    theirs = sum(weight for name, weight in weights if name in takers or re.match(LOCKING, name))
+    theirs = sum(
+        weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name)
+    )
     return theirs / (sum(weight for _, weight in weights) or 1.0)
-
-
-def _structure(name: str) -> str:
-    return name.split(".")[0].split("+")[0]
 
 
 def _who(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:

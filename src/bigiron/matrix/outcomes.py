@@ -1,12 +1,13 @@
 """What came of each test: which lines its two calls share, from all of its runs."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
+
+from bigiron.util.object_name import ObjectName
 
 LINE_BYTES = 64
 PAIR_BYTES = 128
@@ -52,43 +53,14 @@ class Outcome(msgspec.Struct, frozen=True):
         return all(conflict.pair for conflict in self.conflicts)
 
 
-_DETAIL = re.compile(r" \((?P<detail>.*)\)$")
-
-
 def normal(name: str) -> str:
-    """A name that is the same in all runs: a struct and its member, or a variable and its.
-
-    >>> normal("struct dentry.d_lockref.lock_count (tmpfs directory)")
-    'struct dentry.d_lockref'
-    >>> normal("struct slab.counters (filp)"), normal("struct files_struct.fd_array[3]")
-    ('struct slab.counters (filp)', 'struct files_struct.fd_array')
-    >>> normal("in_lookup_hashtable+0x11d0"), normal("kmalloc-64+0x8 (64 bytes, allocated in f+0x1)")
-    ('in_lookup_hashtable', 'kmalloc-64 (allocated in f)')
-    >>> normal("runqueues.nr_running of CPU 3")
-    'runqueues.nr_running of a CPU'
-    """
-    name = re.sub(r" of CPU \d+$", " of a CPU", name)
-    found = _DETAIL.search(name)
-    detail = found["detail"] if found else ""
-    whole, dot, member = _DETAIL.sub("", name).partition(".")
-    if not dot:
-        whole = re.sub(r"\+0x[0-9a-f]+", "", whole)
-        site = re.search(r"allocated in (\w+)", detail)
-        return f"{whole} (allocated in {site[1]})" if site else whole
-    member = re.sub(r"(\[|\+0x).*", "", member.partition(".")[0])
-    suffix = re.search(r" of a CPU$", name)
-    kept = f" ({detail})" if whole in ("struct slab", "struct kmem_cache_node", "struct zone") else ""
-    return f"{whole}.{member}{kept}{suffix[0] if suffix and not member.endswith('CPU') else ''}"
+    """A name that is the same in all runs."""
+    return str(ObjectName.parse(name).in_any_run)
 
 
 def struct_of(name: str) -> str:
-    """The struct, or the variable, that a normal name is of.
-
-    >>> struct_of("struct slab.counters (filp)"), struct_of("in_lookup_hashtable")
-    ('struct slab (filp)', 'in_lookup_hashtable')
-    """
-    found = _DETAIL.search(name)
-    return name.partition(".")[0] + (found[0] if found and "." in name else "")
+    """The struct, or the variable, that a normal name is of."""
+    return ObjectName.parse(name).struct_or_variable
 
 
 @dataclass

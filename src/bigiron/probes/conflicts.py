@@ -15,7 +15,7 @@ from bigiron import compile
 from bigiron.analysis.lines import conflicts, line_growth, matching, shared_lines
 from bigiron.errors import MachineError
 from bigiron.introspect.mm.pages import Use
-from bigiron.introspect.symbolize import CACHED, Objects, Symbolized
+from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
@@ -28,6 +28,7 @@ from bigiron.probes.recording import (
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import IN_PAGE_CACHE, ObjectName
 from bigiron.workloads.user_memory import UserMemory, read_pages
 
 _MAPS = "/proc/self/maps"
@@ -106,7 +107,9 @@ def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects
     wanted = set(others.iter_rows())
     in_user = {place for place in wanted if place[0] in user}
     names = objects.names(wanted - in_user)
-    names |= {place: Symbolized(_user_name(place[0], request, user, objects)) for place in in_user}
+    names |= {
+        place: Symbolized(ObjectName.parse(_user_name(place[0], request, user, objects))) for place in in_user
+    }
     found = [names[place] for place in others.iter_rows()]
     others = others.with_columns(
         object=pl.Series([named.name for named in found], dtype=pl.String),
@@ -132,7 +135,7 @@ def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.
     in_files = in_files.with_columns(offset=offsets.gather(in_files["address"] - in_files["page"])).select(
         "address",
         "length",
-        object=pl.format(CACHED, "offset", "file"),
+        object=pl.format(IN_PAGE_CACHE, "offset", "file"),
         types=pl.lit(""),
         start=pl.lit(0, pl.UInt64),
         stride=pl.lit(0, pl.UInt32),

@@ -6,8 +6,7 @@ and added up by a BPF program in the machine's kernel.
 
 from __future__ import annotations
 
-import re
-
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes import oncpu
 from bigiron.errors import MachineError
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
@@ -35,11 +34,6 @@ _SAMPLES = 500  # of each CPU
 
 # An emulator's CPUs share one: the more there are, the fewer samples leave them time for anything else.
 _LEAST_PERIOD_US, _PERIOD_US_PER_CPU = 4000, 500
-
-_INTERRUPT = re.compile(
-    r"(^|;)(asm_sysvec_|asm_common_interrupt|asm_spurious_|(__)?do_softirq|handle_softirqs"  # x86, and all
-    r"|decrementer_|hardware_interrupt_|doorbell_|timer_interrupt|(__)?do_irq|(__)?do_IRQ)"  # POWER
-)
 
 
 def _job(request: CellRequest) -> list[str]:
@@ -81,7 +75,7 @@ def _context(kind: str, path: str) -> str:
     >>> _context("kthread", "ret_from_fork;kthread;smpboot_thread_fn;run_ksoftirqd")
     'kthread'
     """
-    if _INTERRUPT.search(path):
+    if kernel_functions.INTERRUPT_ENTRY.search(path):
         return "interrupt"
     return {"workload": "process", "kthread": "kthread", "idle": "idle"}.get(kind, "other")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron.analysis import kernel_functions
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
@@ -192,7 +192,11 @@ def read_allocations(results: Path, chains: Chains) -> list[Allocation]:
 
     @cache
     def site(chain: int) -> str:
-        calls = ((f, offset) for f, offset in chains.calls(chain) if not _ON_BEHALF.match(f))
+        calls = (
+            (f, offset)
+            for f, offset in chains.calls(chain)
+            if not kernel_functions.ALLOCATING_FOR_CALLER.match(f)
+        )
         function, offset = next(calls, ("", 0))
         return f"{function}+{offset:#x}" if function else ""
 
@@ -200,7 +204,3 @@ def read_allocations(results: Path, chains: Chains) -> list[Allocation]:
         Allocation(int(address, 16), int(asked, 16), site(chain))
         for address, chain, asked in table.iter_rows()
     ]
-
-
-_ON_BEHALF = re.compile(r"_*(k[vz]?m(alloc|emdup|em_cache)|k[vz]?realloc|kvmemdup|kstrdup|kstrndup|mempool_)")
-"""Functions that allocate for whoever calls them."""

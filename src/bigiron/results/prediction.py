@@ -402,7 +402,7 @@ def _counted(
     return Recording(record.variant, record.cpus, counted.instructions, source, extrapolated)
 
 
-def _with_callbacks(recording: Recording, done: synthetic_operation.Counted | None) -> Recording:
+def _with_callbacks(recording: Recording, done: synthetic_operation.Reconstruction | None) -> Recording:
     """The same, whose programs execute what RCU's callbacks have done besides."""
     if done is None:
         return recording
@@ -413,7 +413,9 @@ def _with_callbacks(recording: Recording, done: synthetic_operation.Counted | No
     return replace(recording, source=source)
 
 
-def _callbacks(study: Study, record: CellRecord, most_tasks: int) -> synthetic_operation.Counted | None:
+def _callbacks(
+    study: Study, record: CellRecord, most_tasks: int
+) -> synthetic_operation.Reconstruction | None:
     """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
     operations = sum(record.facts.get("instructions", {}).get("operations", []))
     if _why_not(study, record) or not operations:

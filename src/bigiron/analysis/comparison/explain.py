@@ -10,10 +10,11 @@ from bigiron.analysis.comparison import cost, paths
 from bigiron.analysis.comparison.model import Point
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.lines import rules
-from bigiron.analysis.lines.matching import ANYTHING, Row, is_part, kind, plain
+from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Evidence, Rule
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.replay.program import READERS
+from bigiron.util.object_name import ANYTHING, ObjectName, object_type
 
 LEAST = 0.5
 """Accesses per operation from which a line is worth a sentence where there is nothing to compare."""
@@ -242,7 +243,7 @@ def _lines(recorded: Recorded) -> list[Finding]:
 def _object(row: Row) -> tuple[object, ...]:
     """What lines of one finding have in common."""
     rule = rules.first_match(evidence_of(row))
-    of = kind(row.object)
+    of = object_type(row.object)
     which = row.object + row.functions[0] if of in ANYTHING else of
     return bool(row.halves), row.is_layout, which, rule.name if rule else ""
 
@@ -261,7 +262,7 @@ def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
 
 def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None) -> dict[str, Effect]:
     customers = round(max(row.cpus for row in rows) * recorded.tasks / recorded.cpus) or 1
-    places = float(len(rows)) if kind(rows[0].object).endswith(" of CPU") else 1.0
+    places = float(len(rows)) if ObjectName.parse(rows[0].object).cpu is not None else 1.0
 
     transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
 
@@ -359,9 +360,9 @@ def _lies_in(lock: Counted, finding: Finding) -> bool:
     """Whether it is a lock of the lines."""
     if not isinstance(finding, LineFinding) or finding.lock or finding.is_pair:
         return False
-    called = plain(lock.name)
-    names = [plain(row.object) for row in finding.rows]
-    return any(is_part(name, called) or is_part(called, name) for name in names)
+    called = ObjectName.parse(lock.name)
+    names = [ObjectName.parse(row.object) for row in finding.rows]
+    return any(name.is_in(called) or called.is_in(name) for name in names)
 
 
 def _held(lock: Counted | None, variant: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.sharing import Written, in_pair, sharing
 from bigiron.analysis.statistics import spread
 from bigiron.util.lazy import Schema
@@ -68,8 +69,6 @@ FAINT = 0.005
 """Accesses per operation below which a line is one of thousands, and only their sum is of interest."""
 
 _NEARLY = 0.9  # of the writes to the field that is written most
-_ALLOCATORS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
-"""Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 
 def profile(
@@ -89,7 +88,7 @@ def profile(
     lines = _shared_lines(touched)
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, line_bytes), on="line")
-    # Most lines are recycled memory, or faint: nobody asks what kind of sharing those are.
+    # Most lines are recycled memory, or faint: no report has their kind of sharing.
     worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
     kept = touched.join(lines.filter(worth), on="line", how="semi")
     false_sharing = _false_sharing(kept)
@@ -209,15 +208,15 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
 
 def allocates() -> pl.Expr:
     """Whether a count is of what writes an object when it is allocated."""
-    return (pl.col("writes") > 0) & pl.col("function").str.contains(_ALLOCATORS)
+    return (pl.col("writes") > 0) & pl.col("function").str.contains(kernel_functions.CLEARING_NEW_OBJECTS)
 
 
 def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
     """The field that is written most, `object`, of all counts that have the columns `of` alike.
 
-    What an allocator writes, which is all of an object, tells only where nobody else writes; what is read,
-    only where nobody writes at all. Of several fields that are nearly as hot it is the first by address, and
-    of two at one address, as in memory that was allocated anew, the first by name.
+    An allocator writes all of an object: its writes decide only where there are no others. Reads decide
+    only where there are no writes. Of several fields that are nearly as hot it is the first by address; of
+    two at one address, as in memory that was allocated again, the first by name.
     """
     fields = touched.group_by(*of, "object").agg(
         written=pl.col("writes").filter(~allocates()).sum(),

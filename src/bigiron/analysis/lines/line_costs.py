@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.lines.matching import Row, member
+from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Program
 from bigiron.util.english import counted
+from bigiron.util.object_name import ObjectName
 
 WORTH_SAYING = 0.01
 """Share of the tasks' time from which a line's cost is told."""
@@ -26,7 +27,7 @@ class LineCosts:
 
     def of(self, row: Row) -> dict[str, Interval]:
         """A line's cost in each variant where it is worth saying."""
-        name = member(row.object)
+        name = ObjectName.parse(row.object).member
         costs = {variant: costs[name] for variant, costs in self.by_variant.items() if name in costs}
         return {variant: cost for variant, cost in costs.items() if cost.value >= WORTH_SAYING}
 
@@ -41,7 +42,7 @@ class LineCosts:
 
     def weight(self, rows: Iterable[Row], base: str, others: Sequence[str]) -> float:
         """By which lines of one cause are ranked: the most that they cost, or the largest change of that."""
-        by_name = {member(row.object): self.of(row) for row in rows}
+        by_name = {ObjectName.parse(row.object).member: self.of(row) for row in rows}
         total = {
             variant: sum(costs[variant].value for costs in by_name.values() if variant in costs)
             for variant in (base, *others)
@@ -70,6 +71,6 @@ def line_costs(program: Program, shares: Sequence[float]) -> dict[str, float]:
         names[lock.line].add(lock.name)
     found: defaultdict[str, float] = defaultdict(float)
     for cost, objects in zip(costs, names, strict=True):
-        for name in sorted(set(map(member, objects))):
+        for name in sorted({ObjectName.parse(object).member for object in objects}):
             found[name] += cost
     return dict(found)

@@ -18,7 +18,7 @@ def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tu
 
 def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
     """A series for each line, by number of CPUs."""
-    rows = matching.match({str(cpus): merging.added_up(here) for cpus, here in lines.items()})
+    rows = matching.match({str(cpus): merging.merge_similar(here) for cpus, here in lines.items()})
     return [
         _series(
             row.object,

@@ -11,10 +11,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.lines.matching import ANYTHING, RELATIVE_TOLERANCE, TOLERANCE, Line, Row, kind
+from bigiron.analysis.lines.matching import RELATIVE_TOLERANCE, TOLERANCE, Line, Row
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import Verdict
+from bigiron.util.object_name import ANYTHING, ObjectName, object_type
 
 FINENESS = f"{TOLERANCE} accesses per operation and {RELATIVE_TOLERANCE:.0%}"
 """Up to what no difference is looked for, in words."""
@@ -45,13 +46,13 @@ _Counts = tuple[Boots, Boots]
 
 def _of(row: Row) -> tuple[str, str]:
     """What it is one of: its kind, and of memory that may be anything the function that touches it most."""
-    of = kind(row.object)
+    of = object_type(row.object)
     return of, row.functions[0] if of in ANYTHING and row.functions else ""
 
 
 def _is_one(row: Row, pair: tuple[str, str], named: Mapping[str, Counter[str]]) -> bool:
     """Whether the name alone tells that both variants' lines are the same, at the same place of it."""
-    if " of CPU " in row.object or any(line.movable for line in row.lines.values()):
+    if isinstance(ObjectName.parse(row.object).cpu, int) or any(line.movable for line in row.lines.values()):
         return False
     objects = {line.object for line in row.lines.values()}
     return len(objects) == 1 and all(named[one][row.object] <= 1 for one in pair)

@@ -6,19 +6,20 @@ and mean nothing here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from heapq import heappop, heappush
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from bigiron.analysis.lines.overlap import by_function, overlaps
 from bigiron.analysis.statistics.spread import strongest
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.lazy import Floats, Integers, Mask
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import UNNAMED, ObjectName, object_type
 
 TOLERANCE = 0.05
 """Accesses per operation up to which a difference is not marked: the clock's ticks alone cause that much."""
@@ -29,16 +30,8 @@ _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
 _OTHER_MEMBER = (
     0.95  # what of the likeness of two lines of one struct is left if they are not the same member
 )
-ANYTHING = ("kmalloc", "page or slab object", "per-CPU memory of CPU")
-"""Kinds that are only memory: two lines of one of them need not be of one object."""
-
-_UNNAMED = ("page or slab object", "kmalloc")
-_DIGITS = 12  # of likeness: what is added up in another order is no other likeness
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
-_IN_MIND = 16  # rows that a line has chosen, before it looks again
-_SYMBOL = re.compile(r"[^ ]+( \(pointer\))?( of CPU \d+)?|per-CPU memory.*|vmalloc memory of .*")
-_CLASSES = ("vmalloc", "module")  # of memory, of which nothing else is known
-_PAGE_STRUCTS = ("struct page", "struct folio", "struct slab", "struct ptdesc")
+_SHORTLIST = 16  # rows that a line may be, before more are looked for
 
 
 class PerBoot(NamedTuple):
@@ -221,7 +214,7 @@ class Row:
 
     @property
     def last(self) -> Line:
-        """The line in the last column that has it, which the next column's are held against.
+        """The line in the last column that has it, with which those of the next are compared.
 
         From kernel to kernel other functions touch it: after some of them the first has little of the last.
         """
@@ -322,7 +315,7 @@ def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions
 def match(columns: dict[str, list[Line]]) -> list[Row]:
     """Rows of all columns' lines, each line in one row; the pairs most alike are joined first.
 
-    Columns are in the order of versions: each is held against what rows were in the last one that has them.
+    Columns are in the order of versions. Each is compared with the rows' lines in the columns before it.
     """
     rows: list[Row] = []
     for variant, lines in columns.items():
@@ -343,7 +336,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
     """
     rows_of_kind: dict[str, list[Row]] = {}
     for row in rows:
-        rows_of_kind.setdefault(kind(row.last.object), []).append(row)
+        rows_of_kind.setdefault(object_type(row.last.object), []).append(row)
     by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
     free = np.full(len(rows), True)
     waiting: list[tuple[float, bool, float, int, int]] = []
@@ -373,9 +366,9 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
 
 
 class _Ready(NamedTuple):
-    """Lines of one kind that others are held against."""
+    """Lines of one type with which others are compared."""
 
-    shares: dict[str, tuple[Integers, Floats]]  # by function, as `_by_function` has them
+    shares: dict[str, tuple[Integers, Floats]]  # by function, as `by_function` has them
     members: Any  # the array of what `member` says of each
     is_own_kind: bool
 
@@ -387,17 +380,17 @@ class _Candidates:
         self.row, self.is_other_kind, self._ready = row, is_other_kind, ready
 
     def best(self, lines: list[Line], free: Mask) -> list[list[tuple[float, bool, int]]]:
-        """Of each line the free rows that it is most like, at most `_IN_MIND`, the best one last."""
+        """Of each line the free rows that it is most like, at most `_SHORTLIST`, the best one last."""
         likeness = np.concatenate([_likeness(lines, ready) for ready in self._ready], axis=1)
         likeness[:, ~free[self.row]] = 0.0
         return [self._most(of_line) for of_line in likeness]
 
     def _most(self, likeness: Floats) -> list[tuple[float, bool, int]]:
         at = np.flatnonzero(likeness >= _ALIKE)
-        if at.size > _IN_MIND:
-            least = np.partition(likeness[at], -_IN_MIND)[-_IN_MIND]
+        if at.size > _SHORTLIST:
+            least = np.partition(likeness[at], -_SHORTLIST)[-_SHORTLIST]
             more = at[likeness[at] > least]
-            at = np.sort(np.concatenate([more, at[likeness[at] == least][: _IN_MIND - more.size]]))
+            at = np.sort(np.concatenate([more, at[likeness[at] == least][: _SHORTLIST - more.size]]))
         at = at[np.argsort(-likeness[at], kind="stable")][::-1]
         columns = (likeness[at], self.is_other_kind[at], self.row[at])
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -408,7 +401,7 @@ class _Choice:
 
     def __init__(self, line: Line, candidates: _Candidates, best: list[tuple[float, bool, int]]) -> None:
         self._line, self._candidates = line, candidates
-        self._best, self._is_all = best, len(best) < _IN_MIND
+        self._best, self._is_all = best, len(best) < _SHORTLIST
 
     def next(self, free: Mask) -> tuple[float, bool, int] | None:
         """The best row that is free: how alike it is, whether it is of another kind, and which."""
@@ -420,7 +413,7 @@ class _Choice:
             if self._is_all:
                 return None
             (self._best,) = self._candidates.best([self._line], free)
-            self._is_all = len(self._best) < _IN_MIND
+            self._is_all = len(self._best) < _SHORTLIST
 
 
 def _by_candidates(
@@ -429,13 +422,13 @@ def _by_candidates(
     """Lines, by their numbers, with what they can be. Rows are numbered through all kinds."""
     lines_of_kind: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        lines_of_kind.setdefault(kind(line.object), []).append(number)
+        lines_of_kind.setdefault(object_type(line.object), []).append(number)
     ready: dict[str, tuple[Integers, _Ready]] = {}
     before = 0
     for other, rows in rows_of_kind.items():
         last = [row.last for row in rows]
-        members = np.array([member(line.object) for line in last])
-        ready[other] = np.arange(before, before + len(rows)), _Ready(_by_function(last), members, False)
+        members = np.array([ObjectName.parse(line.object).member for line in last])
+        ready[other] = np.arange(before, before + len(rows)), _Ready(by_function(last), members, False)
         before += len(rows)
     for known_as, numbers in lines_of_kind.items():
         others = [other for other in ready if _may_be(known_as, other)]
@@ -449,150 +442,31 @@ def _by_candidates(
 
 def _may_be(one: str, other: str) -> bool:
     """Whether lines of two kinds may be the same: what could not be named in one kernel may be a struct."""
-    if one in _UNNAMED:
+    if one in UNNAMED:
         one, other = other, one
-    return one == other or (other in _UNNAMED and one.startswith("struct ") and one != "struct page")
-
-
-@cache
-def plain(object: str) -> str:
-    """An object without what tells it from others of its kind: offset, CPU, what is in parentheses.
-
-    >>> plain("struct dentry.d_lockref.count (tmpfs directory)"), plain("rcu_data+0x40 of CPU 3")
-    ('struct dentry.d_lockref.count', 'rcu_data of CPU')
-    """
-    return re.sub(r" \(.*\)$|\+0x[0-9a-f]+|(?<= of CPU) \d+|: .*$", "", object)
-
-
-@cache
-def kind(object: str) -> str:
-    """An object without what differs between kernels too: two lines of one kind may be the same thing.
-
-    Which field of a struct is hottest differs between kernels, and so does in which of kmalloc's caches
-    something fits, how large what each CPU has of its own is, and what was `struct page` once.
-
-    >>> kind("struct dentry.d_lockref.count (tmpfs directory)"), kind("runqueues.clock of CPU 3")
-    ('struct dentry', 'runqueues of CPU')
-    >>> kind("per-CPU memory of 64 bytes+0x20 of CPU 3"), kind("per-CPU memory of CPU 5")
-    ('per-CPU memory of CPU', 'per-CPU memory of CPU')
-    >>> kind("kmalloc-192+0x40 (192 bytes)"), kind("page or slab object: free page")
-    ('kmalloc', 'page or slab object')
-    >>> kind("struct folio._refcount (page cache)"), kind("vm_committed_as.lock")
-    ('struct page', 'vm_committed_as')
-    """
-    name = re.sub(r"(?<=^per-CPU memory) of \d+ bytes", "", _whole(object))
-    if "kmalloc-" in name:
-        return "kmalloc"
-    return "struct page" if name in _PAGE_STRUCTS else name
-
-
-def common(objects: Collection[str]) -> str:
-    """What several objects of one kind have in common.
-
-    >>> common(["struct slab.freelist (filp)", "struct slab.slab_list (filp)"])
-    'struct slab (filp)'
-    >>> common(["struct inode.i_lock (tmpfs file)", "struct inode.i_lock (proc file)"])
-    'struct inode.i_lock'
-    """
-    details = {(re.search(r" \(.*\)$", object) or [""])[0] for object in objects}
-    detail = details.pop() if len(details) == 1 else ""
-    for form in (plain, _whole):
-        names = {form(object) for object in objects}
-        if len(names) == 1:
-            return names.pop() + detail
-    return kind(next(iter(objects)))
-
-
-def part(object: str, of: str) -> str:
-    """An object for who knows of another one: its member alone where that is of the same struct or variable.
-
-    >>> part("struct zone.flags (Normal, node 0)", "struct zone.lock (Normal, node 0)")
-    '.flags'
-    >>> part("vm_area_cachep (pointer)", "nr_threads")
-    'vm_area_cachep'
-    """
-    whole = _whole(object)
-    return plain(object).removeprefix(whole if whole == _whole(of) else "") or object
-
-
-def _whole(object: str) -> str:
-    """The struct or variable of which an object is a part."""
-    return re.sub(r"\.[A-Za-z_][^ ]*", "", plain(object))
-
-
-@cache
-def member(object: str) -> str:
-    """The struct or variable and its member, whatever part of that.
-
-    >>> member("struct dentry.d_lockref.count (tmpfs directory)"), member("vm_committed_as.lock")
-    ('struct dentry.d_lockref', 'vm_committed_as.lock')
-    """
-    return ".".join(plain(object).split(".")[:2])
-
-
-def is_part(name: str, of: str) -> bool:
-    """Whether one name is the other's, or that of a member.
-
-    >>> is_part("struct file.f_lock", "struct file"), is_part("struct file_lock.flc_lock", "struct file")
-    (True, False)
-    """
-    return name.startswith(of) and name[len(of) :][:1] in ("", ".", "+")
+    return one == other or (other in UNNAMED and one.startswith("struct ") and one != "struct page")
 
 
 def _likeness(lines: list[Line], others: _Ready) -> Floats:
     """How alike lines of two kinds are, each with each, 0 to 1: by how much the same functions touch both.
 
-    A symbol is itself, whoever touches it; its neighbouring lines are told apart by their functions. The same
-    member of a struct is likely to be the same. What could not be named may be what could.
+    A symbol is itself, whatever touches it; neighbouring lines of one symbol are distinguished by their
+    functions. The same member of a struct is likely to be the same. An object without a name in one kernel
+    may have one in another.
     """
-    shares = _overlaps(lines, others.shares, others.members.size)
+    shares = overlaps(lines, others.shares, others.members.size)
     if not others.is_own_kind:
         return np.where(shares >= _SURELY_ALIKE, shares, 0.0)
-    known = np.array([_known(line.object) for line in lines])[:, None]
+    names = [ObjectName.parse(line.object) for line in lines]
+    known = np.array([_known(name) for name in names])[:, None]
     likeness = known + (1 - known) * shares
-    of_struct = np.array([line.object.startswith("struct ") for line in lines])[:, None]
-    members = np.array([member(line.object) for line in lines])[:, None]
+    of_struct = np.array([name.is_struct for name in names])[:, None]
+    members = np.array([name.member for name in names])[:, None]
     return np.where(of_struct & (members != others.members), _OTHER_MEMBER * shares, likeness)
 
 
-def _known(object: str) -> float:
+def _known(name: ObjectName) -> float:
     """How much an object's name alone tells that lines are the same."""
-    if object.startswith("struct "):
+    if name.is_struct:
         return _ALIKE / 2
-    return _ALIKE if _SYMBOL.fullmatch(object) and object not in _CLASSES else 0.0
-
-
-def _overlaps(lines: list[Line], of_others: Mapping[str, tuple[Integers, Floats]], others: int) -> Floats:
-    """The `overlap` of each with each of so many others."""
-    found = np.zeros((len(lines), others))
-    if len(lines) == 1:  # often: who looks again does so alone
-        for function, of_line in lines[0].shares.items():
-            if function in of_others:
-                other_at, other_share = of_others[function]
-                found[0, other_at] += np.minimum(of_line, other_share)
-        return found.round(_DIGITS)
-    shares = _by_function(lines)
-    for function in shares.keys() & of_others.keys():
-        (at, share), (other_at, other_share) = shares[function], of_others[function]
-        found[np.ix_(at, other_at)] += np.minimum.outer(share, other_share)
-    return found.round(_DIGITS)
-
-
-def _by_function(lines: list[Line]) -> dict[str, tuple[Integers, Floats]]:
-    """Which of the lines each function touches, and its share of their accesses."""
-    found: dict[str, tuple[list[int], list[float]]] = {}
-    for number, line in enumerate(lines):
-        for function, share in line.shares.items():
-            at, shares = found.setdefault(function, ([], []))
-            at.append(number)
-            shares.append(share)
-    return {function: (np.array(at), np.array(shares)) for function, (at, shares) in found.items()}
-
-
-def overlap(one: Line, other: Line) -> float:
-    """The share of two lines' accesses that the same functions do, 0 to 1."""
-    shares, theirs = one.shares, other.shares
-    both = shares.keys() & theirs.keys()  # in no order: sums are rounded, so that they do not depend on it
-    return (
-        round(sum([min(shares[function], theirs[function]) for function in both]), _DIGITS) if both else 0.0
-    )
+    return _ALIKE if name.is_symbol else 0.0

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bigiron.analysis.lines.conflicts import FAINT
-from bigiron.analysis.lines.matching import Line, PerBoot, kind, overlap, plain, summed
+from bigiron.analysis.lines.matching import Line, PerBoot, summed
+from bigiron.analysis.lines.overlap import overlap
+from bigiron.util.object_name import common_or_type, object_type
 
 _SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
@@ -16,14 +18,14 @@ _ALIKE = 0.9  # the same for larger ones, which must also be about as large:
 _AS_LARGE = 2.0  # the sum of a per-CPU counter is no share of it, though the same function reads both
 
 
-def added_up(lines: Sequence[Line]) -> list[Line]:
+def merge_similar(lines: Sequence[Line]) -> list[Line]:
     """One line for all that are of one kind and touched by the same functions, hottest first.
 
     How many CPUs write and read it is the most that do so with any of them.
     """
     families: dict[str, list[list[Line]]] = {}
     for line in sorted(lines, key=lambda line: -line.accesses_per_op):
-        relatives = families.setdefault(kind(line.object), [])
+        relatives = families.setdefault(object_type(line.object), [])
         family = max(relatives, key=lambda family: _likeness(family[0], line), default=[])
         if family and _likeness(family[0], line):
             family.append(line)
@@ -44,7 +46,7 @@ def with_faint_merged(lines: Sequence[Line]) -> list[Line]:
         if line.accesses_per_op >= FAINT:
             kept.append(line)
         else:
-            families.setdefault((kind(line.object), next(iter(line.weights), "")), []).append(line)
+            families.setdefault((object_type(line.object), next(iter(line.weights), "")), []).append(line)
     return [*kept, *(family[0] if len(family) == 1 else sum_of(family) for family in families.values())]
 
 
@@ -60,20 +62,12 @@ def _likeness(larger: Line, smaller: Line) -> float:
     return share if share >= least else 0.0
 
 
-def _name(objects: list[str]) -> str:
-    """What they have in common: all of it, the same field, or the kind of object."""
-    for common in str, plain, kind:
-        if len({common(object) for object in objects}) == 1:
-            return common(objects[0])
-    return kind(objects[0])
-
-
 def sum_of(family: Sequence[Line]) -> Line:
     """One line for all of them."""
     repetitions = zip(*(line.repetitions for line in family), strict=True)
     return replace(
         family[0],
-        object=_name([line.object for line in family]),
+        object=common_or_type(line.object for line in family),
         weights=summed(line.weights for line in family),
         paths=summed(line.paths for line in family),
         writes_per_op=sum(line.writes_per_op for line in family),

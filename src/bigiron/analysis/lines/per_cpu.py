@@ -5,37 +5,22 @@ With a few CPUs that is little, and with hundreds it may be most of an operation
 tell: the same sum may be of one CPU's line that an operation picks. So it takes two.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from bigiron.analysis.lines import matching, merging
+from bigiron.analysis.lines import merging
 from bigiron.analysis.lines.matching import Line, Row
-
-OF_CPU = r" of CPU \d+\b"
-"""What says in an object's name that it is one CPU's."""
-
-_EACH = " of each CPU"
-
-
-def family(object: str) -> str:
-    """The variable, or its member, whichever CPU's; empty where it is not of one CPU.
-
-    >>> family("runqueues.clock of CPU 3"), family("cfd_data+0x40 of CPU 1 (csd)"), family("jiffies")
-    ('runqueues.clock of each CPU', 'cfd_data of each CPU', '')
-    """
-    if object.endswith(_EACH):
-        return object
-    if not re.search(OF_CPU, object):
-        return ""
-    return matching.member(re.sub(OF_CPU, "", object)) + _EACH
+from bigiron.util.object_name import ObjectName
 
 
 def names(rows: Iterable[Row]) -> dict[str, str]:
     """What each family is called: two are one of which a row has one on each kernel."""
     found: dict[str, str] = {}
     for row in rows:
-        of_row = [family(object) for object in (row.object, *(line.object for line in row.lines.values()))]
+        of_row = [
+            ObjectName.parse(object).of_each_cpu
+            for object in (row.object, *(line.object for line in row.lines.values()))
+        ]
         same = {found.setdefault(name, name) for name in of_row if name}
         if len(same) < 2:
             continue
@@ -44,12 +29,12 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
     return found
 
 
-def added_up(rows: Sequence[Row], called: Mapping[str, str]) -> list[tuple[Row, int]]:
+def merge_families(rows: Sequence[Row], called: Mapping[str, str]) -> list[tuple[Row, int]]:
     """The rows, those of a family in one; and of how many lines each row is."""
     families: dict[tuple[str, bool], list[Row]] = {}
     others: list[tuple[Row, int]] = []
     for row in rows:
-        if name := family(row.object):
+        if name := ObjectName.parse(row.object).of_each_cpu:
             families.setdefault((called[name], bool(row.halves)), []).append(row)
         else:
             others.append((row, 1))
@@ -65,12 +50,12 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
 
 
 def sums(repetitions: Iterable[Sequence[Line]], called: Mapping[str, str]) -> list[Mapping[str, float]]:
-    """In each repetition the accesses an operation to each family, by what it is called."""
+    """In each repetition the accesses per operation to each family, by the family's name."""
     found: list[Mapping[str, float]] = []
     for lines in repetitions:
         of: dict[str, float] = {}
         for line in lines:
-            if name := family(line.object):
+            if name := ObjectName.parse(line.object).of_each_cpu:
                 name = called.get(name, name)
                 of[name] = of.get(name, 0.0) + line.accesses_per_op
         found.append(of)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from bigiron.analysis.lines import matching
 from bigiron.analysis.lines.matching import Line
+from bigiron.util.object_name import common, object_type
 
 LEAST = 0.1
 """Accesses per operation that a line must have on one of the machines to be marked."""
@@ -101,7 +102,7 @@ def _by_cause(what: Iterable[tuple[str, _Any]]) -> Iterable[tuple[str, list[_Any
 
 
 def _kind(line: Line) -> str:
-    return matching.kind(line.object)
+    return object_type(line.object)
 
 
 def _differs(before: float, after: float) -> bool:
@@ -139,5 +140,5 @@ def _sum(lines: Iterable[Line]) -> float:
 
 def _called(lines: Sequence[Line]) -> str:
     """As a row of the table would be."""
-    name = matching.common([line.object for line in lines])
+    name = common([line.object for line in lines])
     return name if len(lines) == 1 else f"{len(lines)} x {name}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from bigiron.analysis.comparison import model, paths
 from bigiron.analysis.comparison.model import (
@@ -12,7 +11,6 @@ from bigiron.analysis.comparison.model import (
     Cells,
     Comparison,
     Details,
-    Item,
     Measure,
     Measurements,
     Options,
@@ -21,13 +19,14 @@ from bigiron.analysis.comparison.model import (
     total,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape
+from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape, shared_lines_json
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import Field, Half, Line
 from bigiron.analysis.lines.matching import Row as Lines
 from bigiron.errors import UserError
 from bigiron.util.english import counted, some
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import ObjectName, common, object_type
 
 SPREAD = 0.01
 """By which share of it a count differs between boots of one kernel where that is worth saying."""
@@ -265,7 +264,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         ),
         lost=tuple(_lost_accesses(found)),
         place={"cpus": found.cpus, "tasks": found.tasks},
-        items=tuple(_item(row, found) for row in found.rows),
+        items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,
             "recycled": {
@@ -315,7 +314,7 @@ class _Group:
         first = self.rows[0].object
         if self.number == 1:
             return first
-        return f"{self.number} x {matching.common([row.object for row in self.rows])}"
+        return f"{self.number} x {common([row.object for row in self.rows])}"
 
     @property
     def number(self) -> int:
@@ -335,7 +334,7 @@ def _groups(found: LinesAt) -> list[_Group]:
     """Rows that are alike put together: for instance the pages of one slab cache."""
     groups: dict[tuple[object, ...], list[Lines]] = {}
     for row in found.rows:
-        kind, marked = matching.kind(row.object), (row.differs, row.is_undecided, row.is_layout)
+        kind, marked = object_type(row.object), (row.differs, row.is_undecided, row.is_layout)
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
         one_of_many = small or kind == "struct page"
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
@@ -420,15 +419,17 @@ def _details(group: _Group, found: LinesAt) -> Details:
 
 
 def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
-    """What lines of one cause are predicted to cost; empty where that is nothing, or nobody asked."""
+    """The predicted cost of lines with one cause; empty where it is nothing, or was not predicted."""
     if not found.costs:
         return ""
-    by_name = {matching.member(row.object): found.costs.of(row) for row in rows}
-    dearest = max(by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0))
+    by_name = {ObjectName.parse(row.object).member: found.costs.of(row) for row in rows}
+    costliest = max(
+        by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0)
+    )
     said = [
         f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
         + (f" on {variant}" if len(found.variants) > 1 else "")
-        for variant, cost in dearest.items()
+        for variant, cost in costliest.items()
     ]
     if not said:
         return ""
@@ -451,7 +452,7 @@ def beside(row: Lines) -> tuple[str, ...]:
 def _with_functions(field: Field, row: Lines) -> str:
     more = ["…"] if len(field.functions) > _MOST_TOUCHING else []
     functions = ", ".join([*field.functions[:_MOST_TOUCHING], *more])
-    return f"{matching.part(field.object, row.object)} ({functions})"
+    return f"{ObjectName.parse(field.object).part_of(ObjectName.parse(row.object))} ({functions})"
 
 
 def bytes_by_cpu(row: Lines) -> str:
@@ -474,58 +475,3 @@ def _touched(half: Half) -> list[str]:
         + f" bytes {by['bytes']}"
         for by in half.touched
     ]
-
-
-# For programs
-
-
-def _item(row: Lines, found: LinesAt) -> Item:
-    return Item(
-        fields={
-            "object": row.object,
-            "functions": row.functions,
-            "paths": [{"path": path, "accesses_per_op": _by_path(row, path)} for path in row.paths],
-            "beside": [asdict(field) for field in row.beside],
-            "sharing": [{"kind": kind, "because": why} for kind, why in row.sharing.items()],
-            "false_sharing": row.false_sharing,
-            "offsets": {variant: line.offsets for variant, line in row.lines.items() if line.offsets},
-            "differs": row.differs,
-            "verdict": row.verdict,
-            **({"depends": list(row.depends)} if row.depends else {}),
-            **({"predicted": predicted_shares(row, found.costs)} if found.costs else {}),
-            **(
-                {"halves": {variant: _halves(line) for variant, line in row.lines.items()}}
-                if row.halves
-                else {}
-            ),
-        },
-        cells={variant: _cell(line) for variant, line in row.lines.items()},
-    )
-
-
-def predicted_shares(row: Lines, costs: LineCosts) -> dict[str, dict[str, float]]:
-    """By variant, the share of the tasks' time that a line is predicted to take, and its interval."""
-    return {
-        variant: {"share": round(cost.value, 4), "low": round(cost.low, 4), "high": round(cost.high, 4)}
-        for variant, cost in costs.of(row).items()
-    }
-
-
-def _halves(line: Line) -> list[dict[str, Any]]:
-    return [{"object": half.object, "touched": list(half.touched)} for half in line.halves]
-
-
-def _by_path(row: Lines, path: str) -> dict[str, float]:
-    return {variant: round(line.paths[path], 6) for variant, line in row.lines.items() if path in line.paths}
-
-
-def _cell(line: Line) -> dict[str, Any]:
-    return {
-        "writes_per_op": round(line.writes_per_op, 6),
-        "accesses_per_op": round(line.accesses_per_op, 6),
-        "layout_per_op": round(line.layout_per_op, 6),
-        "least_per_op": round(min(one.accesses for one in line.repetitions), 6),
-        "most_per_op": round(max(one.accesses for one in line.repetitions), 6),
-        "writers": line.writers,
-        "readers": line.readers,
-    }

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from bigiron.analysis.lines.matching import plain
+from bigiron.analysis import kernel_functions
+from bigiron.util.object_name import ObjectName
 
 FALSE_SHARING = "false sharing"
 ADJACENT = "adjacent lines"
@@ -44,10 +45,7 @@ _KINDS = {
             *("optimistic_spin_queue", "local_lock_t", "local_trylock_t"),
         ),
         names=("*_lock",),
-        functions=(
-            *("_raw_spin_*", "_raw_read_*", "_raw_write_*", "native_queued_*", "queued_*", "osq_*"),
-            *("mutex_*", "__mutex_*", "down_*", "__down_*", "up_*", "__up_*", "rwsem_*"),
-        ),
+        functions=(*kernel_functions.LOCK_FUNCTIONS, *kernel_functions.SEMAPHORE_SLOW_PATHS),
     ),
     REFERENCES: _Signs(
         types=(
@@ -58,7 +56,13 @@ _KINDS = {
             *("count", "*_count", "*refcount*", "*refcnt*", "*_ref", "refs", "*_refs", "usage", "*users"),
             *("*mapcount",),
         ),
-        functions=("refcount_*", "lockref_*", "percpu_ref_*", "rcuref_*", "__file_ref_*"),
+        functions=(
+            *kernel_functions.REFERENCE_COUNTS,
+            "lockref_*",
+            "percpu_ref_*",
+            "rcuref_*",
+            "__file_ref_*",
+        ),
     ),
     COUNTER: _Signs(
         types=("percpu_counter", "page_counter", "*stat", "*_stats", "*stats_percpu", "u64_stats_*"),
@@ -71,7 +75,7 @@ _KINDS = {
             *("callback_head", "rcu_head", "rcu_segcblist"),
         ),
         names=("freelist", "*_list", "next", "prev"),
-        functions=("__list_*", "list_*", "plist_*", "rb_*", "llist_*"),
+        functions=(*kernel_functions.LISTS, "llist_*"),
     ),
     SEQUENCE: _Signs(types=("seqcount*", "seqlock_t"), names=("seq", "*_seq", "seqcount")),
     FLAG: _Signs(types=("bool", "page_flags_t", "memdesc_flags_t"), names=("flags", "*_flags", "*|*")),
@@ -163,8 +167,7 @@ def _by_itself(object: str, types: str) -> tuple[str, str]:
         for kind, signs in _KINDS.items():
             if _matches(type, signs.types):
                 return kind, f"{object} is {'in ' if number else ''}a {type}"
-    # The member's name, or that of what it is in: stat[3], d_flags.
-    name = object.rpartition(".")[2].partition("[")[0]
+    name = ObjectName.parse(object).field
     own = inner_first[0] if inner_first else ""
     for kind, signs in _KINDS.items():
         if _matches(own, _ANYTHING) and _matches(name, signs.names):
@@ -174,7 +177,7 @@ def _by_itself(object: str, types: str) -> tuple[str, str]:
 
 @cache
 def _field_of(object: str) -> str:
-    return plain(object).removesuffix(" of CPU")
+    return ObjectName.parse(object).whichever_cpu
 
 
 @cache

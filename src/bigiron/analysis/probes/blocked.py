@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Appendix,
@@ -22,14 +23,6 @@ from bigiron.util.lazy import polars as pl
 
 CONTEXTS = ("process", "kthread")
 
-# How a task comes to leave the CPU, whatever it waits for: the innermost functions of most stacks.
-_ON_THE_WAY = {
-    "__schedule", "schedule", "schedule_timeout", "schedule_preempt_disabled", "preempt_schedule",
-    "preempt_schedule_irq", "preempt_schedule_common", "preempt_schedule_notrace", "__cond_resched",
-    "schedule_hrtimeout_range", "schedule_hrtimeout_range_clock", "io_schedule", "io_schedule_timeout",
-    "__wait_for_common", "wait_for_completion", "wait_for_completion_killable", "wait_for_completion_state",
-    "wait_for_completion_timeout", "__wait_rcu_gp",
-}  # fmt: skip
 _MOST = 20  # places
 _STACKS = 5  # of each variant, unless more are asked for
 _LEAST = 0.0005  # milliseconds an operation: a place with less is only counted
@@ -57,7 +50,7 @@ def place(path: str) -> str:
     '__schedule < schedule'
     """
     frames = path.split(";")[::-1]
-    telling = [frame for frame in frames if frame.split(".")[0] not in _ON_THE_WAY]
+    telling = [frame for frame in frames if frame.split(".")[0] not in kernel_functions.LEAVING_CPU]
     return " < ".join((telling or frames)[:_NAMED])
 
 

@@ -24,6 +24,7 @@ from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import counted, some
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import ObjectName
 
 _TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
@@ -92,11 +93,9 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = (
 
 def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
     """The acquisitions, by names that all locks of a kind have in common."""
+    names = {object: ObjectName.parse(object).as_lock for object in counts["object"].unique()}
     return counts.filter(pl.col("context").is_in(contexts)).select(
-        pl.col("object")
-        .str.replace(r" of CPU \d+$", " of each CPU")
-        .str.replace(r"^(vmalloc memory of \w+)\+0x[0-9a-f]+$", "$1")
-        .alias("lock"),
+        pl.col("object").replace_strict(names, return_dtype=pl.String).alias("lock"),
         pl.col("function").map_elements(taken_by, pl.String).alias("taken_by"),
         pl.col("path").str.split(";").list.last().alias("taker"),
         pl.col("lock").alias("address"),

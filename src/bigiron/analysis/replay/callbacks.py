@@ -12,23 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, cycle, islice
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.replay.program import Event, Line, Program
-from bigiron.analysis.replay.synthetic_operation import Counted
+from bigiron.analysis.replay.synthetic_operation import Reconstruction
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
 _WHOLE = pl.concat_str("path", "function", separator=";")
-_BATCH = r"^(?:.*;)?rcu_do_batch(?:\.\w+)*;(.*)$"
-_CORE = r"^(?:.*;)?(?:rcu_core|rcu_process_callbacks)(?:\.\w+)*;(.*)$"
-"""kernel/rcu/tree.c: where compilers have put the first into its caller, only the second is there."""
-
-_CALLBACKS = r"^rcu_(?:free|work)"
-_RCU = (
-    r"^(?:rcu_|(?:__)?note_gp_changes|swake_up|try_to_wake_up|wake_nocb|do_nocb|force_qs|check_cpu_stall"
-    r"|strict_work|mod_timer|_raw_spin_|raise_softirq|invoke_rcu|__x86_)"
-)
-"""What RCU does around them, as grace periods pass: that follows the clock, and no operation."""
-_INTERRUPT = r"(?:^|;)asm_(?:sysvec_|common_interrupt)"
+_BATCH = rf"^(?:.*;)?(?:{'|'.join(kernel_functions.RCU_BATCH)})(?:\.\w+)*;(.*)$"
+_CORES = (*kernel_functions.RCU_CORE, *kernel_functions.RCU_CORE_UP_TO_5_0)
+_CORE = rf"^(?:.*;)?(?:{'|'.join(_CORES)})(?:\.\w+)*;(.*)$"
 
 
 def of_operations(*tables: pl.DataFrame) -> list[pl.DataFrame]:
@@ -47,13 +40,16 @@ def of_operations(*tables: pl.DataFrame) -> list[pl.DataFrame]:
 def _of_operations(table: pl.DataFrame, caller: str) -> pl.DataFrame:
     called = pl.col("path")
     rows = table.with_columns(path=_WHOLE.str.extract(caller)).drop_nulls("path")
-    rows = rows.filter(called.str.contains(_CALLBACKS) | ~called.str.contains(_RCU))
-    rows = rows.filter(~called.str.contains(_INTERRUPT))
+    rows = rows.filter(
+        called.str.contains(kernel_functions.RCU_CALLBACKS)
+        | ~called.str.contains(kernel_functions.RCU_ITSELF)
+    )
+    rows = rows.filter(~called.str.contains(kernel_functions.INTERRUPT_ON_X86))
     path = called.str.extract(r"^(.*);[^;]*$").fill_null("")
     return rows.with_columns(context=pl.lit("process"), path=path)
 
 
-def with_callbacks(program: Program, callbacks: Counted, chance: np.random.Generator) -> Program:
+def with_callbacks(program: Program, callbacks: Reconstruction, chance: np.random.Generator) -> Program:
     """The program, one of whose operations executes the callbacks of all of them, one after the other."""
     if not program.operations:
         return program

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
@@ -75,7 +76,7 @@ def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
 def _of_operations(cell: Cell) -> Cell:
     """Without waiting for locks and for answers to interrupts: a replay executes both."""
     table = synthetic_operation.without_waiting(cell.table.filter(context="process"))
-    interrupts = pl.col("whole").str.contains(synthetic_operation.INTERRUPTS_IN_PATH)
+    interrupts = pl.col("whole").str.contains(kernel_functions.INTERRUPTS_IN_PATH)
     return Cell(table.filter(~interrupts).drop("whole"), cell.facts)
 
 

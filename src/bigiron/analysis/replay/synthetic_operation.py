@@ -9,88 +9,39 @@ than what it does under a lock is made as often as it takes the lock.
 
 from __future__ import annotations
 
-import heapq
-import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.conflicts import allocates, called_after
-from bigiron.analysis.lines.matching import plain
 from bigiron.analysis.probes import locks as lock_table
+from bigiron.analysis.replay.call_tree import Call, Section, Site
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
+from bigiron.analysis.replay.layout import Layout, sampled_count, with_work
 from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
-from bigiron.util.lazy import Floats
+from bigiron.analysis.replay.scopes import MOSTLY_ONE, Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, without_instance
 
 OPERATIONS = 32
 """Of a program: what an operation does only now and then is in some of them; fewer if they are long."""
 _EVENTS = 2000  # of all operations of a program, about
 
-_LEAST = 0.01  # accesses an operation that others can have disturbed; less is left out
+_LEAST = 0.01  # accesses per operation that other CPUs can have disturbed; less is left out
 _TO_TAKE = 500.0  # instructions in the time in which a lock goes from one to the next
 _LEAST_BUSY = 0.05  # share of the time that all tasks have a lock, if none waits; less is left out
-_SHARED = 0.6  # share of the tasks that touch a line from which it is taken for one that all have
-_OWN = 0.9  # share of a line's accesses from which it is taken for one task's, that others visit
-# A line that nobody else touches in between does not miss. Counted are
+# Repeated accesses to a line hit the cache unless another CPU touches it in between. Counted are at most:
 _MOST_READS = 4  # reads of one line in one call, or as many as it is written
 _MOST_OWN = 4.0  # accesses of a task to its own line for each by another
 
-_OF_NODES = re.compile(
-    r"^(\*?node_data|contig_page_data|struct (zone|pglist_data|kmem_cache_node|node_barn|lruvec"
-    r"|mem_cgroup_per_node|lru_gen_folio|per_cpu_nodestat)\b)"
-)
-"""What the kernel has for each node, of which a machine in QEMU has one."""
-
-_PAGES_OF_NODES = re.compile(r"^struct (page|folio|ptdesc)\b.*\((free|anonymous) page\)$")
-"""Pages come from the node of who asks for them, and are neighbours in its lists only."""
-_NODE = re.compile(r",? \(?node \d+\)?")
-OF_CPU = re.compile(r" of CPU \d+\b")
-"""What the kernel has for each CPU."""
-
-WAITS = re.compile(
-    r"(^|;)((native_)?queued_spin_lock_slowpath|queued_(read|write)_lock_slowpath|__pv_queued_spin_lock_slowpath"
-    r"|rwsem_down_(read|write)_slowpath|rwsem_wake(\.\w+)*|rwsem_optimistic_spin|osq_(un)?lock"
-    r"|__mutex_lock(\.\w+)*|__mutex_unlock_slowpath(\.\w+)*|schedule|wake_up_q)(;|$)"
-)
-"""How the kernel waits for a lock. In a replay locks are executed, and waiting comes about by itself."""
-
-_FOR_LOCKS = (
-    r"(^|;)(rwsem_|__mutex_|mutex_|down_|up_|futex_|preempt_schedule|exit_to_user_mode|__cond_resched)"
-)
-"""Whoever sleeps below these does so for a lock, or is preempted."""
-
-LOCKING = (
-    r"^(_raw_|__raw_|queued_|native_queued_|mutex_|__mutex_|down_|up_|rwsem_|osq_|do_raw_|lock_|unlock_)"
-)
-_USER_LOCKS = re.compile(r"^user:_*(pthread_(mutex|rwlock)_\w*lock|lll_lock_wait|sem_wait|new_sem_wait)")
-TRYLOCK = "down_read_trylock"
-"""It compares and exchanges; up to 5.16 it expects that nobody has the lock, and fails if readers do."""
-_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_CALLS_OTHERS = r"(smp_call_function_many_cond|smp_call_function_many|on_each_cpu_cond_mask)"
-_INTERRUPTS = re.compile(rf"^{_CALLS_OTHERS}$")
-INTERRUPTS_IN_PATH = rf"(^|;){_CALLS_OTHERS}(;|$)"
-"""Whatever sends interrupts to other CPUs and waits for their answers: a replay executes that."""
-
-
-# Instructions of one call, in kernels 5.10 to 7.2 on x86_64: from these come the numbers of calls.
-_FAULT = "asm_exc_page_fault"
-_OF_ENTRY = {"entry_SYSCALL_64": 40.0, _FAULT: 8.5}
-_OF_CLEARED_PAGE = {
-    "clear_page_erms": 4.0,
-    "clear_page_rep": 6.0,
-    "clear_page_orig": 700.0,
-    "clear_highpages_kasan_tagged": 11.0,  # as 7.2 has it, with the instruction of clear_page_erms inside
-}
 _PAGE = 4096.0
-_HAIR = 1e-3  # of an instruction
 
 
-class _Whose(NamedTuple):
+class _LineOwner(NamedTuple):
     """A line's number, what share of its accesses visit it, and the CPU that alone writes it, if one does."""
 
     number: int
@@ -98,69 +49,8 @@ class _Whose(NamedTuple):
     writer: int | None
 
 
-@dataclass
-class Site:
-    """Something that a call does, so many times an operation."""
-
-    path: tuple[str, ...]
-    per_op: float
-    event: Event
-
-
-@dataclass
-class Section:
-    """A lock that a call takes: how often an operation does so, and for how many instructions it holds it."""
-
-    path: tuple[str, ...]
-    per_op: float
-    held: float
-    lock: int
-    shared: bool
-    tries_in_vain: bool = (
-        False  # a compare-and-exchange that fails, of a trylock, before that with which it takes it
-    )
-
-
-@dataclass
-class Call:
-    """Calls of one path in an operation: what they execute themselves, and whom they call."""
-
-    own: float = 0.0
-    calls: dict[str, Call] = field(default_factory=dict)
-    sites: list[Site] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
-
-    @cached_property
-    def inclusive(self) -> float:
-        """Instructions, with those of all that it calls."""
-        return self.own + sum(call.inclusive for call in self.calls.values())
-
-    @cached_property
-    def needed(self) -> list[Call]:
-        """Those it calls in which anything of interest lies."""
-        return [call for call in self.calls.values() if call.sites or call.sections or call.needed]
-
-    @cached_property
-    def rest(self) -> float:
-        """Instructions, without those of the calls that are needed."""
-        return self.inclusive - sum(call.inclusive for call in self.needed)
-
-    @cached_property
-    def rates(self) -> Floats:
-        """How often an operation does what each of its sites does."""
-        return np.array([site.per_op for site in self.sites])
-
-    @cached_property
-    def times(self) -> float:
-        """How often an operation makes it, if that can be told: with a lock for most, as often as it."""
-        most = max(self.sections, key=lambda section: section.per_op * section.held, default=None)
-        if most is None or 2 * most.per_op * most.held < self.inclusive:
-            return math.inf
-        return most.per_op
-
-
 @dataclass(frozen=True)
-class Counted:
+class Reconstruction:
     """A cell's counts, made ready to draw programs of."""
 
     lines: list[Line]
@@ -179,16 +69,16 @@ class Counted:
         return Program(self.lines, self.locks, operations, places=self.places)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
-        found = _Layout(chance, self.locks)
+        found = Layout(chance, self.locks)
         at = 0.0
         entries = list(self.root.calls.items())
         for number in chance.permutation(len(entries)):
             name, call = entries[number]
-            times = _times(self.faults, chance) if name == _FAULT else 1
+            times = sampled_count(self.faults, chance) if name == kernel_functions.PAGE_FAULT else 1
             for _ in range(times):
                 at += found.place(call, at, float(times))
-        calls = max(1, _times(self.system_calls + self.faults, chance))
-        return list(_with_work(found.events(), max(at, 1.0), calls))
+        calls = max(1, sampled_count(self.system_calls + self.faults, chance))
+        return list(with_work(found.events(), max(at, 1.0), calls))
 
 
 def count(
@@ -202,7 +92,7 @@ def count(
     beside: pl.DataFrame | None = None,
     extrapolated: Extrapolated = NOTHING,
     nodes: int = 1,
-) -> Counted:
+) -> Reconstruction:
     """What a cell has counted, over so many operations of all tasks; for up to `most_tasks` in the replay.
 
     `beside`: what else touches their lines, as a table of `conflicts`. `extrapolated`: what more CPUs add.
@@ -234,9 +124,11 @@ def count(
     for site in _interrupts(work, operations, tasks) if threads else ():
         _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
-    system_calls, faults = (own.get(name, 0.0) / each for name, each in _OF_ENTRY.items())
+    system_calls, faults = (
+        own.get(name, 0.0) / each for name, each in kernel_functions.INSTRUCTIONS_PER_ENTRY.items()
+    )
     places = {line // 64: whose.number for line, whose in of_line.items()}
-    return Counted(lines, found, root, recorded.inclusive, system_calls, faults, places)
+    return Reconstruction(lines, found, root, recorded.inclusive, system_calls, faults, places)
 
 
 def share_of_sleep(work: pl.DataFrame) -> float:
@@ -244,8 +136,8 @@ def share_of_sleep(work: pl.DataFrame) -> float:
     work = work.filter(pl.col("context") == "process").with_columns(
         whole=pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     )
-    sleeps = work.filter(pl.col("whole").str.contains(r"(^|;)(schedule|try_to_wake_up)(;|$)"))
-    locks = sleeps.filter(pl.col("whole").str.contains(_FOR_LOCKS))
+    sleeps = work.filter(pl.col("whole").str.contains(kernel_functions.SLEEPING_OR_WAKING))
+    locks = sleeps.filter(pl.col("whole").str.contains(kernel_functions.SLEEPING_FOR_LOCK))
     whole, asleep, for_locks = (int(of["instructions"].sum()) for of in (work, sleeps, locks))
     return (asleep - for_locks) / whole if whole else 0.0
 
@@ -255,7 +147,7 @@ def lock_of_user_space(conflicts: pl.DataFrame) -> str:
     taken = conflicts.filter(
         (pl.col("context") == "process")
         & (pl.col("writes") > 0)
-        & pl.col("function").str.contains(_USER_LOCKS.pattern)
+        & pl.col("function").str.contains(kernel_functions.USER_LOCKS.pattern)
     )
     by_line = taken.group_by("line", "function").agg(pl.col("cpu").n_unique()).filter(pl.col("cpu") > 1)
     return str(by_line["function"].sort()[0]) if len(by_line) else ""
@@ -265,7 +157,7 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     """How often operations touch what one other CPU alone writes, of what each CPU has; by object."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     running = conflicts.filter(context="process")
-    of_cpus = running.filter(pl.col("object").str.contains(OF_CPU.pattern))["line"].unique()
+    of_cpus = running.filter(pl.col("object").str.contains(OF_CPU))["line"].unique()
     touched = without_waiting(running.filter(pl.col("line").is_in(of_cpus.implode()))).with_columns(accesses)
     by_cpu = touched.group_by("line", "cpu").agg(pl.col("writes").sum())
     visits = touched.group_by("line", "cpu", "object").agg(pl.col("accesses").sum())
@@ -274,7 +166,7 @@ def visits_of_each_cpu(conflicts: pl.DataFrame) -> dict[str, float]:
     others = others.sort("line", "cpu", "object")
     for object, written, times in others.select("object", "written", "accesses").iter_rows():
         if of_one_writer(object, written):
-            found[plain(object)] = found.get(plain(object), 0.0) + times
+            found[without_instance(object)] = found.get(without_instance(object), 0.0) + times
     return found
 
 
@@ -302,7 +194,7 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
     """Without what waits for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
     table = table.with_columns(whole=whole)
-    waiting = [path for path in table["whole"].unique() if WAITS.search(path)]
+    waiting = [path for path in table["whole"].unique() if kernel_functions.WAITING.search(path)]
     return table.filter(~pl.col("whole").is_in(waiting))
 
 
@@ -325,13 +217,13 @@ def _call(root: Call, path: Iterable[str]) -> Call:
 def _fills(work: pl.DataFrame, operations: int) -> Iterator[Site]:
     """Where pages are cleared, and how many."""
     for path, function, instructions in work.select("whole", "function", "instructions").iter_rows():
-        if each := _OF_CLEARED_PAGE.get(function):
+        if each := kernel_functions.INSTRUCTIONS_PER_CLEARED_PAGE.get(function):
             yield Site(tuple(path.split(";")), instructions / operations / each, Event("fill", _PAGE))
 
 
 def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Site]:
     """Where an operation interrupts the other tasks' CPUs, and how often: from what it executes for each."""
-    sent = work.filter(pl.col("function").str.contains(_INTERRUPTS.pattern))
+    sent = work.filter(pl.col("function").str.contains(kernel_functions.INTERRUPTS))
     for path, instructions in sent.select("whole", "instructions").iter_rows():
         # The loop over the CPUs is some 40 instructions for each of them.
         per_op = instructions / operations / (40.0 * max(1, tasks - 1))
@@ -340,7 +232,7 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
 
 def _lines(
     touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, nodes: Nodes, most_tasks: int
-) -> tuple[pl.DataFrame, list[Line], dict[int, _Whose]]:
+) -> tuple[pl.DataFrame, list[Line], dict[int, _LineOwner]]:
     """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     every = touched = touched.with_columns(accesses)
@@ -363,7 +255,7 @@ def _lines(
         allocating=pl.col("cpu").filter(allocates()).n_unique(),
     )
     lines: list[Line] = []
-    of_line: dict[int, _Whose] = {}
+    of_line: dict[int, _LineOwner] = {}
     known: dict[tuple[str, Scope], int] = {}
     named = called_after(touched, "line").join(allocators, on="line")
     rows = shape.join(named, on="line").sort("total", "line", descending=[True, False])
@@ -373,7 +265,7 @@ def _lines(
         if cpus < 2 or not writes or allocating == cpus:
             continue
         others = total - most
-        misses = min(total, most_tasks * writes, 2 * others if most > _OWN * total else total)
+        misses = min(total, most_tasks * writes, 2 * others if most > MOSTLY_ONE * total else total)
         if misses / operations < _LEAST:
             continue
         scope, visits = scope_of(object, most / total, cpus, nodes)
@@ -381,87 +273,17 @@ def _lines(
             scope, visits = "task", 1 - most / total
         if owned := of_one_writer(object, written):
             scope = "task"
-        which = plain(object) if scope in OWN else f"{object} {line}"
+        which = without_instance(object) if scope in OWN else f"{object} {line}"
         key = (nodes.counterpart(object, cpu) if scope == "node" else which, scope)
         if key not in known:
             known[key] = len(lines)
-            lines.append(Line(object if scope not in OWN else plain(object), scope))
-        of_line[line] = _Whose(known[key], visits, writer if owned else None)
+            lines.append(Line(object if scope not in OWN else without_instance(object), scope))
+        of_line[line] = _LineOwner(known[key], visits, writer if owned else None)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
 
-def of_one_writer(object: str, written: float) -> bool:
-    """Whether a line is its CPU's own, however many read it: that CPU does nearly all of the writes.
-
-    >>> of_one_writer("counters of CPU 3", 1.0), of_one_writer("struct zone.lock", 1.0)
-    (True, False)
-    """
-    return written >= _OWN and bool(OF_CPU.search(object))
-
-
-def passed_on(touched: Iterable[tuple[str, float, int, float]], nodes: Nodes) -> set[str]:
-    """What of the lines is passed on from task to task: as many of one name are shared as there are tasks.
-
-    A task has one of them at a time, as each CPU has a sheaf of a slab cache's objects. That after some time
-    most tasks have had each of them makes none of them a line that all wait for. `touched` has a line's
-    object, the share of its accesses that one CPU does, how many CPUs touch it, and its accesses per
-    operation.
-
-    >>> lines = [*[("sheaf", 0.3, 8, 0.4)] * 9, *[("bucket", 0.2, 8, 1.0)] * 9, ("label", 0.1, 8, 0.4)]
-    >>> passed_on(lines, Nodes(tasks=8))
-    {'sheaf'}
-    """
-    shared = Counter(
-        object
-        for object, owner, cpus, per_op in touched
-        if object and per_op < 1 and scope_of(object, owner, cpus, nodes)[0] == "shared"
-    )
-    return {object for object, lines in shared.items() if lines >= nodes.tasks}
-
-
-def scope_of(object: str, owner: float, cpus: int, nodes: Nodes) -> tuple[Scope, float]:
-    """Whose a line is, of which one CPU does a share of all accesses, and what share of them are visits.
-
-    >>> two = Nodes(tasks=8, nodes=2)
-    >>> scope_of("struct zone.lock", 0.25, 4, two), scope_of("struct file.f_pos", 0.25, 4, two)
-    (('node', 0.0), ('task', 0.75))
-    """
-    of_node = bool(_OF_NODES.match(object) or _PAGES_OF_NODES.match(object))
-    if owner >= _OWN or cpus < max(2.0, _SHARED * (nodes.tasks_of_one if of_node else nodes.tasks)):
-        return ("task of node" if _PAGES_OF_NODES.match(object) else "task"), 1 - owner
-    return ("node" if of_node else "shared"), 0.0
-
-
-@dataclass
-class Nodes:
-    """The nodes of the machine that was recorded, each with as many tasks."""
-
-    tasks: int
-    nodes: int = 1
-    _found: Counter[tuple[str, int]] = field(default_factory=Counter)
-
-    @property
-    def tasks_of_one(self) -> int:
-        """How many tasks a node has, at least one."""
-        return max(1, self.tasks // self.nodes)
-
-    def counterpart(self, object: str, task: int) -> str:
-        """What tells a line of a node from the others of that node, and not from those of other nodes.
-
-        `task`: one that touches it. Lines are asked for one after the other, each once.
-
-        >>> nodes = Nodes(tasks=8, nodes=2)
-        >>> [nodes.counterpart(f"struct zone (node {task // 4})", task) for task in (0, 0, 5)]
-        ['struct zone 0', 'struct zone 1', 'struct zone 0']
-        """
-        name = _NODE.sub("", object)
-        place = (name, min(task // self.tasks_of_one, self.nodes - 1))
-        self._found[place] += 1
-        return f"{name} {self._found[place] - 1}"
-
-
 def _locks(
-    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _Whose]
+    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _LineOwner]
 ) -> tuple[list[Lock], dict[tuple[int, str], int]]:
     """The locks that are executed, on lines that all have; and the number of each by address and kind."""
     rows = (
@@ -492,7 +314,7 @@ def _kind(function: str) -> str:
 def _sites(
     touched: pl.DataFrame,
     taken: pl.DataFrame,
-    of_line: Mapping[int, _Whose],
+    of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
     operations: int,
@@ -509,12 +331,14 @@ def _sites(
     sums: dict[tuple[str, int, str, bool], float] = defaultdict(float)
     rows = rows.sort("whole", "pc", "line", "visits")
     for line, path, function, _pc, is_visit, address, reads, writes, object in rows.iter_rows():
-        if line in locked and (re.match(LOCKING, function) or (address in addresses and not reads)):
+        if line in locked and (
+            re.match(kernel_functions.LOCKING, function) or (address in addresses and not reads)
+        ):
             continue
         number, visits, _ = of_line[line]
         visits = visits if is_visit is None else float(is_visit)
         for how, times in _touches(function, reads, writes, lines[number].scope):
-            more = more_visits.get(plain(object), 1.0)
+            more = more_visits.get(without_instance(object), 1.0)
             for visiting, share in ((False, 1 - visits), (True, visits * more)):
                 if share > 0:
                     sums[path, number, how, visiting] += share * times / operations
@@ -535,7 +359,7 @@ def _sites(
 
 def _written_by_locks(
     taken: pl.DataFrame,
-    of_line: Mapping[int, _Whose],
+    of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
     operations: int,
 ) -> defaultdict[int, float]:
@@ -553,137 +377,21 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
         return [("read", reads)]
     if not reads:
         return [("write", writes)]
-    atomic = "exchange" if _EXCHANGES.match(function) and scope not in OWN else "atomic"
+    atomic = "exchange" if kernel_functions.EXCHANGES.match(function) and scope not in OWN else "atomic"
     return [(atomic, min(reads, writes)), ("read", max(0, reads - writes)), ("write", max(0, writes - reads))]
 
 
 def _sections(
     taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
 ) -> Iterator[Section]:
-    looks = touched.filter((pl.col("function") == TRYLOCK) & (pl.col("writes") == 0))
+    looks = touched.filter((pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("writes") == 0))
     looked = set(looks["address"])
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
     for lock, function, path, acquisitions, instructions in rows.sort("path", "lock", "function").iter_rows():
         number = of_lock.get((lock, _kind(function)))
-        if number is None or not acquisitions or WAITS.search(path):
+        if number is None or not acquisitions or kernel_functions.WAITING.search(path):
             continue
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
-        in_vain = function == TRYLOCK and lock not in looked
+        in_vain = function == kernel_functions.TRYLOCK and lock not in looked
         yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain)
-
-
-def _times(per_op: float, chance: np.random.Generator) -> int:
-    return int(per_op + chance.random())
-
-
-@dataclass
-class _Held:
-    start: float
-    end: float
-    section: Section
-
-
-class _Layout:
-    """Where in an operation everything lies, in instructions from its start."""
-
-    def __init__(self, chance: np.random.Generator, locks: list[Lock]) -> None:
-        self._chance = chance
-        self._locks = locks
-        self._events: list[tuple[float, Event]] = []
-        self._held: list[_Held] = []
-
-    def place(self, call: Call, start: float, times: float) -> float:
-        """One of so many calls in an operation, which begins there; how many instructions it has."""
-        made = []
-        for child in call.needed:
-            often = min(times, child.times)
-            if self._chance.random() * times < often:
-                made.append((child, often))
-        gaps = self._gaps(len(made) + 1, call.rest / times)
-        order = self._chance.permutation(len(made)).tolist() if len(made) > 1 else range(len(made))
-        at = start
-        for gap, number in zip(gaps, order, strict=False):
-            at += gap
-            at += self.place(made[number][0], at, made[number][1])
-        whole = at + gaps[-1] - start
-        for section in call.sections:
-            self._held += self._sections(section, start, whole, times)
-        if call.sites:
-            done = (call.rates / times + self._chance.random(len(call.sites))).astype(int)
-            for number in done.nonzero()[0]:
-                for at in self._chance.uniform(start, start + whole, done[number]).tolist():
-                    self._events.append((at, call.sites[number].event))
-        return whole
-
-    def _gaps(self, count: int, length: float) -> list[float]:
-        """A length cut in so many by chance, any way as likely as any other.
-
-        It is Dirichlet's distribution, whose function in numpy takes several times as long for so few.
-        """
-        drawn = self._chance.standard_exponential(count).tolist()
-        whole = 0.0
-        for each in drawn:  # sum() of Python 3.12 rounds otherwise than that of 3.11
-            whole += each
-        share = 1.0 / whole
-        return [each * share * length for each in drawn]
-
-    def _sections(self, section: Section, start: float, whole: float, calls: float) -> list[_Held]:
-        times = _times(section.per_op / calls, self._chance)
-        held = max(section.held, 4 * _HAIR)
-        between = np.sort(self._chance.uniform(0, max(0.0, whole - held * times), times))
-        begins = start + between + held * np.arange(times)
-        return [_Held(begin, begin + held, section) for begin in begins]
-
-    def events(self) -> list[tuple[float, Event]]:
-        """In order, with the locks: no task waits for one that it keeps from others who wait for it."""
-        placed = self._events + self._locked()
-        return sorted(placed, key=lambda event: event[0])
-
-    def _rank(self, held: _Held) -> tuple[int, int]:
-        """The order in which locks nest: who holds one may take those after it."""
-        lock = self._locks[held.section.lock]
-        return (lock.kind not in ("rwsem", "mutex"), held.section.lock)
-
-    def _locked(self) -> list[tuple[float, Event]]:
-        """Who would take a lock against the order takes it after it has given the others back."""
-        waiting = [(held.start, number, held) for number, held in enumerate(self._held)]
-        heapq.heapify(waiting)
-        placed: list[_Held] = []
-        while waiting:
-            start, number, held = heapq.heappop(waiting)
-            placed = [other for other in placed if other.end > start]
-            after = max((o.end for o in placed if self._rank(o) >= self._rank(held)), default=start)
-            if after > start:
-                held.start, held.end = after, after + (held.end - held.start)
-                heapq.heappush(waiting, (after, number, held))
-                continue
-            placed.append(held)
-        return [event for held in self._held for event in self._taken(held)]
-
-    def _taken(self, held: _Held) -> Iterator[tuple[float, Event]]:
-        how = "read" if held.section.shared else "write"
-        lock = held.section.lock
-        if held.section.tries_in_vain:
-            yield held.start, Event("access", 0.0, self._locks[lock].line, "atomic")
-        yield held.start, Event("lock", 0.0, lock, how)
-        # What ends at a place comes before what begins there.
-        yield held.end - _HAIR, Event("unlock", 0.0, lock, how)
-
-
-def _with_work(events: list[tuple[float, Event]], length: float, system_calls: int) -> Iterator[Event]:
-    """The events with the instructions between them, and entering the kernel."""
-    yield Event("system call", float(system_calls))
-    at, held = 0.0, 0
-    for place, event in events:
-        if event.kind in ("lock", "unlock") and event.how == "write":
-            held += 1 if event.kind == "lock" else -1
-        if held and event.how == "atomic":
-            # Who has a lock has no need of atomic operations: it is `count++`, and nothing waits for it.
-            event = event._replace(how="write")
-        if place - at >= 1:
-            yield Event("work", place - at)
-            at = place
-        yield event
-    if length > at or math.isclose(at, 0.0):
-        yield Event("work", max(length - at, 1.0))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
-from bigiron.analysis.lines.matching import plain
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes.locks import waiting
-from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
-from bigiron.analysis.replay.program import OWN, Event, Line, Lock, Program
-from bigiron.analysis.replay.synthetic_operation import Nodes, of_one_writer, passed_on, scope_of
+from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program
+from bigiron.analysis.replay.scopes import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, without_instance
 
 SCHEMA = Schema(
     lambda: {
@@ -26,7 +25,7 @@ SCHEMA = Schema(
         "offset": pl.UInt8,  # in the line, of the first byte
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
-        "lock": pl.String,  # the kernel's function: a key of _LOCKS, or its trylock
+        "lock": pl.String,  # the kernel's function: a key of program.LOCKS, or its trylock
         "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
@@ -36,20 +35,6 @@ SCHEMA = Schema(
 KINDS = ("enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi")
 
 _OF_LOCKS = ("lock", "unlock", "downgrade")
-_LOCKS = {
-    "spin_lock": ("spinlock", "write"),
-    "read_lock": ("rwlock", "read"),
-    "write_lock": ("rwlock", "write"),
-    "mutex_lock": ("mutex", "write"),
-    "down_read": ("rwsem", "read"),
-    "down_write": ("rwsem", "write"),
-    "seqcount": ("seqlock", "read"),
-}
-_EXCHANGES = re.compile(r"^lockref_|^dget_parent")
-_NEW_PAGES = re.compile(
-    r"^(clear_(page|highpage|huge_page|user_highpage|contig_highpages)\w*"
-    r"|copy_(mc_)?(page|page_regs|highpage|huge_page|user_highpage|user_huge_page))(\.|$)"
-)
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it
 _AT_ONCE = 32  # instructions, between a trylock's look at a lock and taking it
@@ -89,7 +74,9 @@ def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHIN
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
         number, kind = of_line[line], _lock(lock)[0]
         if lines[number].scope not in OWN:
-            found.setdefault((number, offset, kind), Lock(_name(rows, line), kind, number))
+            found.setdefault(
+                (number, offset, kind), Lock(str(rows.filter(line=line)["object"][0]), kind, number)
+            )
             locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
     table = _with_more_visits(table, extrapolated)
@@ -119,9 +106,9 @@ def without_locking(events: pl.DataFrame) -> pl.DataFrame:
     locking = (
         pl.col("kind").is_in(["read", "write", "atomic"])
         & line.is_in(events.filter(kind="lock").select(line).to_series().implode())
-        & function.str.contains(synthetic_operation.LOCKING)
+        & function.str.contains(kernel_functions.LOCKING)
     )
-    tries = locking & (function == synthetic_operation.TRYLOCK)
+    tries = locking & (function == kernel_functions.TRYLOCK)
     tried = events.with_row_index("row").filter(
         (tries & (pl.col("kind") == "atomic")) | (pl.col("kind") == "lock")
     )
@@ -181,7 +168,7 @@ def why_not(table: pl.DataFrame) -> str:
 def why_not_whole(table: pl.DataFrame) -> str:
     """The same of one that `whole` has looked at."""
     operations = table.group_by("task", "operation").agg(
-        pl.col("instructions").sum(), sleeps=_sleeps().any(), wakes=_wakes_another().any()
+        pl.col("instructions").sum(), sleeps=(pl.col("kind") == "sleep").any(), wakes=_wakes_another().any()
     )
     for does, what in (("sleeps", "sleep for others than locks"), ("wakes", "wake others than themselves")):
         those = operations.filter(pl.col(does))
@@ -193,16 +180,12 @@ def why_not_whole(table: pl.DataFrame) -> str:
 
 def followed(table: pl.DataFrame) -> pl.DataFrame:
     """Of what `whole` has looked at, what a replay follows: operations that neither sleep nor wake others."""
-    others = table.filter(_sleeps() | _wakes_another()).select("task", "operation").unique()
+    others = table.filter((pl.col("kind") == "sleep") | _wakes_another()).select("task", "operation").unique()
     return table.join(others, on=["task", "operation"], how="anti", maintain_order="left")
 
 
-def _sleeps() -> pl.Expr:
-    return pl.col("kind") == "sleep"
-
-
 def _wakes_another() -> pl.Expr:
-    """A task, or what is none of the workload's: in turns, what that sleeps for may be there each time."""
+    """Another task, of the workload or not: what it waits for may always be there."""
     return (pl.col("kind") == "wake") & pl.col("target").ne_missing(pl.col("task"))
 
 
@@ -271,7 +254,7 @@ def _with_more_visits(table: pl.DataFrame, extrapolated: Extrapolated) -> pl.Dat
     >>> _with_more_visits(pl.DataFrame([row] * 5), extrapolated).height
     7
     """
-    names = {name: plain(name) for name in table["object"].unique() if name}
+    names = {name: without_instance(name) for name in table["object"].unique() if name}
     factors = {
         name: extrapolated.visits[whole] for name, whole in names.items() if whole in extrapolated.visits
     }
@@ -313,7 +296,7 @@ def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int
             continue
         own = of_one_writer(object, written) or object in passed
         scope = "task" if own else scope_of(object, most, touching, nodes)[0]
-        key = f"{scope} {plain(object)}" if scope in OWN else str(line)
+        key = f"{scope} {without_instance(object)}" if scope in OWN else str(line)
         if scope == "node":
             key = nodes.counterpart(object, task)
         if key not in known:
@@ -341,7 +324,7 @@ def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]
         .group_by("line", "task")
         .agg(pl.len(), writes=(pl.col("access") != "read").sum(), object=pl.col("object").first())
     )
-    of_cpu = pl.col("object").str.contains(synthetic_operation.OF_CPU.pattern)
+    of_cpu = pl.col("object").str.contains(OF_CPU)
     uses = pl.when(of_cpu & (pl.col("writes").sum().over("line") > 0)).then("writes").otherwise("len")
     owners = touched.sort(uses, "task", descending=[True, False]).group_by("line").first()
     numbers = pl.DataFrame(
@@ -373,7 +356,7 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
-    taken = pl.col("lock") != "seqcount"  # for whose readers nobody waits
+    taken = pl.col("lock") != "seqcount"  # no task waits for its readers
     change = pl.when(taken, kind="lock").then(1).when(taken, kind="unlock").then(-1).otherwise(0)
     holds = change.cum_sum().over(*operation, "line") > 0
     waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
@@ -392,7 +375,7 @@ def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
     [('lock', 14)]
     """
     same = ("task", "operation", "line")
-    looks = (pl.col("function") == synthetic_operation.TRYLOCK) & (pl.col("access") == "read")
+    looks = (pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("access") == "read")
     takes = (pl.col("access") == "write") | (pl.col("kind") == "lock")
     rows = pl.int_range(pl.len()).alias("row")
     executed = pl.col("instructions").cum_sum().over("task", "operation").alias("executed")
@@ -402,15 +385,12 @@ def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
     return _only(table, ~pl.int_range(pl.len()).is_in(looked.implode()))
 
 
-def _name(rows: pl.DataFrame, line: int) -> str:
-    return str(rows.filter(line=line)["object"][0])
-
-
 def _lock(lock: str) -> tuple[str, str]:
-    kind = _LOCKS.get(waiting(lock))
-    if kind is None:
+    """The simulator's kind of a lock, and how it is held."""
+    function = waiting(lock)
+    if function not in LOCKS:
         raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
-    return kind
+    return LOCKS[function], "read" if function in (*READERS, "seqcount") else "write"
 
 
 def _from_memory(function: str, written: int) -> bool:
@@ -421,7 +401,7 @@ def _from_memory(function: str, written: int) -> bool:
     >>> _from_memory("copy_page", 4096), _from_memory("copy_page_from_iter_atomic", 4096)
     (True, False)
     """
-    return not function or bool(_NEW_PAGES.match(function)) or written > _MOST_CACHED
+    return not function or bool(kernel_functions.NEW_PAGES.match(function)) or written > _MOST_CACHED
 
 
 def _of_lock(kind: str, lock: int, how: str, held: dict[int, str], tries: bool = False) -> Event:
@@ -475,7 +455,7 @@ def _events(
             if (line, offset, of) in locks:
                 event = _of_lock(kind, locks[line, offset, of], how, held, lock != waiting(lock))
         elif kind == "access" and line in of_line:
-            exchanges = access == "atomic" and bool(_EXCHANGES.match(function))
+            exchanges = access == "atomic" and bool(kernel_functions.EXCHANGES.match(function))
             number = locks.get((line, offset, "spinlock"))
             if exchanges and number is not None and number not in held:
                 event = Event("lockref", 0.0, number)

@@ -22,7 +22,7 @@ class Cache:
 
     @property
     def is_kmalloc(self) -> bool:
-        """Whether its objects are whatever somebody wanted so much memory for."""
+        """Whether its objects have nothing in common but their size."""
         return "kmalloc-" in self.name
 
 

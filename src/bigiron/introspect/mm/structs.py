@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Protocol
 
-from bigiron.introspect.btf import Btf, Place
+from bigiron.introspect.btf import Btf
+from bigiron.introspect.btf_format import Place
 from bigiron.introspect.symbols import SymbolTable
 
 WORD = 8  # bytes

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bigiron.analysis.lines.matching import plain
 from bigiron.history.derive import ACCESSES
 from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
 from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading
 from bigiron.util.english import counted, some
+from bigiron.util.object_name import without_instance
 
 _MOST = 6  # of a list
 _MOST_OBJECTS = 20
@@ -200,7 +200,7 @@ def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
     point = reading.point(workload, newest, reading.most_cpus(workload))
     lines = reading.lines(point) if point else []
     total = next(iter(reading.growths(workload, newest, "lines")), None)
-    hottest = plain(lines[0].object) if lines and lines[0].accesses_per_op >= LEAST else ""
+    hottest = without_instance(lines[0].object) if lines and lines[0].accesses_per_op >= LEAST else ""
     return Row(
         workload,
         address.workload(workload.name) if reading.most_cpus(workload) else "",

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.lines.matching import plain
 from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
 from bigiron.util.english import counted, some
+from bigiron.util.object_name import without_instance
 
 _MOST_CHAINS = 5
 _MOST_FUNCTIONS = 16
@@ -150,7 +150,7 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
         for row in now
         for prediction in reading.predictions(row.workload, reading.newest)
         for limit in prediction.limits
-        if plain(limit.object) == name and not prediction.refused
+        if without_instance(limit.object) == name and not prediction.refused
     ]
     if not found:
         made = any(not p.refused for row in now for p in reading.predictions(row.workload, reading.newest))

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar
 
-from bigiron.analysis.lines.matching import plain
 from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.derive import ACCESSES
@@ -27,6 +26,7 @@ from bigiron.history.records import (
     Refusal,
     Workload,
 )
+from bigiron.util.object_name import without_instance
 
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
@@ -278,16 +278,18 @@ class Reading:
         was, now = (Use(point, tuple(self.lines(point))) if point else None for point in of)
         if not was or not now:
             return
-        changed = {plain(change.name) for change in lines}
+        changed = {without_instance(change.name) for change in lines}
         for names in _called_alike(was, now):
             if names & changed:
                 parts = [
-                    Use(use.point, tuple(line for line in use.lines if plain(line.object) in names))
+                    Use(
+                        use.point, tuple(line for line in use.lines if without_instance(line.object) in names)
+                    )
                     for use in (was, now)
                 ]
                 if not ACCESSES.takes_for_same(parts[0].accesses, parts[1].accesses):
                     hottest = next(iter(parts[1].lines or parts[0].lines))
-                    yield ObjectChange(workload, frozenset(names), plain(hottest.object), *parts)
+                    yield ObjectChange(workload, frozenset(names), without_instance(hottest.object), *parts)
 
     # Objects
 
@@ -307,7 +309,7 @@ class Reading:
         for point in self._current.values():
             named: dict[str, list[Line]] = defaultdict(list)
             for line in self.lines(point):
-                named[plain(line.object)].append(line)
+                named[without_instance(line.object)].append(line)
             for name, lines in named.items():
                 found[name].append(Use(point, tuple(lines)))
         hot = {name: uses for name, uses in found.items() if any(use.is_told for use in uses)}
@@ -315,7 +317,7 @@ class Reading:
 
     def object_of(self, name: str) -> str:
         """What has a page of those that are called so; "": nothing."""
-        return plain(name) if plain(name) in self.objects else ""
+        return without_instance(name) if without_instance(name) in self.objects else ""
 
     def weight(self, uses: Iterable[Use]) -> float:
         """How much an object is in the way of the newest kernel: its accesses, over all workloads."""
@@ -329,10 +331,14 @@ class Reading:
 
 def _called_alike(was: Use, now: Use) -> list[set[str]]:
     """The names of objects on two kernels, those together that the same line has on one and the other."""
-    found = {plain(line.object): {plain(line.object)} for use in (was, now) for line in use.lines}
-    before = {line.row: plain(line.object) for line in was.lines}
+    found = {
+        without_instance(line.object): {without_instance(line.object)}
+        for use in (was, now)
+        for line in use.lines
+    }
+    before = {line.row: without_instance(line.object) for line in was.lines}
     for line in now.lines:
-        one, other = found[plain(line.object)], found.get(before.get(line.row, ""), set())
+        one, other = found[without_instance(line.object)], found.get(before.get(line.row, ""), set())
         if other and one is not other:
             one |= other
             for name in other:

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-_PRIMITIVES = (
-    *("_raw_*", "native_queued_*", "queued_*", "osq_*", "rwsem_*", "down_*", "__down_*", "up_*", "__up_*"),
-    *("mutex_*", "__mutex_*", "refcount_*", "__list_*", "list_*", "plist_*", "rb_*", "xas_*"),
-    *("memset*", "memcpy*", "__x86_*", "_find_*", "find_next_*"),
-)
-"""Functions that do the same for anybody: who called them is who touches the line."""
+from bigiron.analysis import kernel_functions
 
 
 @dataclass(frozen=True)
@@ -84,4 +79,6 @@ def _function(path: str) -> str:
 @cache
 def _actor(path: str) -> str:
     functions = [function.partition(".")[0] for function in path.split(";")]
-    return next((f for f in reversed(functions) if not _matches(f, _PRIMITIVES)), functions[-1])
+    return next(
+        (f for f in reversed(functions) if not _matches(f, kernel_functions.PRIMITIVES)), functions[-1]
+    )
