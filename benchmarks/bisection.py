@@ -15,14 +15,14 @@ from statistics import mean
 
 import numpy as np
 
-from bigiron.bisect.bisection import History
+from bigiron.bisect.bisection import CandidateGraph
 from bigiron.bisect.timed_bisection import TimedSearch
 
 CANDIDATES, EFFECT, TOLERANCE = 256, 0.9, 0.05
 NOISE = (0.01, 0.02, 0.05, 0.10, 0.20)
 MOST_RUNS = 1000
 NAMES = [str(number) for number in range(CANDIDATES + 1)]
-HISTORY = History.linear(NAMES)
+HISTORY = CandidateGraph.linear(NAMES)
 
 Sample = Callable[[int], float]
 

@@ -27,8 +27,8 @@ from bigiron.bisect import speculative, target
 from bigiron.bisect.bisection import Culprit, Suspects
 from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.bisect.search import Bisection, CannotMeasureError, TimedBisection
-from bigiron.bisect.target import Cells
-from bigiron.errors import CannotBuildError, MachineError, UserError
+from bigiron.bisect.target import CandidateCells
+from bigiron.errors import BuildHostError, MachineError, UserError
 from bigiron.kernels import builder, commits
 from bigiron.kernels.commits import Commits
 from bigiron.report import bisect as bisect_report
@@ -106,7 +106,7 @@ class Boots:
         self.of: list[str] = []
         self._stop_after = stop_after
 
-    def __call__(self, variant: Variant) -> Cells:
+    def __call__(self, variant: Variant) -> CandidateCells:
         if len(self.of) == self._stop_after:
             raise KeyboardInterrupt
         image = kernels.find(variant.kernel).image.read_bytes()
@@ -127,7 +127,12 @@ class Boots:
 
 
 def bisection(
-    tree: Tree, folder: Path, boots: Callable[[Variant], Cells], good: str, bad: str, steps: list[str]
+    tree: Tree,
+    folder: Path,
+    boots: Callable[[Variant], CandidateCells],
+    good: str,
+    bad: str,
+    steps: list[str],
 ) -> tuple[Bisection, Commits]:
     found = commits.between(tree.folder, good, bad)
     candidates = CommitsOfTree(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
@@ -211,7 +216,7 @@ def test_kernels_are_built_while_another_one_boots(
             begun.append(process)
         return process
 
-    def slow(variant: Variant) -> Cells:
+    def slow(variant: Variant) -> CandidateCells:
         here = {kernel.name for kernel in kernels.installed()}
         for process in begun:
             process.wait()
@@ -387,7 +392,7 @@ class Busy:
     def __init__(self, cost: int, boots: Boots) -> None:
         self._cost, self._boots = f"instructions={cost};".encode(), boots
 
-    def __call__(self, variant: Variant) -> Cells:
+    def __call__(self, variant: Variant) -> CandidateCells:
         if self._cost in kernels.find(variant.kernel).image.read_bytes():
             raise CannotMeasureError("the machine was still booting after its deadline")
         return self._boots(variant)
@@ -442,14 +447,14 @@ def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
         tool.chmod(0o755)
 
     class Loses(Boots):
-        def __call__(self, variant: Variant) -> Cells:
+        def __call__(self, variant: Variant) -> CandidateCells:
             if len(self.of) == 1:  # both ends are built
                 tool.unlink()
             return super().__call__(variant)
 
     install()
     boots = Loses()
-    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*our-flex"):
+    with pytest.raises(BuildHostError, match=r"this host cannot build the kernel: .*our-flex"):
         bisection(tree, tmp_path / "b", boots, made[0], made[-1], [])[0].find()
     kept = json.loads((tmp_path / "b/bisect.json").read_text())["outcomes"]
     assert len(kept) == len(boots.of) == 2
@@ -509,14 +514,16 @@ def test_candidates_with_other_clocks_are_reported(tmp_path: Path) -> None:
     one = counts(count(0, "fput", 1, 1), count(1, "fput", 1, 1))
     study = study_of(tmp_path, {"typed": [one], "plain": [one]}, slower={"typed": 64, "plain": 1})
     measure = MeasuredByStudy(tmp_path, study.spec, 1, ProgressBar)
-    assert measure.unlike.startswith("the clock was the host's on plain, 64 times slower on typed")
+    assert measure.machine_differences.startswith(
+        "the clock was the host's on plain, 64 times slower on typed"
+    )
 
 
 def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:
     full = tree.commit(
         "full", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\techo No space left on device; false")
     )
-    with pytest.raises(CannotBuildError, match=r"this host cannot build the kernel: .*No space left"):
+    with pytest.raises(BuildHostError, match=r"this host cannot build the kernel: .*No space left"):
         commits_of(tree, full, []).variant(full)
     broken = tree.commit("broken", Makefile=MAKEFILE.replace("vmlinux:", "vmlinux:\n\tfalse"))
     with pytest.raises(CannotMeasureError) as told:
@@ -611,7 +618,7 @@ def test_a_subject_does_not_steer_the_terminal(tree: Tree, tmp_path: Path) -> No
 
 
 def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
-    def cells(name: str, waits: int) -> Cells:
+    def cells(name: str, waits: int) -> CandidateCells:
         paths = ["", f"do_sys_open;{name}", f"do_sys_open;{name}"]
         functions = ["do_sys_open", "_raw_spin_lock", "native_queued_spin_lock_slowpath"]
         ran = pl.DataFrame(
@@ -635,7 +642,7 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
 
 
 def test_what_differs_most_between_the_ends_is_looked_at() -> None:
-    def cells(label: int, flag: int, freed: int, instructions: int) -> Cells:
+    def cells(label: int, flag: int, freed: int, instructions: int) -> CandidateCells:
         touched = {"label": label, "flag": flag, "struct slab.freelist": freed}
         lines = counts(
             *(

@@ -11,19 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron.bisect import bisection
-from bigiron.bisect.bisection import Culprit, Finding, Gradual, History, Measured, Returning, Rule, Suspects
+from bigiron.bisect.bisection import (
+    CandidateGraph,
+    Culprit,
+    Gradual,
+    Measured,
+    Returning,
+    Rule,
+    SearchResult,
+    Suspects,
+)
 from bigiron.gate.check_lines import Tolerance
 
 RULE = Rule((Tolerance(0.5, 0.01),))
 
 
 def found(
-    history: History,
+    history: CandidateGraph,
     values: Mapping[str, Measured],
     new: str,
     old: str,
     idle: Callable[[str], bool] | None = None,
-) -> tuple[list[Finding], list[str]]:
+) -> tuple[list[SearchResult], list[str]]:
     """What is found, and which candidates were measured besides the ends."""
     measured: list[str] = []
 
@@ -47,7 +56,7 @@ def test_one_culprit_in_a_list(count: int, data: st.DataObject) -> None:
     names = names_of(count + 1)
     culprit = data.draw(st.integers(1, count))
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
-    findings, measured = found(History.linear(names), values, names[-1], names[0])
+    findings, measured = found(CandidateGraph.linear(names), values, names[-1], names[0])
     parent = names[culprit - 1]
     assert findings == [Culprit(names[culprit], (2.0,), (6.0,), {parent: (2.0,)})]
     assert len(measured) <= math.ceil(math.log2(count)) if count > 1 else not measured
@@ -58,7 +67,7 @@ def test_a_value_that_changes_twice_has_two_culprits(count: int, data: st.DataOb
     names = names_of(count + 1)
     first, second = sorted(data.draw(st.sets(st.integers(1, count), min_size=2, max_size=2)))
     values = {name: (2.0 + 2 * (n >= first) + 3 * (n >= second),) for n, name in enumerate(names)}
-    findings, _ = found(History.linear(names), values, names[-1], names[0])
+    findings, _ = found(CandidateGraph.linear(names), values, names[-1], names[0])
     told = [one.name for one in findings if isinstance(one, Culprit)]
     assert names[first] in told or names[second] in told
     # Whether both are met depends on whether a value between them is: then both are told, in their order.
@@ -69,16 +78,16 @@ def test_a_value_that_changes_twice_has_two_culprits(count: int, data: st.DataOb
 def test_nothing_is_looked_for_between_ends_that_are_the_same() -> None:
     names = names_of(9)
     values = {name: (2.0,) for name in names} | {"c8": (2.4,)}
-    assert found(History.linear(names), values, "c8", "c0") == ([], [])
+    assert found(CandidateGraph.linear(names), values, "c8", "c0") == ([], [])
 
 
 def test_those_that_cannot_be_measured_are_suspects() -> None:
     names = names_of(9)
     values: dict[str, Measured] = {name: ((2.0 if number < 4 else 6.0),) for number, name in enumerate(names)}
-    assert found(History.linear(names), values | {"c7": None}, "c8", "c0")[0] == [
+    assert found(CandidateGraph.linear(names), values | {"c7": None}, "c8", "c0")[0] == [
         Culprit("c4", (2.0,), (6.0,), {"c3": (2.0,)})
     ]
-    assert found(History.linear(names), values | {"c3": None, "c4": None}, "c8", "c0")[0] == [
+    assert found(CandidateGraph.linear(names), values | {"c3": None, "c4": None}, "c8", "c0")[0] == [
         Suspects(("c3", "c4", "c5"), (2.0,), (6.0,))
     ]
 
@@ -86,7 +95,7 @@ def test_those_that_cannot_be_measured_are_suspects() -> None:
 def test_a_value_that_drifts_has_no_culprit() -> None:
     names = names_of(9)
     values = {name: (2.0 + number * 0.25,) for number, name in enumerate(names)}
-    findings, _ = found(History.linear(names), values, "c8", "c0")
+    findings, _ = found(CandidateGraph.linear(names), values, "c8", "c0")
     assert findings
     assert all(isinstance(one, Gradual) for one in findings)
 
@@ -98,7 +107,7 @@ def test_what_is_idle_costs_nothing(count: int, data: st.DataObject) -> None:
     busy = data.draw(st.sets(st.sampled_from(names[1:]))) | {names[culprit]}
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
     findings, measured = found(
-        History.linear(names), values, names[-1], names[0], lambda name: name not in busy
+        CandidateGraph.linear(names), values, names[-1], names[0], lambda name: name not in busy
     )
     assert findings == [Culprit(names[culprit], (2.0,), (6.0,), {names[culprit - 1]: (2.0,)})]
     # The parent is verified, and so is the culprit itself: both may be idle's neighbours.
@@ -111,7 +120,9 @@ def test_a_culprit_that_was_taken_for_idle_is_found_nevertheless(count: int, dat
     culprit = data.draw(st.integers(1, count))
     busy = data.draw(st.sets(st.sampled_from(names[1:]))) - {names[culprit]}
     values = {name: ((2.0 if number < culprit else 6.0),) for number, name in enumerate(names)}
-    findings, _ = found(History.linear(names), values, names[-1], names[0], lambda name: name not in busy)
+    findings, _ = found(
+        CandidateGraph.linear(names), values, names[-1], names[0], lambda name: name not in busy
+    )
     assert findings == [Culprit(names[culprit], (2.0,), (6.0,), {names[culprit - 1]: (2.0,)})]
 
 
@@ -124,7 +135,9 @@ def test_what_is_called_a_culprit_is_one(count: int, data: st.DataObject) -> Non
     broken = data.draw(st.sets(st.sampled_from(names[1:-1]), max_size=3))
     level = {name: 5.0 * sum(step <= n for step in steps) for n, name in enumerate(names)}
     values: dict[str, Measured] = {name: None if name in broken else (level[name],) for name in names}
-    findings, _ = found(History.linear(names), values, names[-1], names[0], lambda name: name not in busy)
+    findings, _ = found(
+        CandidateGraph.linear(names), values, names[-1], names[0], lambda name: name not in busy
+    )
     assert findings
     for one in findings:
         if isinstance(one, Culprit):
@@ -158,7 +171,7 @@ def graphs(sample: st.DrawFn) -> dict[str, tuple[str, ...]]:
 
 @given(graphs(), st.data())
 def test_a_culprit_in_a_graph(parents: dict[str, tuple[str, ...]], data: st.DataObject) -> None:
-    history = History(parents)
+    history = CandidateGraph(parents)
     culprit = data.draw(st.sampled_from(list(parents)))
     bit = history.mask([culprit])
     values: dict[str, Measured] = {
@@ -170,7 +183,7 @@ def test_a_culprit_in_a_graph(parents: dict[str, tuple[str, ...]], data: st.Data
 
 def test_a_value_that_comes_back_is_reported() -> None:
     # c1 brings it, c2 takes it away on one side; the merge c4 has it again from the other one.
-    history = History({"c1": ("c0",), "c2": ("c1",), "c3": ("c1",), "c4": ("c2", "c3")})
+    history = CandidateGraph({"c1": ("c0",), "c2": ("c1",), "c3": ("c1",), "c4": ("c2", "c3")})
     values: dict[str, Measured] = {"c0": (2.0,), "c1": (6.0,), "c2": (2.0,), "c3": (6.0,), "c4": (6.0,)}
     findings, _ = found(history, values, "c4", "c0")
     assert findings in (
@@ -212,7 +225,7 @@ def test_the_choice_is_as_good_as_git_s(seed: int, tmp_path: Path) -> None:
     first = asked("rev-list", "--max-parents=0", "main")[0]
     told = asked("log", "--format=%H %s", "main")
     subject = dict(line.split() for line in told)
-    history = History({name: its for name, its in parents.items() if name in subject.values()})
+    history = CandidateGraph({name: its for name, its in parents.items() if name in subject.values()})
     distances = {
         subject[line.split()[0]]: int(line.partition("dist=")[2].rstrip(")"))
         for line in asked("rev-list", "--bisect-all", "main", f"^{first}")
@@ -227,10 +240,12 @@ def test_a_culprit_next_to_a_parent_that_cannot_be_measured_is_a_suspect() -> No
     """It seemed to be the only one that matters, and its parent was taken for the same as the old end."""
     names = names_of(9)
     values: dict[str, Measured] = {name: ((2.0 if number < 4 else 6.0),) for number, name in enumerate(names)}
-    findings, _ = found(History.linear(names), values | {"c3": None}, "c8", "c0", lambda name: name != "c4")
+    findings, _ = found(
+        CandidateGraph.linear(names), values | {"c3": None}, "c8", "c0", lambda name: name != "c4"
+    )
     assert findings == [Suspects(("c3", "c4"), (2.0,), (6.0,))]
     # Nor is one whose parent is known to be older.
-    history = History({"c2": ("c1",)})
+    history = CandidateGraph({"c2": ("c1",)})
     assert found(history, {"c0": (2.0,), "c1": None, "c2": (6.0,)}, "c2", "c0")[0] == [
         Suspects(("c1", "c2"), (2.0,), (6.0,))
     ]

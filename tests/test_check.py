@@ -20,7 +20,15 @@ from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
-from bigiron.gate.check_lines import Checked, Finding, Function, Instructions, Known, Point, Tolerance
+from bigiron.gate.check_lines import (
+    BaselineLine,
+    CheckedPoint,
+    Finding,
+    Function,
+    Instructions,
+    Point,
+    Tolerance,
+)
 from bigiron.report import gate
 from bigiron.report.formats import comment, junit, ktap
 
@@ -36,13 +44,13 @@ def line(object: str, writes: float, accesses: float, even: bool = True, **funct
     return Line(object, functions, writes, accesses, 8, 8, false_sharing=False, even=even)
 
 
-def point(*lines: Known, variant: str = "v", cpus: int = 8) -> Point:
+def point(*lines: BaselineLine, variant: str = "v", cpus: int = 8) -> Point:
     return Point(variant=variant, cpus=cpus, tasks=cpus, lines=list(lines))
 
 
-def known(object: str, writes: float, accesses: float, **fields: Any) -> Known:
+def known(object: str, writes: float, accesses: float, **fields: Any) -> BaselineLine:
     functions = fields.pop("functions", {"f": accesses})
-    return Known(object=object, writes=writes, accesses=accesses, functions=functions, **fields)
+    return BaselineLine(object=object, writes=writes, accesses=accesses, functions=functions, **fields)
 
 
 def worse(was: Point, *repetitions: list[Line], tolerance: Tolerance = TIGHT) -> list[str]:
@@ -267,7 +275,7 @@ def test_work_that_has_not_changed_stays_as_it_was() -> None:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 counts = st.integers(0, 10**6).map(lambda thousandths: thousandths / 1000)
 knowns = st.builds(
-    Known,
+    BaselineLine,
     object=texts,
     writes=counts,
     accesses=counts,
@@ -352,9 +360,9 @@ def test_what_is_no_baseline_is_refused(content: bytes | None, words: str, tmp_p
 NASTY = 'a<b> & "c" # d\x07\u0000'
 FOUND = Finding(NASTY, ("writes", "accesses"), None, (0.1, 0.1), (1.0, 2.0), "touched by f<&>, g")
 CHECKED = [
-    Checked("v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [FOUND, replace(FOUND, after=(0.0, 0.0))]),
-    Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", []),
-    Checked("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study"),
+    CheckedPoint("v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [FOUND, replace(FOUND, after=(0.0, 0.0))]),
+    CheckedPoint("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", []),
+    CheckedPoint("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study"),
 ]
 
 
@@ -385,7 +393,7 @@ def test_junit_is_well_formed_whatever_the_names() -> None:
 
 @given(texts)
 def test_any_name_can_be_written_in_xml(name: str) -> None:
-    ElementTree.fromstring(junit.text(name, [Checked(name, name, [replace(FOUND, name=name)])]))
+    ElementTree.fromstring(junit.text(name, [CheckedPoint(name, name, [replace(FOUND, name=name)])]))
 
 
 def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
@@ -396,15 +404,15 @@ def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
     assert "skipped open1, w, 8 CPUs, 8 tasks: not in the study" in text
 
 
-def only(name: str, left_out: str, worse: bool = False) -> Checked:
+def only(name: str, left_out: str, worse: bool = False) -> CheckedPoint:
     found = Finding(name, ("u",), (1.0,), (1.5,), (9.0 if worse else 1.0,), "")
-    return Checked(
+    return CheckedPoint(
         "v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [found], left_out={left_out: "the baseline has none"}
     )
 
 
-SKIPPED = Checked("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study")
-BOTH = Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
+SKIPPED = CheckedPoint("w, 8 CPUs, 8 tasks", "w, 8 CPUs, 8 tasks", [], "not in the study")
+BOTH = CheckedPoint("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
 
 
 @pytest.mark.parametrize(
@@ -430,7 +438,7 @@ BOTH = Checked("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
         ),
     ],
 )
-def test_a_comment_claims_no_more_than_was_compared(checked: list[Checked], verdict: str) -> None:
+def test_a_comment_claims_no_more_than_was_compared(checked: list[CheckedPoint], verdict: str) -> None:
     assert comment.text("open1", checked).splitlines()[0] == f"**bigiron: open1 {verdict}**"
 
 

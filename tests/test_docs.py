@@ -15,7 +15,7 @@ from bigiron.analysis.lines import rules
 from bigiron.analysis.replay import trace
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import Function, Instructions, Known, Point
+from bigiron.gate.check_lines import BaselineLine, Function, Instructions, Point
 from bigiron.report import gate
 from bigiron.study.spec import Simulation, Spec
 
@@ -248,7 +248,7 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
         tasks=8,
         boots=2,
         memory_mib=8192,
-        lines=[Known(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
+        lines=[BaselineLine(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
         instructions=Instructions(total=1.0),
         functions=[Function(function="f", instructions=1.0)],
     )

@@ -29,13 +29,13 @@ from bigiron.history.derive import Counted
 from bigiron.history.records import (
     RECORDS,
     Change,
-    Held,
     Identity,
     Kernel,
     Line,
     Lock,
     Point,
     Prediction,
+    ReferenceCount,
     Refusal,
     Workload,
 )
@@ -432,8 +432,8 @@ def test_totals_and_locks_change_too() -> None:
     ]  # fmt: skip
 
 
-def held(per_op: float, spread: float = 0.0) -> Held:
-    return Held(
+def held(per_op: float, spread: float = 0.0) -> ReferenceCount:
+    return ReferenceCount(
         point=0, what="object", name="a", unit="writes", per_op=per_op, least=per_op - spread,
         most=per_op + spread, functions={"f": per_op},
     )  # fmt: skip
@@ -528,7 +528,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         ]
 
     def apart(*points: tuple[int, int]) -> list[list[int]]:
-        found = derive.by_maker(made(*points), identities)
+        found = derive.by_measurement_setup(made(*points), identities)
         return [[point.cpus for point in each] for each in found.values()]
 
     assert apart((1, 8), (3, 32), (4, 64)) == [[8, 32, 64]]

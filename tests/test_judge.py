@@ -302,7 +302,7 @@ def test_counts_that_were_lost_are_not_looked_at(tmp_path: Path) -> None:
     record = msgspec.structs.replace(study.records()[1], lost={"accesses, for which there was no room": 7})
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
-    told = second_opinion.opinion(study, read(TEXT), second_opinion.Shaped("", "", "unknown"), found)
+    told = second_opinion.opinion(study, read(TEXT), second_opinion.ReportedShape("", "", "unknown"), found)
     assert told.not_looked_at[1:3] == [
         "counts that were lost: b: 7 lost: accesses, for which there was no room",
         "the clock was the host's on a, 64 times slower on b: what lives on time does not compare",
@@ -445,7 +445,7 @@ def test_a_kernel_that_does_not_boot_fails_with_a_line(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(second_opinion, "_QUIET", "rdinit=/none")  # stands for what a patch breaks
-    monkeypatch.setattr(second_opinion, "LOOKS", (1,))
+    monkeypatch.setattr(second_opinion, "BOOTS", (1,))
     with pytest.raises(typer.Exit) as ended:
         judge_command.judge(report, kernel=["debian/6.12", "debian/6.1"], cpus="2", output=tmp_path / "s")
     assert ended.value.exit_code == 3

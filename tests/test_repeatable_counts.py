@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from bigiron.gate import repeatable_counts
-from bigiron.gate.repeatable_counts import Count, Known, Recording, What
+from bigiron.gate.repeatable_counts import CellTables, ReferenceValue, RepeatableCount, What
 
 CPUS = 4
 CALL = "entry_SYSCALL_64;do_syscall_64"
@@ -40,12 +40,12 @@ def work(**instructions: int | Sequence[int]) -> pl.DataFrame:
 
 def counted(*tables: pl.DataFrame) -> dict[tuple[str, str], float]:
     """An operation a CPU."""
-    found = repeatable_counts.counts([Recording(table, None, CPUS, CPUS, CPUS) for table in tables])
+    found = repeatable_counts.counts([CellTables(table, None, CPUS, CPUS, CPUS) for table in tables])
     return {(count.name, count.unit): count.mean for count in found if count.what != "waiting" or count.mean}
 
 
 def instructions(table: pl.DataFrame) -> float:
-    (all_of_it, _) = repeatable_counts.counts([Recording(None, table, CPUS, CPUS, CPUS)])
+    (all_of_it, _) = repeatable_counts.counts([CellTables(None, table, CPUS, CPUS, CPUS)])
     return all_of_it.mean
 
 
@@ -97,12 +97,12 @@ def test_work_is_that_of_the_middle_cpu_without_what_follows_the_clock() -> None
     assert instructions(work(vfs_read=100, copy_process=[900])) == 100  # a helper's, on one CPU
 
 
-def count(what: What, name: str, unit: str, *repetitions: float) -> Count:
-    return Count(what, name, unit, repetitions)
+def count(what: What, name: str, unit: str, *repetitions: float) -> RepeatableCount:
+    return RepeatableCount(what, name, unit, repetitions)
 
 
-def worse(was: Sequence[Count], now: Sequence[Count], varies: float = 0.0) -> list[str]:
-    found = repeatable_counts.check([Known(one, one.mean, varies) for one in was], now)
+def worse(was: Sequence[RepeatableCount], now: Sequence[RepeatableCount], varies: float = 0.0) -> list[str]:
+    found = repeatable_counts.check([ReferenceValue(one, one.mean, varies) for one in was], now)
     return [finding.name for finding in found if finding.worse]
 
 

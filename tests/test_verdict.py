@@ -12,7 +12,7 @@ import pytest
 
 from bigiron.analysis.statistics import ratio
 from bigiron.analysis.statistics.repetitions import Repetitions
-from bigiron.analysis.statistics.verdict import Judgement, Look, Verdict, compare, next_look, outliers
+from bigiron.analysis.statistics.verdict import Look, MetricComparison, Verdict, compare, next_look, outliers
 
 RECORDED = Path(__file__).with_name("recorded_throughput.csv")
 NOISE = 0.02
@@ -52,7 +52,7 @@ def simulated(
     ]
 
 
-def judged(series: list[Repetitions], looks: list[int], *, paired: bool = True) -> list[Judgement]:
+def judged(series: list[Repetitions], looks: list[int], *, paired: bool = True) -> list[MetricComparison]:
     points = sorted({one.point for one in series})
     return compare(series, "base", [Look(count, points) for count in looks], paired=paired)
 
@@ -94,7 +94,7 @@ def test_of_many_comparisons_seldom_any_is_a_false_alarm() -> None:
     assert shares(any_changed, 100)[Verdict.changed] <= 0.05
 
 
-def until_decided(chance: np.random.Generator, change: float, noise: str, drift: str) -> Judgement:
+def until_decided(chance: np.random.Generator, change: float, noise: str, drift: str) -> MetricComparison:
     """What `--until-decided` does, as far as 60 repetitions go."""
     series, looks = simulated(chance, change, 60, noise, drift), [8]
     while (found := judged(series, looks)[0]).verdict is Verdict.undecided and next_look(looks[-1]) <= 60:

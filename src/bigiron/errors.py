@@ -5,11 +5,11 @@ class UserError(Exception):
     """Bad input or a missing tool: says what was wrong, where, and what to do. Exit status 2."""
 
 
-class DoesNotBuildError(UserError):
+class SourceBuildError(UserError):
     """A kernel's source that make fails on, whenever it is tried."""
 
 
-class CannotBuildError(UserError):
+class BuildHostError(UserError):
     """No kernel can be built on this host now: a tool is missing, its disk is full. No source's fault."""
 
 

@@ -44,7 +44,7 @@ class Rule:
         )
 
 
-class History:
+class CandidateGraph:
     """Candidates and their parents, oldest first. Sets of candidates are integers, with a bit for each."""
 
     def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
@@ -60,7 +60,7 @@ class History:
             self._ancestors[name] = mask
 
     @classmethod
-    def linear(cls, names: Sequence[str]) -> History:
+    def linear(cls, names: Sequence[str]) -> CandidateGraph:
         """A list in which each follows the one before it; the first is the old end, and no candidate."""
         return cls({name: (before,) for before, name in pairwise(names)})
 
@@ -134,9 +134,9 @@ class Returning:
     after: Value
 
 
-Finding = Culprit | Suspects | Gradual | Returning
+SearchResult = Culprit | Suspects | Gradual | Returning
 
-Search = Generator[str, Measured, list[Finding]]
+Search = Generator[str, Measured, list[SearchResult]]
 """Yields the candidate to measure, is sent its value, and returns what was found, oldest first."""
 
 
@@ -158,7 +158,7 @@ class _Range:
 
 
 def search(
-    history: History,
+    history: CandidateGraph,
     before: Value,
     new: str,
     after: Value,
@@ -175,7 +175,7 @@ def search(
     return (yield from _narrow(history, _Range(history.ancestors(new), (before,), new, after), rule, idle))
 
 
-def _narrow(history: History, at: _Range, rule: Rule, idle: Callable[[str], bool]) -> Search:
+def _narrow(history: CandidateGraph, at: _Range, rule: Rule, idle: Callable[[str], bool]) -> Search:
     """Halve what is left until it is one candidate, or those that cannot be measured are in the way."""
     unusable, trusted = 0, True
     while True:
@@ -209,7 +209,7 @@ def _narrow(history: History, at: _Range, rule: Rule, idle: Callable[[str], bool
         at = _narrowed(history, at, choice, value, side)
 
 
-def _narrowed(history: History, at: _Range, name: str, value: Value, side: str) -> _Range:
+def _narrowed(history: CandidateGraph, at: _Range, name: str, value: Value, side: str) -> _Range:
     """What is left once it is known on which side a candidate is."""
     if side == "new":
         return replace(at, left=at.left & history.ancestors(name), new=name, new_value=value)
@@ -217,8 +217,8 @@ def _narrowed(history: History, at: _Range, name: str, value: Value, side: str) 
 
 
 def _verify(
-    history: History, at: _Range, rule: Rule, name: str
-) -> Generator[str, Measured, tuple[Finding | None, _Range]]:
+    history: CandidateGraph, at: _Range, rule: Rule, name: str
+) -> Generator[str, Measured, tuple[SearchResult | None, _Range]]:
     """Whether the one that is left has the new value and its parents have not; else what is left then."""
     value = yield name
     if value is None:
@@ -249,21 +249,21 @@ def _verify(
     return Culprit(name, nearest, value, parents), at
 
 
-def run(search: Search, measure: Callable[[str], Measured]) -> list[Finding]:
+def run(search: Search, measure: Callable[[str], Measured]) -> list[SearchResult]:
     """Go through a search, with what measures a candidate."""
     try:
         name = next(search)
         while True:
             name = search.send(measure(name))
     except StopIteration as ended:
-        found: list[Finding] = ended.value
+        found: list[SearchResult] = ended.value
         return found
 
 
-def first_needed(history: History, new: str, idle: Callable[[str], bool]) -> str | None:
+def first_needed(history: CandidateGraph, new: str, idle: Callable[[str], bool]) -> str | None:
     """Which candidate a search asks for first, whatever the ends differ in.
 
-    >>> first_needed(History.linear("abcde"), "e", lambda _name: False)
+    >>> first_needed(CandidateGraph.linear("abcde"), "e", lambda _name: False)
     'c'
     """
     return needed_next(search(history, (0.0,), new, (1.0,), Rule((Tolerance(0.5),)), idle), {})
@@ -273,7 +273,7 @@ def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
     """Which candidate a search asks for once all of these are known; None where it has ended by then.
 
     >>> rule = Rule((Tolerance(0.5),))
-    >>> search_of = lambda: search(History.linear("abcde"), (1.0,), "e", (2.0,), rule)
+    >>> search_of = lambda: search(CandidateGraph.linear("abcde"), (1.0,), "e", (2.0,), rule)
     >>> needed_next(search_of(), {}), needed_next(search_of(), {"c": (2.0,)})
     ('c', 'b')
     """

@@ -18,10 +18,10 @@ import msgspec
 
 from bigiron import kernels
 from bigiron.analysis.comparison import model
-from bigiron.bisect.bisection import History, Measured
+from bigiron.bisect.bisection import CandidateGraph, Measured
 from bigiron.bisect.search import CannotMeasureError
-from bigiron.bisect.target import Cells
-from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
+from bigiron.bisect.target import CandidateCells
+from bigiron.errors import BuildHostError, SourceBuildError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of, name_of_commit
 from bigiron.results import measurements, metrics, prediction
@@ -38,7 +38,7 @@ from bigiron.workloads import Workload
 class _Listed:
     """Candidates in a row, of which git knows nothing."""
 
-    parted_at: tuple[str, ...] = ()
+    merge_bases: tuple[str, ...] = ()
 
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
         """Nothing is known of those that were not measured."""
@@ -76,7 +76,7 @@ class ListOfVariants(_Listed):
             check_variant(variant)
         self._variants, self._arch = {variant.name: variant for variant in variants}, arch
         self.question: dict[str, Any] = {"candidates": [msgspec.to_builtins(one) for one in variants]}
-        self.history = History.linear(names)
+        self.history = CandidateGraph.linear(names)
         self.old, self.new = names[0], names[-1]
 
     def variant(self, name: str) -> Variant:
@@ -122,7 +122,7 @@ class OptionsOfConfiguration(_Listed):
             "boot": variant.boot,
             "set": variant.set,
         }
-        self.history = History.linear([self.old, *options])
+        self.history = CandidateGraph.linear([self.old, *options])
         self.new = self._options[-1]
 
     def variant(self, name: str) -> Variant:
@@ -168,9 +168,9 @@ def _as_cannot_measure() -> Iterator[None]:
     """What is the source's or the configuration's fault, as that of a candidate."""
     try:
         yield
-    except DoesNotBuildError as error:
+    except SourceBuildError as error:
         raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
-    except CannotBuildError:
+    except BuildHostError:
         raise  # nor will any other build: the search would go astray
     except UserError as error:
         raise CannotMeasureError(str(error), is_input=True) from None
@@ -203,8 +203,8 @@ class CommitsOfTree:
             "boot": variant.boot,
             "set": variant.set,
         }
-        self.history = History(commits.parents)
-        self.old, self.new, self.parted_at = commits.good, commits.bad, commits.bases
+        self.history = CandidateGraph(commits.parents)
+        self.old, self.new, self.merge_bases = commits.good, commits.bad, commits.bases
         self._kernels: dict[str, Kernel] = {}
         self._files: dict[tuple[str, ...], frozenset[str] | None] = {}
         self._idle: dict[frozenset[str] | None, dict[str, bool]] = {}
@@ -284,7 +284,9 @@ class CommitsOfTree:
         return self._kernels[name]
 
 
-def _git_log(commits: Commits, history: History, culprit: str, measured: Mapping[str, Measured]) -> str:
+def _git_log(
+    commits: Commits, history: CandidateGraph, culprit: str, measured: Mapping[str, Measured]
+) -> str:
     """What `git bisect log` would say of a search that came to this culprit."""
     bit = history.mask([culprit])
     lines = ["git bisect start"]
@@ -327,7 +329,7 @@ class MeasuredByStudy:
     fleet: runner.Pools | None = None
     """Where cells run; None: here."""
 
-    def __call__(self, variant: Variant) -> Cells:
+    def __call__(self, variant: Variant) -> CandidateCells:
         """What each probe left of it. CannotMeasureError where a cell fails."""
         study, records = self._measured(variant, range(1, self.spec.repetitions + 1))
         found = {
@@ -337,9 +339,9 @@ class MeasuredByStudy:
         return found | ({"predicted": [self._predicted(study, variant)]} if self.machine else {})
 
     @property
-    def unlike(self) -> str:
+    def machine_differences(self) -> str:
         """A sentence where candidates' machines differ in what their counts depend on, else ""."""
-        return store.unlike(store.open_study(self.folder).records())
+        return store.machine_differences(store.open_study(self.folder).records())
 
     def _predicted(self, study: Study, variant: Variant) -> model.Cell:
         """Its throughput on the machine: the middle of all samples, which are the same for each candidate."""

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import msgspec
 
 from bigiron.bisect import bisection, target
-from bigiron.bisect.bisection import Culprit, Finding, History, Measured, Search, Value
-from bigiron.bisect.speculative import BuiltAhead
-from bigiron.bisect.target import Cells, LookedAt
+from bigiron.bisect.bisection import CandidateGraph, Culprit, Measured, Search, SearchResult, Value
+from bigiron.bisect.speculative import SpeculativeBuilds
+from bigiron.bisect.target import CandidateCells, Target
 from bigiron.bisect.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
-from bigiron.errors import CannotBuildError, MachineError, UserError
+from bigiron.errors import BuildHostError, MachineError, UserError
 from bigiron.study import store
 from bigiron.study.spec import Variant
 from bigiron.util import decode
@@ -47,7 +47,7 @@ class Candidates(Protocol):
         """What tells them from others, as JSON has it."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> CandidateGraph:
         """They and their parents, without the old end."""
 
     @property
@@ -59,7 +59,7 @@ class Candidates(Protocol):
         """The end that has the new one."""
 
     @property
-    def parted_at(self) -> tuple[str, ...]:
+    def merge_bases(self) -> tuple[str, ...]:
         """Where the ends part, if neither comes after the other: what is there must have the old value."""
 
     def variant(self, name: str) -> Variant:
@@ -87,7 +87,7 @@ class Candidates(Protocol):
         """How it was found, as a log that git takes; nothing where git knows nothing of candidates."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a candidate: it is measured, the same as another one, or cannot be measured."""
 
     variant: Variant | None = None
@@ -112,22 +112,22 @@ class State(msgspec.Struct, kw_only=True):
     question: dict[str, Any]
     by: str = ""
     """What is looked at, once that is known."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, CandidateOutcome] = {}
 
 
 @dataclass(frozen=True)
 class Result:
     """What a bisection has found."""
 
-    looked_at: LookedAt | None
+    target: Target | None
     """None: nothing differs between the ends."""
     before: Value
     after: Value
-    findings: list[Finding]
+    findings: list[SearchResult]
     reverts: Mapping[str, Value | str]
     """By culprit: the new end's value without it, or why that is not known."""
     values: Mapping[str, Measured]
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, CandidateOutcome]
     idle: int
     """How many candidates cannot matter."""
 
@@ -143,15 +143,15 @@ class Bisection:
 
     folder: Path
     candidates: Candidates
-    measure: Callable[[Variant], Cells]
+    measure: Callable[[Variant], CandidateCells]
     """Boot and measure, or read what was measured. CannotMeasureError if that fails."""
     on_step: Callable[[str], None]
     question: dict[str, Any]
-    by: LookedAt | None
-    _cells: dict[str, Cells] = field(default_factory=dict)
+    by: Target | None
+    _cells: dict[str, CandidateCells] = field(default_factory=dict)
     _values: dict[str, Measured] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
-    _ahead: BuiltAhead = field(default_factory=BuiltAhead)
+    _ahead: SpeculativeBuilds = field(default_factory=SpeculativeBuilds)
     _search: Callable[[], Search] | None = None
     """The search from its start, once both ends are known."""
 
@@ -168,14 +168,14 @@ class Bisection:
     def _find(self) -> Result:
         candidates = self.candidates
         old, new = self._end(candidates.old), self._end(candidates.new)
-        by = self._looked_at(old, new)
+        by = self._target(old, new)
         if by is None:
             return self._result(None, (), (), [], {})
         before, after = by.value(old), by.value(new)
         for name, value in ((candidates.old, before), (candidates.new, after)):
             self._values[name] = value
             self._tell(name, by, value)
-        for name in candidates.parted_at:
+        for name in candidates.merge_bases:
             if not by.rule.same(by.value(self._end(name)), before):
                 raise UserError(
                     f"{candidates.title(name)}, where the two part, has not the value of the good end: what "
@@ -195,16 +195,16 @@ class Bisection:
 
     def _result(
         self,
-        by: LookedAt | None,
+        by: Target | None,
         before: Value,
         after: Value,
-        findings: list[Finding],
+        findings: list[SearchResult],
         reverts: dict[str, Value | str],
     ) -> Result:
         idle = sum(self._idle(name) for name in self.candidates.history.names)
         return Result(by, before, after, findings, reverts, self._values, self._state.outcomes, idle)
 
-    def _looked_at(self, old: Cells, new: Cells) -> LookedAt | None:
+    def _target(self, old: CandidateCells, new: CandidateCells) -> Target | None:
         by = self.by
         if by:
             by.check(old, new)
@@ -216,7 +216,7 @@ class Bisection:
             self.on_step(f"looking at {by.option}, which differs most between the ends")
         return by
 
-    def _end(self, name: str) -> Cells:
+    def _end(self, name: str) -> CandidateCells:
         """What was measured of an end; it must be there."""
         outcome = self._outcome(name)
         if outcome.failed:
@@ -227,7 +227,7 @@ class Bisection:
         except CannotMeasureError as error:
             raise _of_end(self.candidates.title(name), error) from None
 
-    def _measured(self, name: str) -> Cells:
+    def _measured(self, name: str) -> CandidateCells:
         outcome = self._state.outcomes[name]
         if outcome.same_as:
             return self._measured(outcome.same_as)
@@ -236,7 +236,7 @@ class Bisection:
             self._cells[name] = self.measure(outcome.variant)
         return self._cells[name]
 
-    def _value(self, name: str, by: LookedAt) -> Measured:
+    def _value(self, name: str, by: Target) -> Measured:
         if name not in self._values:
             value = None
             if not self._outcome(name).failed:
@@ -248,7 +248,7 @@ class Bisection:
             self._tell(name, by, value)
         return self._values[name]
 
-    def _outcome(self, name: str) -> Outcome:
+    def _outcome(self, name: str) -> CandidateOutcome:
         """What becomes of a candidate, found out unless it is known."""
         if name not in self._state.outcomes:
             try:
@@ -258,7 +258,7 @@ class Bisection:
             self._save()
         return self._state.outcomes[name]
 
-    def _try(self, name: str) -> Outcome:
+    def _try(self, name: str) -> CandidateOutcome:
         there = self._variants()
         unbuilt = {other: None for other, outcome in self._state.outcomes.items() if outcome.failed}
         if same := self.candidates.same_as(name, {**unbuilt, **there}):
@@ -267,16 +267,16 @@ class Bisection:
                 raise CannotMeasureError(
                     f"as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
                 )
-            return Outcome(same_as=same, why="nothing that its image is made of differs")
+            return CandidateOutcome(same_as=same, why="nothing that its image is made of differs")
         self._ahead.finish(name)
         variant = self.candidates.variant(name)
         image = self.candidates.image(variant)
         for other, theirs in there.items():
             if self.candidates.image(theirs) == image:
-                return Outcome(same_as=other, why="its image is the same")
+                return CandidateOutcome(same_as=other, why="its image is the same")
         self._build_ahead(name)
         self._cells[name] = self.measure(variant)
-        return Outcome(variant=variant)
+        return CandidateOutcome(variant=variant)
 
     def _build_ahead(self, name: str) -> None:
         """Build what is needed next while this one boots: it may turn out to be as either end is."""
@@ -300,17 +300,17 @@ class Bisection:
     def _idle(self, name: str) -> bool:
         return self.candidates.idle(name, list(self._variants().values()))
 
-    def _reverted(self, culprit: Culprit, by: LookedAt) -> Value | str:
+    def _reverted(self, culprit: Culprit, by: Target) -> Value | str:
         """The new end's value without the culprit."""
         try:
             variant = self.candidates.reverted(culprit.name)
             return variant if isinstance(variant, str) else by.value(self.measure(variant))
-        except CannotBuildError:
+        except BuildHostError:
             raise
         except (CannotMeasureError, UserError) as error:
             return str(error)
 
-    def _tell(self, name: str, by: LookedAt, value: Measured) -> None:
+    def _tell(self, name: str, by: Target, value: Measured) -> None:
         """A line for each candidate, once."""
         if name in self._told:
             return
@@ -338,8 +338,8 @@ class Bisection:
         _save_state(self.folder, msgspec.structs.replace(self._state, outcomes=lasting))
 
 
-def _failure(error: CannotMeasureError) -> Outcome:
-    return Outcome(
+def _failure(error: CannotMeasureError) -> CandidateOutcome:
+    return CandidateOutcome(
         why=error.reason, console=error.console, is_input=error.is_input, is_lasting=error.is_lasting
     )
 

@@ -18,7 +18,7 @@ from bigiron.errors import UserError
 from bigiron.gate.check_lines import Tolerance
 from bigiron.util.object_name import ObjectName, object_type, without_instance
 
-Cells = Mapping[str, Sequence[Cell]]
+CandidateCells = Mapping[str, Sequence[Cell]]
 """Of one candidate: by probe, one of each repetition."""
 
 Figures = Sequence[tuple[str, Value]]
@@ -55,7 +55,7 @@ PROBES = ("conflicts", "instructions")
 
 
 @dataclass(frozen=True)
-class LookedAt:
+class Target:
     """One count, or a pair of them."""
 
     kind: str  # a probe, or `predicted`
@@ -86,7 +86,7 @@ class LookedAt:
         form = "{:.4g} {}" if self.kind == "predicted" else "{:.3f} {}"
         return ", ".join(map(form.format, value, self.units))
 
-    def value(self, cells: Cells) -> Value:
+    def value(self, cells: CandidateCells) -> Value:
         """The mean of the repetitions."""
         if self.kind == "instructions" and not self.name:
             return _mean([_all_work(cell) for cell in cells["instructions"]])
@@ -108,7 +108,7 @@ class LookedAt:
         names = {object, without_instance(object), object_type(object)}
         return not self.name or bool(names & {self.name, f"struct {self.name}"})
 
-    def check(self, *ends: Cells) -> None:
+    def check(self, *ends: CandidateCells) -> None:
         """UserError if no end has anything of that name."""
         there: dict[str, float] = defaultdict(float)
         for cells in ends:
@@ -124,11 +124,11 @@ class LookedAt:
             raise UserError(f"--by {self.option}: neither end has a {thing} of that name: {has}")
 
 
-def parse(text: str) -> LookedAt:
+def parse(text: str) -> Target:
     """What `--by` says.
 
     >>> parse("conflicts:struct file"), parse("instructions")
-    (LookedAt(kind='conflicts', name='struct file'), LookedAt(kind='instructions', name=''))
+    (Target(kind='conflicts', name='struct file'), Target(kind='instructions', name=''))
     """
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
@@ -136,14 +136,14 @@ def parse(text: str) -> LookedAt:
             f"--by {text!r}: use conflicts[:OBJECT], instructions[:FUNCTION], locks:NAME, predicted "
             "or throughput"
         )
-    return LookedAt(kind, name)
+    return Target(kind, name)
 
 
 def _fits(kind: str, name: str) -> bool:
     return kind != "predicted" or not name or (name.isdecimal() and int(name) > 0)
 
 
-def most_changed(before: Cells, after: Cells) -> LookedAt | None:
+def most_changed(before: CandidateCells, after: CandidateCells) -> Target | None:
     """What differs most between two ends: a kind of shared line, else all work; None where nothing does.
 
     What allocators do is left out, as it differs by chance.
@@ -157,13 +157,13 @@ def most_changed(before: Cells, after: Cells) -> LookedAt | None:
         for name, _ in figures
         if not ObjectName.parse(name).is_of_allocators
     }
-    lines = [LookedAt("conflicts", kind) for kind in sorted(kinds)]
+    lines = [Target("conflicts", kind) for kind in sorted(kinds)]
     found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]
-    all_work = LookedAt("instructions")
+    all_work = Target("instructions")
     return _most_apart(found) or _most_apart([(all_work, all_work.value(before), all_work.value(after))])
 
 
-def _most_apart(found: Sequence[tuple[LookedAt, Value, Value]]) -> LookedAt | None:
+def _most_apart(found: Sequence[tuple[Target, Value, Value]]) -> Target | None:
     """Of those whose two values are not the same."""
     differing = [(one.rule.apart(was, now), one) for one, was, now in found if not one.rule.same(was, now)]
     return max(differing, key=lambda pair: pair[0], default=(0.0, None))[1]

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bigiron.analysis.statistics.verdict import TOLERANCE
-from bigiron.bisect.bisection import History
+from bigiron.bisect.bisection import CandidateGraph
 from bigiron.util.lazy import numpy as np
 
 CONFIDENT = 0.95
@@ -70,7 +70,7 @@ class Chances:
 class TimedSearch:
     """A search among candidates whose values have noise: runs are added, one after the other."""
 
-    def __init__(self, history: History, old: str, new: str, tolerance: float = TOLERANCE) -> None:
+    def __init__(self, history: CandidateGraph, old: str, new: str, tolerance: float = TOLERANCE) -> None:
         """`tolerance`: a relative change that does not matter."""
         self._old, self._new = old, new
         self._names = list(history.members(history.ancestors(new)))

@@ -12,7 +12,7 @@ from bigiron.analysis.statistics.verdict import TOLERANCE
 from bigiron.bisect import target
 from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.bisect.search import Bisection, TimedBisection
-from bigiron.bisect.target import LookedAt
+from bigiron.bisect.target import Target
 from bigiron.commands.complaints import complain
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Fragments, Jobs, grouped, numbers
@@ -130,8 +130,8 @@ def bisect(
             else:
                 of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
                 found = of_counts.find()
-                if measure.unlike:
-                    _say(measure.unlike)
+                if measure.machine_differences:
+                    _say(measure.machine_differences)
                 print(_COUNTED[doing.format](of_counts, found), end="")
     except KeyboardInterrupt:
         again = f"stopped; run it again and {doing.output} goes on where it was"
@@ -147,7 +147,7 @@ def _say(step: str) -> None:
     print(sanitize(step), file=sys.stderr, flush=True)
 
 
-def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | None) -> Spec:
+def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: Target | None) -> Spec:
     """What is asked of each candidate."""
     what = What(
         workload=asked.workload,
@@ -176,7 +176,7 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: LookedAt | 
     return spec
 
 
-def _prediction(asked: Asked, by: LookedAt | None) -> tuple[str, int]:
+def _prediction(asked: Asked, by: Target | None) -> tuple[str, int]:
     """The machine to predict for, and how many tasks."""
     if by is None or by.kind != "predicted":
         if asked.on:
@@ -191,7 +191,7 @@ def _prediction(asked: Asked, by: LookedAt | None) -> tuple[str, int]:
     return asked.on, tasks
 
 
-def _probes(given: str | None, by: LookedAt | None) -> tuple[str, ...]:
+def _probes(given: str | None, by: Target | None) -> tuple[str, ...]:
     if by:
         return by.probes
     return (throughput.PROBE.name,) if given else target.PROBES

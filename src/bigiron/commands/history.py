@@ -41,7 +41,7 @@ def add(
     """
     from bigiron.history import measure  # here, as `show` needs nothing of all that measures
 
-    question = measure.Question(kernel, numbers("--cpus", cpus), measure.chosen(workloads or []), arch)
+    question = measure.Request(kernel, numbers("--cpus", cpus), measure.chosen(workloads or []), arch)
     try:
         with pools(fleet, certificates, jobs) as workers, ProgressBar([]) as bar:
             done = measure.add(output, question, jobs, workers, bar)

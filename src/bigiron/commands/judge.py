@@ -14,7 +14,7 @@ from bigiron.commands.output import say
 from bigiron.errors import UserError
 from bigiron.judge import second_opinion
 from bigiron.judge.judgement import Judgement
-from bigiron.judge.second_opinion import Opinion, What
+from bigiron.judge.second_opinion import Benchmark, Opinion
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
 from bigiron.kernels.configuration import is_whole, of_file_system
@@ -80,12 +80,12 @@ def judge(
             study = store.open_study(folder)
             return study, second_opinion.judged(study, mail)
 
-        of_cpus = second_opinion.with_fewer(folder, of_cpus)
+        of_cpus = second_opinion.smaller_cpu_counts(folder, of_cpus)
         for boots in second_opinion.looks(folder):
             study, judged = measured(of_cpus, boots)
             if not (judged.changes or judged.may_grow):
                 break
-        if (with_half := second_opinion.with_fewer(folder, of_cpus, judged)) != of_cpus:
+        if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
             study, judged = measured(with_half, boots)
         opinion = second_opinion.opinion(study, mail, shaped, judged, any(map(is_whole, config or [])))
     print(reply.FORMATS[format](opinion), end="")
@@ -101,14 +101,14 @@ def _read(report: Path) -> RobotMail:
         raise UserError(f"{report} cannot be read: {error.strerror}") from None
 
 
-def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> What:
+def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Benchmark:
     if workload and workload_file:
         raise UserError(f"both --workload {workload} and --workload-file {workload_file}: give one of them")
     if workload or workload_file:
         file = str(workload_file) if workload_file else ""
-        return What(workload, file, mode_of(mail.parameters), fs_of(mail.parameters) or "")
+        return Benchmark(workload, file, mode_of(mail.parameters), fs_of(mail.parameters) or "")
     mapped = workload_of(mail.benchmark, mail.parameters)
-    return What(mapped.workload, "", mapped.mode, mapped.fs)
+    return Benchmark(mapped.workload, "", mapped.mode, mapped.fs)
 
 
 def _kernels(

@@ -15,10 +15,10 @@ import msgspec
 from bigiron.errors import UserError
 from bigiron.gate.check_lines import Function
 from bigiron.gate.check_lines import Point as Baseline
-from bigiron.gate.repeatable_counts import Count, Known
+from bigiron.gate.repeatable_counts import ReferenceValue, RepeatableCount
 from bigiron.history import collect, points, records
 from bigiron.history.database import History
-from bigiron.history.records import Held, Identity, Kernel, Point, Workload
+from bigiron.history.records import Identity, Kernel, Point, ReferenceCount, Workload
 from bigiron.kernels import release_order
 from bigiron.study.store import CellRecord, Study
 
@@ -26,17 +26,17 @@ _FEWEST = 2  # differences between kernels that follow each other
 
 
 @dataclass(frozen=True)
-class Before:
+class Predecessor:
     """The kernel before a study's, at one point."""
 
     place: str
     """Where it was measured, in words."""
-    counts: Sequence[Known]
+    counts: Sequence[ReferenceValue]
     functions: Sequence[Function]
     """What each executes, to tell where there is more."""
 
 
-def before(history: History, study: Study, record: CellRecord) -> Before | None:
+def predecessor(history: History, study: Study, record: CellRecord) -> Predecessor | None:
     """What one point of a study is held against; None where the history has newer kernels alone.
 
     UserError where the history has nothing to compare with.
@@ -52,18 +52,18 @@ def before(history: History, study: Study, record: CellRecord) -> Before | None:
             f"{history.path} has no counts of {place}: "
             f"`bigiron history add KERNEL --workloads {name} --cpus {record.cpus}` measures them"
         )
-    ordered = _before(history, _made_alike(history, there, study, record, place), study, record)
+    ordered = _older_points(history, _same_setup(history, there, study, record, place), study, record)
     if not ordered:
         return None
     newest = ordered[-1]
     names = {kernel.id: kernel.name for kernel in history.select(Kernel)}
-    held = {names[point.kernel]: history.select(Held, point=point.id) for point in ordered}
+    held = {names[point.kernel]: history.select(ReferenceCount, point=point.id) for point in ordered}
     if lacking := next((kernel for kernel, counts in held.items() if not counts), None):
         raise UserError(
             f"{history.path} has not been brought up to date for {place} on {lacking}: "
             f"`bigiron history add {lacking}` goes on with it"
         )
-    return Before(
+    return Predecessor(
         Baseline(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
         _known(list(held.values())),
         [
@@ -73,7 +73,7 @@ def before(history: History, study: Study, record: CellRecord) -> Before | None:
     )
 
 
-def _made_alike(
+def _same_setup(
     history: History, there: Sequence[Point], study: Study, record: CellRecord, place: str
 ) -> list[Point]:
     """The points that the same recorder, QEMU and machine made as the study's."""
@@ -99,25 +99,27 @@ def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 
-def _before(history: History, alike: Sequence[Point], study: Study, record: CellRecord) -> list[Point]:
+def _older_points(history: History, alike: Sequence[Point], study: Study, record: CellRecord) -> list[Point]:
     """The points of other kernels that are no newer, oldest first; of the same image where it is alone."""
     kernels = {kernel.id: kernel for kernel in history.select(Kernel)}
-    mine = collect.made_by(study, record)
+    mine = collect.setup_of(study, record)
     others = [point for point in alike if kernels[point.kernel].sha256 != mine.kernel_sha256] or list(alike)
     others.sort(key=lambda point: kernels[point.kernel].position)
     release = release_order(mine.kernel_release)
     return [point for point in others if release_order(kernels[point.kernel].release) <= release]
 
 
-def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:
+def _known(kernels: Sequence[Sequence[ReferenceCount]]) -> list[ReferenceValue]:
     """The newest kernel's counts, with by how much each varies."""
-    of_name: dict[tuple[str, str, str], list[Held | None]] = {}
+    of_name: dict[tuple[str, str, str], list[ReferenceCount | None]] = {}
     for number, counts in enumerate(kernels):
         for one in counts:
             of_name.setdefault(_key(one), [None] * len(kernels))[number] = one
     return [
-        Known(
-            Count(one.what, one.name, one.unit, (one.least, one.most), tuple(one.functions.items())),
+        ReferenceValue(
+            RepeatableCount(
+                one.what, one.name, one.unit, (one.least, one.most), tuple(one.functions.items())
+            ),
             one.per_op,
             round(_spread(of_name[_key(one)]), 6),
         )
@@ -125,11 +127,11 @@ def _known(kernels: Sequence[Sequence[Held]]) -> list[Known]:
     ]
 
 
-def _key(one: Held) -> tuple[str, str, str]:
+def _key(one: ReferenceCount) -> tuple[str, str, str]:
     return one.what, one.name, one.unit
 
 
-def _spread(kernels: Sequence[Held | None]) -> float:
+def _spread(kernels: Sequence[ReferenceCount | None]) -> float:
     """By how much a count varies."""
     repetitions = [one.most - one.least for one in kernels if one]
     return max(*repetitions, _between([one.per_op if one else 0.0 for one in kernels]))

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import Function, Instructions, Known, Point, Probe, Tolerance
+from bigiron.gate.check_lines import BaselineLine, Function, Instructions, Point, Probe, Tolerance
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
 from bigiron.study.store import write_whole
@@ -111,7 +111,7 @@ def text(baseline: Baseline) -> str:
     return "\n".join(parts)
 
 
-def _fields(line: Known | Instructions | Function) -> dict[str, object]:
+def _fields(line: BaselineLine | Instructions | Function) -> dict[str, object]:
     """A line's fields without those that have their default."""
     default: dict[str, object] = {
         **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},

@@ -23,7 +23,7 @@ PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
 """Those whose counts can be held against a baseline."""
 
 
-class Known(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class BaselineLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A shared line in a baseline; counts are per operation.
 
     `most_accesses` and `most_writes` are those of the repetition that had most, where that was not the mean.
@@ -73,7 +73,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     """Of the machine; 0: not known."""
     clock_slower: int = 1
     """How many times slower the machine's clock was than the host's."""
-    lines: list[Known] = []
+    lines: list[BaselineLine] = []
     instructions: Instructions | None = None
     functions: list[Function] = []
 
@@ -160,7 +160,7 @@ def _and(counts: tuple[float, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedPoint:
     """What became of one point: its cache lines, worst first, its instructions, or why it was not checked."""
 
     place: str
@@ -209,21 +209,21 @@ def _added_up(lines: Sequence[Line]) -> list[Line]:
     return [*others, replace(merging.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 
 
-def known(repetitions: Sequence[Sequence[Line]]) -> list[Known]:
+def known(repetitions: Sequence[Sequence[Line]]) -> list[BaselineLine]:
     """What a baseline records of a cell, in a fixed order."""
     columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
     rows = [row for row in matching.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
 
-def _known(row: matching.Row, columns: list[str]) -> Known:
+def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
     writes = [round(row.writes(column), 3) for column in columns]
     accesses = [round(row.accesses(column), 3) for column in columns]
     even = all(line.even for line in row.lines.values())
     weights = {f: sum(line.weights.get(f, 0) for line in row.lines.values()) for f in row.functions}
     total = sum(weights.values())
     mean_writes, mean_accesses = (round(sum(counts) / len(columns), 3) for counts in (writes, accesses))
-    return Known(
+    return BaselineLine(
         object=row.object,
         writes=mean_writes,
         accesses=mean_accesses,
@@ -299,7 +299,9 @@ def _new_line(
     return Finding(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
 
 
-def _known_line(row: matching.Row, recorded: Known, columns: Iterable[str], tolerance: Tolerance) -> Finding:
+def _known_line(
+    row: matching.Row, recorded: BaselineLine, columns: Iterable[str], tolerance: Tolerance
+) -> Finding:
     tolerance = _of(recorded.object, recorded.tolerance, tolerance)
     names = list(columns)
     before, allowed, after = zip(
@@ -334,7 +336,7 @@ def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:
     return (BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
 
 
-def _as_line(known: Known, boots: int = 1) -> Line:
+def _as_line(known: BaselineLine, boots: int = 1) -> Line:
     each = [*zip(known.boot_writes, known.boot_accesses, strict=True)] or [(known.writes, known.accesses)]
     return Line(
         known.object,
@@ -349,7 +351,9 @@ def _as_line(known: Known, boots: int = 1) -> Line:
     )
 
 
-def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> list[Known]:
+def kept(
+    old: Sequence[BaselineLine], new: Sequence[BaselineLine], tolerance: Tolerance
+) -> list[BaselineLine]:
     """A baseline's lines, renewed: those that differ by no more than the tolerance stay as they are."""
     lines = {_BASE: [_as_line(line) for line in old], "new": [_as_line(line) for line in new]}
     known = {id(line): one for line, one in zip((*lines[_BASE], *lines["new"]), (*old, *new), strict=True)}
@@ -364,7 +368,7 @@ def kept(old: Sequence[Known], new: Sequence[Known], tolerance: Tolerance) -> li
     return sorted(renewed, key=_order)
 
 
-def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
+def _differs(was: BaselineLine, now: BaselineLine, tolerance: Tolerance) -> bool:
     same = _of(was.object, was.tolerance, tolerance).takes_for_same
     return len(was.boot_accesses) != len(now.boot_accesses) or not (
         same(was.writes, now.writes)
@@ -374,5 +378,5 @@ def _differs(was: Known, now: Known, tolerance: Tolerance) -> bool:
     )
 
 
-def _order(line: Known) -> tuple[str, ...]:
+def _order(line: BaselineLine) -> tuple[str, ...]:
     return line.object, *line.functions

@@ -60,7 +60,7 @@ These decide which tasks run, and on which pages. Nodes of trees that RCU frees 
 
 
 @dataclass(frozen=True)
-class Count:
+class RepeatableCount:
     """Of a name in a unit, in each repetition."""
 
     what: What
@@ -76,7 +76,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Recording:
+class CellTables:
     """The tables of the probes conflicts and instructions of a cell; None: not recorded."""
 
     conflicts: pl.DataFrame | None
@@ -86,9 +86,9 @@ class Recording:
     tasks: int
 
 
-def counts(repetitions: Sequence[Recording]) -> list[Count]:
+def counts(repetitions: Sequence[CellTables]) -> list[RepeatableCount]:
     """All that is held, each with its repetitions."""
-    found: dict[tuple[What, str, str], list[tuple[int, Count]]] = {}
+    found: dict[tuple[What, str, str], list[tuple[int, RepeatableCount]]] = {}
     for number, recording in enumerate(repetitions):
         for count in _counts(recording):
             found.setdefault((count.what, count.name, count.unit), []).append((number, count))
@@ -109,7 +109,7 @@ def counts(repetitions: Sequence[Recording]) -> list[Count]:
     return joined
 
 
-def _counts(recording: Recording) -> Iterable[Count]:
+def _counts(recording: CellTables) -> Iterable[RepeatableCount]:
     if recording.conflicts is not None:
         yield from _objects(recording.conflicts, recording)
     if recording.instructions is not None:
@@ -120,11 +120,11 @@ def _whole_path() -> pl.Expr:
     return pl.concat_str("path", "function", separator=";")
 
 
-def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
+def _objects(table: pl.DataFrame, recording: CellTables) -> Iterable[RepeatableCount]:
     table = table.filter(pl.col("context") == "process")
     in_locks = _whole_path().str.contains(kernel_functions.WAITING_FOR_LOCK)
     waiting = table.filter(in_locks).select(pl.max_horizontal("reads", "writes").sum()).item()
-    yield Count("waiting", WAITING, "accesses", (waiting / recording.operations,))
+    yield RepeatableCount("waiting", WAITING, "accesses", (waiting / recording.operations,))
     rest = table.filter(~in_locks & ~_whole_path().str.contains(kernel_functions.PREEMPTED))
     lines = _lines(rest, recording)
     functions = _functions(rest, lines, recording.operations)
@@ -132,8 +132,10 @@ def _objects(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     for name in names:
         of_name = [line for line in lines if line[1] == name]
         touched = tuple(functions.get(name, {}).items())
-        yield Count("object", name, "writes", (sum(writes for *_, writes, _ in of_name),), touched)
-        yield Count("object", name, "accesses", (sum(accesses for *_, accesses in of_name),), touched)
+        yield RepeatableCount("object", name, "writes", (sum(writes for *_, writes, _ in of_name),), touched)
+        yield RepeatableCount(
+            "object", name, "accesses", (sum(accesses for *_, accesses in of_name),), touched
+        )
 
 
 _BLOCK = 64  # bytes, of which `bytes` has a bit each
@@ -141,7 +143,7 @@ _BLOCK = 64  # bytes, of which `bytes` has a bit each
 _Line = tuple[int, str, float, float]  # its address, what it is added up as, writes, accesses
 
 
-def _lines(table: pl.DataFrame, recording: Recording) -> list[_Line]:
+def _lines(table: pl.DataFrame, recording: CellTables) -> list[_Line]:
     """The shared lines, with those of their accesses that are held."""
     touched = conflicts.shared(table, recording.operations).with_columns(
         block=pl.col("address") - pl.col("address") % _BLOCK
@@ -204,7 +206,7 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
     return found
 
 
-def _instructions(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
+def _instructions(table: pl.DataFrame, recording: CellTables) -> Iterable[RepeatableCount]:
     """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
     left_out = "|".join(
         (kernel_functions.WAITING_FOR_LOCK, kernel_functions.PREEMPTED, kernel_functions.DRIVEN_BY_TIME)
@@ -214,13 +216,13 @@ def _instructions(table: pl.DataFrame, recording: Recording) -> Iterable[Count]:
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
     all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
-    yield Count("instructions", WORK, "instructions", (all_of_them / recording.operations,))
+    yield RepeatableCount("instructions", WORK, "instructions", (all_of_them / recording.operations,))
     asleep = (
         rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))
         .select(pl.col("instructions").sum())
         .item()
     )
-    yield Count("sleeping", WORK, "instructions", (asleep / recording.operations,))
+    yield RepeatableCount("sleeping", WORK, "instructions", (asleep / recording.operations,))
 
 
 # What passes
@@ -242,10 +244,10 @@ _SELDOM = 1.0  # writes an operation, below which an object's writes alone are h
 
 
 @dataclass(frozen=True)
-class Known:
+class ReferenceValue:
     """What a count was before."""
 
-    count: Count  # of the kernel that is held against: the least and the most of its repetitions
+    count: RepeatableCount  # of the kernel that is held against: the least and the most of its repetitions
     mean: float  # of them all
     varies: float = 0.0  # by how much it does, from repetition to repetition and from kernel to kernel
 
@@ -255,7 +257,7 @@ class Known:
         return max(self.count.repetitions)
 
 
-def check(before: Sequence[Known], after: Sequence[Count]) -> list[Finding]:
+def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) -> list[Finding]:
     """Each name that is held and that both were recorded for, worst first."""
     known = {(one.count.what, one.count.name, one.count.unit): one for one in before}
     now = {(one.what, one.name, one.unit): one for one in after}
@@ -281,7 +283,7 @@ def check(before: Sequence[Known], after: Sequence[Count]) -> list[Finding]:
 class _Tolerances:
     """By how much counts may exceed what was before."""
 
-    def __init__(self, before: Sequence[Known]) -> None:
+    def __init__(self, before: Sequence[ReferenceValue]) -> None:
         def most(what: What) -> float:
             return max((one.most for one in before if one.count.what == what), default=0.0)
 
@@ -302,7 +304,7 @@ class _Tolerances:
         return replace(usual, absolute=usual.absolute * self._long)
 
 
-def _units(what: What, written: Count | None, tolerances: _Tolerances) -> tuple[str, ...]:
+def _units(what: What, written: RepeatableCount | None, tolerances: _Tolerances) -> tuple[str, ...]:
     """Those that are held of a name."""
     if what == "instructions":
         return ("instructions",)
@@ -315,8 +317,8 @@ def _units(what: What, written: Count | None, tolerances: _Tolerances) -> tuple[
 def _finding(
     name: str,
     units: tuple[str, ...],
-    before: Sequence[Known | None],
-    after: Sequence[Count | None],
+    before: Sequence[ReferenceValue | None],
+    after: Sequence[RepeatableCount | None],
     tolerances: Sequence[Tolerance],
 ) -> Finding | None:
     """None where there is too little on both sides to speak of."""

@@ -17,7 +17,7 @@ from bigiron.errors import UserError
 from bigiron.gate import repeatable_counts
 from bigiron.history import records
 from bigiron.history.database import History
-from bigiron.history.records import Chain, Function, Held, Identity, Lock, Point
+from bigiron.history.records import Chain, Function, Identity, Lock, Point, ReferenceCount
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import decode
 from bigiron.util.object_name import object_type
@@ -31,7 +31,7 @@ _LEAST_WORK = 1.0  # instructions an operation that a function must have
 
 
 @dataclass(frozen=True)
-class Cells:
+class PointCells:
     """The repetitions of one point, all measured by the same."""
 
     study: Study
@@ -44,7 +44,7 @@ class Cells:
         return [f"{self.folder}/cells/{record.id}" for record in self.records]
 
 
-class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell's record says of what made it, as far as a history needs it."""
 
     workload_sha256: str
@@ -65,10 +65,10 @@ class MadeBy(msgspec.Struct, frozen=True, kw_only=True):
     arch: str
 
 
-def made_by(study: Study, record: CellRecord) -> MadeBy:
+def setup_of(study: Study, record: CellRecord) -> RecordedSetup:
     """UserError where a cell does not say it, as one of a real machine."""
     try:
-        return decode.convert(record.environment, MadeBy)
+        return decode.convert(record.environment, RecordedSetup)
     except msgspec.ValidationError as error:
         raise UserError(
             f"{study.folder} is no study of a history ({record.id}: {error}): take another study, or move "
@@ -78,7 +78,7 @@ def made_by(study: Study, record: CellRecord) -> MadeBy:
 
 def identity(study: Study, record: CellRecord) -> Identity:
     """What made a cell, besides its kernel."""
-    known, file_system = made_by(study, record), study.spec.file_system
+    known, file_system = setup_of(study, record), study.spec.file_system
     return Identity(
         id=0,
         workload_sha256=known.workload_sha256,
@@ -110,18 +110,18 @@ _Sums = tuple[float, float, int]  # of accesses, of writes, the number of lines
 
 
 @dataclass(frozen=True)
-class Counted:
+class PointCounts:
     """What was counted in a point's cells, of which there can be a hundred thousand lines."""
 
     lines: Sequence[tuple[tuple[list[Line], list[Line]], _Sums]]  # of each repetition
     instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
     locks: Sequence[Lock]  # of point 0, as it has no number yet
-    held: Sequence[repeatable_counts.Count]
+    held: Sequence[repeatable_counts.RepeatableCount]
 
 
-def count(cells: Cells) -> Counted:
+def count(cells: PointCells) -> PointCounts:
     """From the tables of a point's cells, without the database: in any thread."""
-    return Counted(
+    return PointCounts(
         _lines(cells),
         [dict(_functions(cells.study, record)) for record in cells.records],
         _locks(cells),
@@ -130,7 +130,12 @@ def count(cells: Cells) -> Counted:
 
 
 def add_point(
-    history: History, cells: Cells, counted: Counted, workload: records.Workload, kernel: int, identity: int
+    history: History,
+    cells: PointCells,
+    counted: PointCounts,
+    workload: records.Workload,
+    kernel: int,
+    identity: int,
 ) -> None:
     """Write a point with all that was counted there."""
     newest = max(cells.records, key=lambda record: record.started)
@@ -169,14 +174,16 @@ def add_point(
             )
     for lock in counted.locks:
         history.add(msgspec.structs.replace(lock, point=point))
-    add_held(history, counted.held, point)
+    add_reference_counts(history, counted.held, point)
 
 
-def add_held(history: History, counts: Sequence[repeatable_counts.Count], point: int) -> None:
+def add_reference_counts(
+    history: History, counts: Sequence[repeatable_counts.RepeatableCount], point: int
+) -> None:
     """Write what a newer kernel is held against, which a database of version 1 has not."""
     for count in counts:
         history.add(
-            Held(
+            ReferenceCount(
                 point=point,
                 what=count.what,
                 name=count.name,
@@ -189,10 +196,10 @@ def add_held(history: History, counts: Sequence[repeatable_counts.Count], point:
         )
 
 
-def recording(study: Study, record: CellRecord) -> repeatable_counts.Recording:
+def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
     """What of a cell is held against a history, of the probes that it has."""
     probes = [probe for probe in ("conflicts", "instructions") if probe in record.tables]
-    return repeatable_counts.Recording(
+    return repeatable_counts.CellTables(
         **{
             probe: study.table(record, probe) if probe in probes else None
             for probe in ("conflicts", "instructions")
@@ -203,7 +210,7 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.Recording:
     )
 
 
-def _lines(cells: Cells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
+def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
     """Of each repetition its lines, its pairs, and the accesses, the writes and the number of all lines."""
     found = []
     for record in cells.records:
@@ -272,7 +279,7 @@ def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str,
     return dict(sorted(means.items(), key=lambda item: (-item[1][0], item[0])))
 
 
-def _locks(cells: Cells) -> list[Lock]:
+def _locks(cells: PointCells) -> list[Lock]:
     """Those worth a row, longest held first: means, and of what has no mean the most."""
     profiles = [
         locks.profile(cells.study.table(record, "locks"), _operations(record, "locks"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.history import collect
-from bigiron.history.collect import Cells, Counted
+from bigiron.history.collect import PointCells, PointCounts
 from bigiron.study import store
 from bigiron.util.parent_death import bigiron_itself
 from bigiron.util.sanitize import sanitize
@@ -21,7 +21,7 @@ _SMALL = 256 << 10
 """Bytes of tables: fewer are counted before a process would have begun."""
 
 
-def count(cells: Cells) -> Counted:
+def count(cells: PointCells) -> PointCounts:
     """What is counted in a point, in any thread; large ones in a process, with which its memory goes.
 
     StoppedError where that thread's work is no longer wanted.
@@ -52,7 +52,7 @@ def count(cells: Cells) -> Counted:
         )
     if isinstance(answer, Exception):
         raise answer
-    assert isinstance(answer, Counted)
+    assert isinstance(answer, PointCounts)
     return answer
 
 
@@ -65,11 +65,11 @@ def _printed_by(process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
     raise StoppedError
 
 
-def _answer(study: Path, folder: str, names: Sequence[str]) -> Counted | Exception:
+def _answer(study: Path, folder: str, names: Sequence[str]) -> PointCounts | Exception:
     try:
         opened = store.open_study(study)
         records = [record for record in opened.records() if record.id in names]
-        return collect.count(Cells(opened, folder, records))
+        return collect.count(PointCells(opened, folder, records))
     except Exception as error:
         return error
 

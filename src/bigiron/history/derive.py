@@ -26,7 +26,7 @@ _SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
 
 
 @dataclass
-class Counted:
+class PointRows:
     """A point with its lines and locks."""
 
     point: Point
@@ -41,9 +41,9 @@ def derive(history: History, workload: int) -> None:
     for derived in Change, Growth:
         history.remove(derived, workload=workload)
     rows = 0
-    alike: dict[tuple[int, int], dict[int, Counted]] = {}
+    alike: dict[tuple[int, int], dict[int, PointRows]] = {}
     for point in _marked(history, workload):
-        counted = Counted(point, history.select(Line, point=point.id), history.select(Lock, point=point.id))
+        counted = PointRows(point, history.select(Line, point=point.id), history.select(Lock, point=point.id))
         alike.setdefault((point.cpus, point.identity), {})[point.kernel] = counted
     for of_kernels in alike.values():
         ordered = [of_kernels[kernel.id] for kernel in kernels if kernel.id in of_kernels]
@@ -122,7 +122,7 @@ def _heat(row: dict[int, Line]) -> float:
     return max(line.accesses_per_op for line in row.values())
 
 
-def _number(history: History, points: Sequence[Counted], rows: int) -> int:
+def _number(history: History, points: Sequence[PointRows], rows: int) -> int:
     """Give the same line the same number in all of the points; the last number given."""
     numbers: dict[int, int] = {}
     for found in matched([counted.lines for counted in points]):
@@ -139,7 +139,7 @@ def _number(history: History, points: Sequence[Counted], rows: int) -> int:
 _Pair = tuple[Line | None, Line | None]
 
 
-def changes(before: Counted, after: Counted) -> Iterator[Change]:
+def changes(before: PointRows, after: PointRows) -> Iterator[Change]:
     """What differs between two points of one identity: both totals, then each, the largest first."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
     yield from _total(before, after, "instructions", "instructions", WORK_TOLERANCE)
@@ -153,13 +153,15 @@ def changes(before: Counted, after: Counted) -> Iterator[Change]:
     yield from sorted(found, key=lambda change: -abs(change.count_after - change.count_before))
 
 
-def _total(before: Counted, after: Counted, what: What, unit: str, tolerance: Tolerance) -> Iterator[Change]:
+def _total(
+    before: PointRows, after: PointRows, what: What, unit: str, tolerance: Tolerance
+) -> Iterator[Change]:
     was, now = (getattr(one.point, f"{unit}_per_op") for one in (before, after))
     if not tolerance.takes_for_same(was, now):
         yield _change(before, after, what, "", unit, (was, now), [])
 
 
-def _of_line(before: Counted, after: Counted, was: Line | None, now: Line | None) -> Change | None:
+def _of_line(before: PointRows, after: PointRows, was: Line | None, now: Line | None) -> Change | None:
     there = was or now
     assert there
     tolerance = BY_CHANCE if ObjectName.parse(there.object).is_of_allocators else ACCESSES
@@ -192,7 +194,7 @@ def _apart(one: tuple[float, float], other: tuple[float, float], tolerance: Tole
     return high[0] > tolerance.allows(low[1])
 
 
-def _of_locks(before: Counted, after: Counted) -> Iterator[Change]:
+def _of_locks(before: PointRows, after: PointRows) -> Iterator[Change]:
     """Of locks that several CPUs take in one of them."""
     was, now = ({(lock.name, lock.taken_by): lock for lock in one.locks} for one in (before, after))
     for key in dict.fromkeys([*was, *now]):
@@ -204,8 +206,8 @@ def _of_locks(before: Counted, after: Counted) -> Iterator[Change]:
 
 
 def _change(
-    before: Counted,
-    after: Counted,
+    before: PointRows,
+    after: PointRows,
     what: What,
     name: str,
     unit: str,
@@ -234,10 +236,10 @@ def _change(
     )
 
 
-def _growths(points: Sequence[Counted], identities: Mapping[int, Identity]) -> Iterator[Growth]:
+def _growths(points: Sequence[PointRows], identities: Mapping[int, Identity]) -> Iterator[Growth]:
     """Of a kernel's points at several numbers of CPUs, if the same measured them."""
     points = [counted for counted in points if counted.point.cpus > 1]
-    makers = by_maker((counted.point for counted in points), identities)
+    makers = by_measurement_setup((counted.point for counted in points), identities)
     if len(points) < growth.FEWEST or len(makers) > 1:
         return
     totals = {
@@ -266,7 +268,9 @@ def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> 
     return [text for text in dict.fromkeys(steps) if text]
 
 
-def by_maker(points: Iterable[Point], identities: Mapping[int, Identity]) -> dict[Identity, list[Point]]:
+def by_measurement_setup(
+    points: Iterable[Point], identities: Mapping[int, Identity]
+) -> dict[Identity, list[Point]]:
     """A kernel's points by what measured them, without the machine's shape, which follows from the CPUs.
 
     So does by how much its clock was slowed down; but points of many CPUs with and without that are apart,

@@ -44,7 +44,7 @@ _STUDIES_ON_A_FLEET = 8  # beside each other: one study has too few cells for it
 
 
 @dataclass(frozen=True)
-class Asked:
+class WorkloadOnFs:
     """A workload on a file system; none: the machine's own tmpfs."""
 
     workload: Workload
@@ -56,17 +56,17 @@ class Asked:
         return points.name_of(self.workload.name, self.fs)
 
 
-def catalogue() -> list[Asked]:
+def catalogue() -> list[WorkloadOnFs]:
     """All that a history has unless it is told otherwise: workloads whose operations go on for ever.
 
     Those that take CPUs offline are left out: no probe that is recorded here measures them.
     """
     built_in = [one for one in workloads.builtin() if not one.has_rounds]
     suites = [one for one in built_in if one.name.startswith(_SUITES)]
-    return [*map(Asked, built_in), *(Asked(one, fs) for fs in _FILE_SYSTEMS for one in suites)]
+    return [*map(WorkloadOnFs, built_in), *(WorkloadOnFs(one, fs) for fs in _FILE_SYSTEMS for one in suites)]
 
 
-def chosen(globs: Sequence[str]) -> list[Asked]:
+def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
     """Those of the catalogue that any of the globs names; UserError for one that names none.
 
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
@@ -86,7 +86,7 @@ def chosen(globs: Sequence[str]) -> list[Asked]:
 class _Work:
     """A workload's study, and which of its cells are to be measured."""
 
-    asked: Asked
+    asked: WorkloadOnFs
     study: Study
     missing: int
     wanted: Callable[[Cell], bool]
@@ -103,17 +103,17 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """What is asked of a history."""
 
     kernels: Sequence[str]
     cpus: list[int]
-    workloads: Sequence[Asked]
+    workloads: Sequence[WorkloadOnFs]
     arch: str = "x86_64"
 
 
 @dataclass
-class Done:
+class Totals:
     """What came of it."""
 
     measured: int = 0
@@ -121,7 +121,7 @@ class Done:
     refused: int = 0
 
 
-def add(folder: Path, question: Question, jobs: int, fleet: Pools | None, watcher: Watcher) -> Done:
+def add(folder: Path, question: Request, jobs: int, fleet: Pools | None, watcher: Watcher) -> Totals:
     """Measure what the history lacks of some kernels, and bring its database up to date.
 
     KeyboardInterrupt ends the machines that run; what was measured by then is in the history.
@@ -166,16 +166,16 @@ class _Adding:
         self,
         history: History,
         folder: Path,
-        question: Question,
+        question: Request,
         images: Sequence[Image],
         watcher: Watcher,
     ) -> None:
         self._history, self._folder, self._question = history, folder, question
         self._images, self._watcher = images, watcher
-        self._done = Done()
+        self._totals = Totals()
         self._whole = points.whole(history)
 
-    def measure(self, jobs: int, fleet: Pools | None) -> Done:
+    def measure(self, jobs: int, fleet: Pools | None) -> Totals:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
@@ -192,9 +192,9 @@ class _Adding:
                 machines = " and ".join(predict.MACHINES)
                 self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
             threads.do_all((partial(self._predict, point) for point in unpredicted), beside)
-        return self._done
+        return self._totals
 
-    def _asked(self, fleet: Pools | None) -> list[Asked]:
+    def _asked(self, fleet: Pools | None) -> list[WorkloadOnFs]:
         """What is asked of these machines: a fleet's workers are given no file systems."""
         asked = [one for one in self._question.workloads if not (fleet and one.fs)]
         if left_out := len(self._question.workloads) - len(asked):
@@ -204,7 +204,7 @@ class _Adding:
             )
         return asked
 
-    def _spec(self, asked: Asked, images: Sequence[Image]) -> Spec:
+    def _spec(self, asked: WorkloadOnFs, images: Sequence[Image]) -> Spec:
         return Spec(
             workload=asked.workload.name,
             fs=asked.fs,
@@ -217,10 +217,10 @@ class _Adding:
             variant=[Variant(name=image.name, kernel=image.name) for image in images],
         )
 
-    def _work(self, asked: Asked) -> _Work | None:
+    def _work(self, asked: WorkloadOnFs) -> _Work | None:
         """The study of a workload, asked what is asked now; None if nothing of that is missing."""
         spec, refused = self._resolved(asked)
-        self._done.refused += len(refused)
+        self._totals.refused += len(refused)
         points.refuse(self._history, self._spec(asked, self._images), refused)
         if not spec:
             return None
@@ -239,7 +239,7 @@ class _Adding:
         missing = len(runner.missing(study, wanted))
         return _Work(asked, study, missing, wanted) if missing else None
 
-    def _resolved(self, asked: Asked) -> tuple[Spec | None, dict[str, str]]:
+    def _resolved(self, asked: WorkloadOnFs) -> tuple[Spec | None, dict[str, str]]:
         """The question without the kernels that the workload or its file system refuses, and why it does."""
         try:
             return runner.resolve(self._spec(asked, self._images))[0], {}
@@ -275,9 +275,9 @@ class _Adding:
 
     def _written(self, tried: Sequence[CellRecord], write: Callable[[], None]) -> None:
         failures = [record.failure for record in tried if record.failure]
-        self._done.measured += len(tried) - len(failures)
-        self._done.failed += sum(failure.kind == "machine" for failure in failures)
-        self._done.refused += sum(failure.kind == "input" for failure in failures)
+        self._totals.measured += len(tried) - len(failures)
+        self._totals.failed += sum(failure.kind == "machine" for failure in failures)
+        self._totals.refused += sum(failure.kind == "input" for failure in failures)
         write()
 
     def _predict(self, point: Point) -> Callable[[], None]:

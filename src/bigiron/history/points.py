@@ -9,12 +9,11 @@ import msgspec
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.history import collect, counting, derive
-from bigiron.history.collect import PROBES, Cells, Counted
+from bigiron.history.collect import PROBES, PointCells, PointCounts
 from bigiron.history.database import History
 from bigiron.history.records import (
     Chain,
     Function,
-    Held,
     Identity,
     Kernel,
     Line,
@@ -22,6 +21,7 @@ from bigiron.history.records import (
     Point,
     Prediction,
     Record,
+    ReferenceCount,
     Refusal,
     Workload,
 )
@@ -32,7 +32,7 @@ from bigiron.study.store import CellRecord, Study
 from bigiron.util.threads import StoppedError, is_stopped
 
 STUDIES = "studies"
-_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, Held, Prediction)
+_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, ReferenceCount, Prediction)
 
 
 def name_of(workload: str, fs: str) -> str:
@@ -97,7 +97,7 @@ def studies(folder: Path) -> list[Path]:
     return sorted(path.parent for path in (folder / STUDIES).glob("*/*/study.toml"))
 
 
-AllCounted = Mapping[tuple[str, ...], Counted]
+AllCounted = Mapping[tuple[str, ...], PointCounts]
 """What was counted in points, by the names of their cells."""
 
 
@@ -152,19 +152,19 @@ def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
                 history.add(Refusal(**place, kind="input", reason=why[known.name]))
 
 
-def _cells(study: Study, folder: str) -> Iterator[Cells]:
+def _cells(study: Study, folder: str) -> Iterator[PointCells]:
     """The measured cells of each point: those of one kernel, CPUs and tasks that the same measured."""
 
     def place(record: CellRecord) -> tuple[object, ...]:
-        made_by = msgspec.structs.astuple(collect.identity(study, record))
-        return record.variant, record.cpus, record.tasks, made_by
+        identity = msgspec.structs.astuple(collect.identity(study, record))
+        return record.variant, record.cpus, record.tasks, identity
 
     measured = [one for one in study.records() if one.measured and set(PROBES) <= set(one.tables)]
     for _, records in groupby(sorted(measured, key=place), place):
-        yield Cells(study, folder, list(records))
+        yield PointCells(study, folder, list(records))
 
 
-def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) -> bool:
+def _point(history: History, of: Workload, cells: PointCells, counted: AllCounted) -> bool:
     """Write a point, unless it is there with the same cells."""
     record = cells.records[0]
     number = _kernel_of(history, cells.study, record)
@@ -173,14 +173,14 @@ def _point(history: History, of: Workload, cells: Cells, counted: AllCounted) ->
             return False
         if set(point.cells) < set(cells.names):
             _remove(history, point)
-    made_by = _identity(history, collect.identity(cells.study, record))
+    identity = _identity(history, collect.identity(cells.study, record))
     count = counted.get(tuple(cells.names)) or collect.count(cells)
-    collect.add_point(history, cells, count, of, number, made_by)
+    collect.add_point(history, cells, count, of, number, identity)
     return True
 
 
 def _kernel_of(history: History, study: Study, record: CellRecord) -> int:
-    known = collect.made_by(study, record)
+    known = collect.setup_of(study, record)
     return kernel(
         history,
         record.variant,

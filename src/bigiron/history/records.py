@@ -212,7 +212,7 @@ class Function(Record, frozen=True, kw_only=True):
     total_per_op: float
 
 
-class Held(Record, frozen=True, kw_only=True):
+class ReferenceCount(Record, frozen=True, kw_only=True):
     """A count of a point that the same kernel has again: what `check --history` holds another one against."""
 
     TABLE: ClassVar[str] = "held"
@@ -339,5 +339,6 @@ class Refusal(Record, frozen=True, kw_only=True):
 
 
 RECORDS: tuple[type[Record], ...] = (
-    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, Held, Growth, Prediction, Change, Refusal,
+    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, ReferenceCount, Growth, Prediction, Change,
+    Refusal,
 )  # fmt: skip

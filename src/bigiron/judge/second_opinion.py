@@ -25,7 +25,7 @@ MODULES = "modules: only what is built into the kernels was compared"
 CPUS = 8
 """On which it is measured unless more are asked for: what all of them touch shows from a few on."""
 
-LOOKS = (2, 4)
+BOOTS = (2, 4)
 """How often each kernel is booted anew: first, and where it then seems that something differs.
 
 Where objects lie in their lines and pages, and who waits for whom, differ from boot to boot. Each boot more
@@ -41,7 +41,7 @@ _QUIET = "numa_balancing=disable"  # it moves pages by the clock, on machines of
 
 
 @dataclass(frozen=True)
-class What:
+class Benchmark:
     """What is run for the report's benchmark: a built-in workload, or a C file."""
 
     workload: str = ""
@@ -51,7 +51,7 @@ class What:
 
 
 @dataclass(frozen=True)
-class Shaped:
+class ReportedShape:
     """The report's machine, as far as it is known here."""
 
     like: str  # a machine file; "": the report does not tell enough
@@ -75,16 +75,16 @@ class Opinion:
     study: str = ""
 
 
-def shape(mail: RobotMail) -> Shaped:
+def shape(mail: RobotMail) -> ReportedShape:
     """A machine file for the report's machine, in the cache."""
     if mail.machine is None:
-        return Shaped("", "", "the report does not say on which machine")
+        return ReportedShape("", "", "the report does not say on which machine")
     if not mail.machine.memory_gib:
-        return Shaped("", "", "the report does not say how much memory the machine has")
+        return ReportedShape("", "", "the report does not say how much memory the machine has")
     try:
         found = reported_machine.like(mail.machine)
     except UserError as error:
-        return Shaped("", "", str(error))
+        return ReportedShape("", "", str(error))
     content = found.toml.encode()
     file = cache_folder("reported") / f"{hashlib.sha256(content).hexdigest()[:16]}.toml"
     if not file.is_file():
@@ -93,17 +93,19 @@ def shape(mail: RobotMail) -> Shaped:
         machine_files.load(str(file))
     except UserError as error:
         why = str(error).replace(str(file), found.base)
-        return Shaped("", "", f"no machine file can be made of what the report says of its machine: {why}")
-    return Shaped(str(file), found.base)
+        return ReportedShape(
+            "", "", f"no machine file can be made of what the report says of its machine: {why}"
+        )
+    return ReportedShape(str(file), found.base)
 
 
 def spec(
     mail: RobotMail,
     kernels: tuple[str, str],
-    what: What,
+    what: Benchmark,
     cpus: list[int],
     arch: str,
-    shaped: Shaped,
+    shaped: ReportedShape,
     repetitions: int,
 ) -> Spec:
     """What to measure: the report's benchmark on both kernels, in the shape of its machine."""
@@ -133,10 +135,10 @@ def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
 def looks(folder: Path) -> list[int]:
     """How often to boot each kernel, at first and then, where the folder may have a study already."""
     there = store.open_study(folder).spec.repetitions if (folder / "study.toml").exists() else 0
-    return [number for number in LOOKS if number >= there] or [there]
+    return [number for number in BOOTS if number >= there] or [there]
 
 
-def with_fewer(folder: Path, cpus: list[int], judged: Judgement | None = None) -> list[int]:
+def smaller_cpu_counts(folder: Path, cpus: list[int], judged: Judgement | None = None) -> list[int]:
     """Those numbers of CPUs and the folder's, and half of the largest where that would tell more.
 
     That is where lines changed of which each CPU has its own: with the report's CPUs there may be many.
@@ -158,7 +160,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
 
 
 def opinion(
-    study: Study, mail: RobotMail, shaped: Shaped, judged: Judgement, as_configured: bool = False
+    study: Study, mail: RobotMail, shaped: ReportedShape, judged: Judgement, as_configured: bool = False
 ) -> Opinion:
     """The judgement with what is predicted for the report's machine.
 
@@ -179,7 +181,7 @@ def opinion(
     )
 
 
-def _predicted(study: Study, mail: RobotMail, shaped: Shaped) -> tuple[Predicted | None, str]:
+def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Predicted | None, str]:
     if shaped.why_not:
         return None, shaped.why_not
     if not (tasks := mail.tasks_at_once):
@@ -212,7 +214,7 @@ def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Predic
 
 
 def _not_looked_at(
-    study: Study, mail: RobotMail, judged: Judgement, shaped: Shaped, as_configured: bool
+    study: Study, mail: RobotMail, judged: Judgement, shaped: ReportedShape, as_configured: bool
 ) -> list[str]:
     """What the judgement does not rest on, so that nobody thinks it does."""
     found = ["time: nothing here was measured in seconds"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bigiron.architectures import Architecture, architecture, known_arch
-from bigiron.errors import CannotBuildError, DoesNotBuildError, UserError
+from bigiron.errors import BuildHostError, SourceBuildError, UserError
 from bigiron.kernels import configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
@@ -110,7 +110,7 @@ def check_tools(arch: str) -> str:
     missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
     if missing:
         packages = " ".join(missing.values())
-        raise CannotBuildError(
+        raise BuildHostError(
             f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}"
         )
     asked = [target.compiler, "-dumpfullversion"]
@@ -200,10 +200,8 @@ class _Make:
         if status:
             said = self.log.read_text(encoding="utf-8", errors="replace")
             if why := _why_not_here(said):
-                raise CannotBuildError(f"this host cannot build the kernel: {why} (the log is {self.log})")
-            raise DoesNotBuildError(
-                f"the kernel does not build: {_first_error(said)} (the log is {self.log})"
-            )
+                raise BuildHostError(f"this host cannot build the kernel: {why} (the log is {self.log})")
+            raise SourceBuildError(f"the kernel does not build: {_first_error(said)} (the log is {self.log})")
 
 
 def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigiron.bisect.bisection import Culprit, Finding, Gradual, Returning, Suspects, Value
+from bigiron.bisect.bisection import Culprit, Gradual, Returning, SearchResult, Suspects, Value
 from bigiron.bisect.search import Bisection, Result, TimedBisection, TimedResult
 from bigiron.report.formats import listing
 from bigiron.util import sanitize
@@ -19,7 +19,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
     candidates = of.candidates
     ends = f"{candidates.title(candidates.old)} and {candidates.title(candidates.new)}"
     spent = _spent(of, found)
-    by = found.looked_at
+    by = found.target
     if by is None:
         return [f"no culprit: {ends} have the same shared lines and the same instructions", spent]
     if not found.findings:
@@ -31,7 +31,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
     return [*lines, spent]
 
 
-def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
+def _finding(of: Bisection, found: Result, one: SearchResult) -> list[str]:
     title = of.candidates.title
     change = f"{_figures(found, one.before)} before, {_figures(found, one.after)} after"
     match one:
@@ -55,14 +55,14 @@ def _finding(of: Bisection, found: Result, one: Finding) -> list[str]:
 
 
 def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
-    assert found.looked_at
+    assert found.target
     lines = []
     for parent, value in culprit.parents.items():
         lines.append(f"    its parent {of.candidates.title(parent)} has {_figures(found, value)}")
     without = found.reverts.get(culprit.name, "")
     new = of.candidates.title(of.candidates.new)
     if isinstance(without, tuple):
-        gone = found.looked_at.rule.same(without, culprit.before)
+        gone = found.target.rule.same(without, culprit.before)
         much = "as before it" if gone else "so it is not all"
         lines.append(f"    {new} with it reverted has {_figures(found, without)}, {much}")
     elif without:
@@ -71,8 +71,8 @@ def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
 
 
 def _figures(found: Result, value: Value) -> str:
-    assert found.looked_at
-    return found.looked_at.words(value)
+    assert found.target
+    return found.target.words(value)
 
 
 def _spent(of: Bisection, found: Result) -> str:
@@ -93,7 +93,7 @@ def _spent(of: Bisection, found: Result) -> str:
 
 def as_json(of: Bisection, found: Result) -> str:
     """The same for programs."""
-    by = found.looked_at
+    by = found.target
     document: dict[str, Any] = {
         "by": by.option if by else None,
         "units": list(by.units) if by else [],
@@ -118,7 +118,7 @@ def as_json(of: Bisection, found: Result) -> str:
     return listing.as_json(sanitize.everywhere(document))
 
 
-def _plain(found: Result, one: Finding) -> dict[str, Any]:
+def _plain(found: Result, one: SearchResult) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "kind": type(one).__name__.lower(),
         "names": list(one.names) if isinstance(one, Suspects) else [one.name],

@@ -14,7 +14,7 @@ from bigiron.errors import UserError
 from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import Checked, Finding, Point
+from bigiron.gate.check_lines import CheckedPoint, Finding, Point
 from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
@@ -31,7 +31,7 @@ _LOST = {"conflicts": "lost_accesses", "instructions": "lost_instructions"}
 _Place = tuple[str, int, int]  # variant, CPUs, tasks
 
 
-def check_study(study: Study, path: Path) -> list[Checked]:
+def check_study(study: Study, path: Path) -> list[CheckedPoint]:
     """Hold each point of a study against the baseline's.
 
     A variant is held against its namesake, or against the baseline's only variant.
@@ -53,9 +53,9 @@ def check_study(study: Study, path: Path) -> list[Checked]:
         findings = _findings(study, records, point, baseline)
         place = msgspec.structs.replace(point, variant=variant).place
         left_out = {probe: _NO_COUNTS for probe in check_lines.PROBES if not _is_in(probe, point, baseline)}
-        checked.append(Checked(place, point.place, findings, left_out=left_out))
+        checked.append(CheckedPoint(place, point.place, findings, left_out=left_out))
     skipped = [point.place for point in baseline.point if point.place not in used]
-    return checked + [Checked(place, place, [], "not in the study") for place in skipped]
+    return checked + [CheckedPoint(place, place, [], "not in the study") for place in skipped]
 
 
 def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
@@ -76,7 +76,7 @@ def _findings(study: Study, records: list[CellRecord], point: Point, baseline: B
     return found
 
 
-def check_against_history(study: Study, path: Path) -> list[Checked]:
+def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
     """Hold each point of a study against what a history has of the kernel before its own."""
     history = open_history(path)
     probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
@@ -84,9 +84,9 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
         place = Point(variant=variant, cpus=cpus, tasks=tasks).place
-        before = against_history.before(history, study, records[0])
+        before = against_history.predecessor(history, study, records[0])
         if not before:
-            checked.append(Checked(place, "", [], "the history has newer kernels alone"))
+            checked.append(CheckedPoint(place, "", [], "the history has newer kernels alone"))
             continue
         counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
         findings = repeatable_counts.check(before.counts, counts)
@@ -97,7 +97,7 @@ def check_against_history(study: Study, path: Path) -> list[Checked]:
             findings = [
                 replace(one, by=grown) if one.name == repeatable_counts.WORK else one for one in findings
             ]
-        checked.append(Checked(place, before.place, findings, left_out=left_out))
+        checked.append(CheckedPoint(place, before.place, findings, left_out=left_out))
     if all(one.skipped for one in checked):
         raise UserError(
             f"{path} has newer kernels alone: there is none before the study's to hold it against"
@@ -255,7 +255,7 @@ def _operations(record: CellRecord, probe: str) -> int:
     return sum(record.facts[probe]["operations"])
 
 
-def text(workload: str, checked: list[Checked]) -> str:
+def text(workload: str, checked: list[CheckedPoint]) -> str:
     """For people: each point, and what is more than the baseline allows."""
     lines = []
     for point in checked:
@@ -270,11 +270,11 @@ def text(workload: str, checked: list[Checked]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _state(point: Checked) -> str:
+def _state(point: CheckedPoint) -> str:
     return "skipped" if point.skipped else "worse" if point.worse else "ok"
 
 
-def _summary(point: Checked) -> str:
+def _summary(point: CheckedPoint) -> str:
     if point.skipped:
         return point.skipped
     counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
@@ -290,7 +290,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-def as_document(workload: str, checked: list[Checked]) -> str:
+def as_document(workload: str, checked: list[CheckedPoint]) -> str:
     """Every point and what was found there (docs/schema.md)."""
     document = {
         "workload": workload,
@@ -336,7 +336,7 @@ def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
     ]
 
 
-FORMATS: dict[str, Callable[[str, list[Checked]], str]] = {
+FORMATS: dict[str, Callable[[str, list[CheckedPoint]], str]] = {
     "text": text,
     "ktap": ktap.text,
     "junit": junit.text,

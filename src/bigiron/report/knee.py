@@ -10,7 +10,7 @@ from bigiron.analysis.statistics.knee import Curve, Fit, Parting
 from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.seed_range import number
-from bigiron.analysis.statistics.verdict import Judgement, Verdict
+from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.errors import UserError
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
@@ -67,7 +67,7 @@ def knee_study(
     )
 
 
-def _is_of(comparison: Judgement, metric: str, cpus: int | None, variant: str) -> bool:
+def _is_of(comparison: MetricComparison, metric: str, cpus: int | None, variant: str) -> bool:
     ours = comparison.ours
     return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)
 
@@ -189,7 +189,7 @@ def parting(one: Parting) -> str:
     return f"{one.variant} parts from {one.base} {where}, and stays apart (by tasks, {at})"
 
 
-def _difference(found: Judgement) -> str:
+def _difference(found: MetricComparison) -> str:
     """The change where there is one, else the verdict."""
     return f"{found.ratio.value - 1:+.1%}" if found.verdict is Verdict.changed else found.verdict.value
 

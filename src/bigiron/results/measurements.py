@@ -10,7 +10,7 @@ from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
 from bigiron.study import store
-from bigiron.study.store import CellRecord, Study, losses, unlike
+from bigiron.study.store import CellRecord, Study, losses, machine_differences
 
 NOT_RECORDED = "the probe was not recorded"
 
@@ -30,7 +30,7 @@ def read(study: Study, probe: str) -> Measurements:
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
-        unlike={point: unlike(chain(*cells.values())) for point, cells in measured.items()},
+        unlike={point: machine_differences(chain(*cells.values())) for point, cells in measured.items()},
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
     )
 

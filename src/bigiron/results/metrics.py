@@ -6,7 +6,7 @@ from datetime import datetime
 from bigiron import probes
 from bigiron.analysis.probes import throughput
 from bigiron.analysis.statistics.repetitions import Repetitions
-from bigiron.analysis.statistics.verdict import Judgement, Repeated
+from bigiron.analysis.statistics.verdict import MetricComparison, Repeated
 from bigiron.errors import UserError
 from bigiron.probes import Metric
 from bigiron.probes.probe import MetricSamples
@@ -78,7 +78,7 @@ def _mixed(one: Metric, first: CellRecord, other: Metric, record: CellRecord) ->
     )
 
 
-def compare(study: Study, base: str | None = None, metric: str | None = None) -> list[Judgement]:
+def compare(study: Study, base: str | None = None, metric: str | None = None) -> list[MetricComparison]:
     """The study's variants against one of them, in all metrics or in one; none if there is but one variant.
 
     UserError where variants have nothing in common.

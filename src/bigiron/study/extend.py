@@ -16,7 +16,7 @@ _ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape", "probes")
 _Item = TypeVar("_Item")
 
 
-def wider(old: Spec, asked: Spec) -> Spec | None:
+def union_of(old: Spec, asked: Spec) -> Spec | None:
     """The question that has both for an answer; None if what is asked does more than add to the old one."""
     both = _union(old, asked)
     if not _can_add(old, "tasks", asked.tasks) or not _can_add(old, "repetitions", asked.repetitions):

@@ -74,11 +74,11 @@ def missing(study: Study, wanted: Callable[[Cell], bool] = _any) -> list[Cell]:
     cells = [cell for cell in study.plan() if wanted(cell)]
     if study.spec.measures_time:
         blocks = groupby(cells, key=lambda cell: cell.block)
-        cells = [cell for _, block in blocks for cell in _in_turn(list(block))]
+        cells = [cell for _, block in blocks for cell in _counterbalanced(list(block))]
     return [cell for cell in cells if not study.is_measured(cell)]
 
 
-def _in_turn(block: list[Cell]) -> list[Cell]:
+def _counterbalanced(block: list[Cell]) -> list[Cell]:
     """The variants of a repetition in random order, the same each time; of the next one in the reverse order.
 
     So whatever drifts meanwhile hits all alike, and no variant comes first more often than another: what is
@@ -428,7 +428,7 @@ class SameMachine:
         """What a cell must have; nothing where none of its shape is measured yet."""
         if not (first := self._measured(_shape(cell))):
             return {}
-        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _OF_ALL}
+        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _MUST_MATCH}
         # A kernel that does not tell how its clock is slowed down has one as fast as the host's.
         own = self._measured(_shape_of_variant(cell))
         return same | ({_CLOCK: own.clock_slower} if own else {})
@@ -449,13 +449,13 @@ def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
     return cell.cpus, cell.change, cell.variant.name
 
 
-_OF_ALL = ("time_slice", "memory_mib", "cgroup")
+_MUST_MATCH = ("time_slice", "memory_mib", "cgroup")
 _CLOCK = "clock_slower"
 
 
 def _refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> None:
     """UserError if the study has cells of another kind of machine."""
-    for what in _OF_ALL:
+    for what in _MUST_MATCH:
         _refuse_another(what, record.environment.get(what, "unknown"), same)
 
 

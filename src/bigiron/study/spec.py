@@ -177,7 +177,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return FileSystem(self.fs, self.mkfs_options, self.mount_options, self.disk_mib)
 
 
-_AS_THEY_ARE = ("set", "command")  # they go to a machine; who shows them makes them visible
+_UNSANITIZED_KEYS = ("set", "command")  # they go to a machine; who shows them makes them visible
 
 
 def read(path: Path) -> Spec:
@@ -192,7 +192,7 @@ def from_toml(content: bytes, name: str) -> Spec:
     """Read the content of a study.toml that is called `name`."""
     try:
         document = msgspec.toml.decode(content)
-        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _AS_THEY_ARE))
+        options, rest = read_options(probes.option_kinds(), sanitize.everywhere(document, _UNSANITIZED_KEYS))
         spec = msgspec.structs.replace(decode.convert(rest, Spec), options=options)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: {_in_words(str(error))}") from None

@@ -117,7 +117,7 @@ def why_missing(record: CellRecord | None) -> str:
     return "" if record else "not measured yet"
 
 
-def unlike(records: Iterable[CellRecord]) -> str:
+def machine_differences(records: Iterable[CellRecord]) -> str:
     """How the variants' machines differ in what their counts depend on; "" where they do not."""
     known = list(records)
     return "; ".join(filter(None, (clocks(known), controllers(known))))
@@ -475,12 +475,12 @@ def _widened(folder: Path, spec: Spec) -> Spec:
         return study.spec
     if not any(record.measured for record in study.records()):
         return spec
-    wider = extend.wider(study.spec, spec)
-    if not wider:
+    union = extend.union_of(study.spec, spec)
+    if not union:
         raise UserError(
             f"the study {folder} asks something else ({difference}): give another -o, or delete it"
         )
-    return wider
+    return union
 
 
 @contextmanager

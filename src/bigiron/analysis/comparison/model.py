@@ -16,7 +16,7 @@ from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
-from bigiron.analysis.statistics.verdict import Judgement, Repeated, Verdict
+from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict
 from bigiron.util.english import counted
 from bigiron.util.lazy import polars as pl
 
@@ -179,7 +179,7 @@ class Row:
     """How its figures are written, where that differs from row to row."""
     rank: int = 0
     """Which of the figures is the one by which rows are ranked."""
-    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    judgements: Mapping[str, MetricComparison] = field(default_factory=dict)
     """Of what has noise: whether a variant differs from the base."""
 
     @property

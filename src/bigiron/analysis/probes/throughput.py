@@ -20,7 +20,7 @@ from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import verdict
 from bigiron.analysis.statistics.repetitions import Repetitions, where
 from bigiron.analysis.statistics.seed_range import number
-from bigiron.analysis.statistics.verdict import Judgement, Repeated, Verdict, outliers
+from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict, outliers
 from bigiron.errors import UserError
 from bigiron.util.english import some
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 def judgements(
     repeated: Repeated, base: str, tolerance: float | None = None, metric: str | None = None
-) -> list[Judgement]:
+) -> list[MetricComparison]:
     """The variants against one of them, in all metrics or in one; none if there is but one variant.
 
     UserError where variants have nothing in common.
@@ -106,9 +106,11 @@ class _Judged:
     measured: Measurements
     base: str
     tolerance: float
-    judgements: dict[tuple[str, tuple[int, int], str], Judgement]  # by metric, CPUs and tasks, and variant
+    judgements: dict[
+        tuple[str, tuple[int, int], str], MetricComparison
+    ]  # by metric, CPUs and tasks, and variant
 
-    def on(self, one: Repetitions) -> Judgement | None:
+    def on(self, one: Repetitions) -> MetricComparison | None:
         """None for the base, and for what could not be compared."""
         return self.judgements.get((one.metric, one.point, one.variant))
 
@@ -151,7 +153,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
     )
 
 
-def _fields(ours: Repetitions, found: Judgement | None) -> dict[str, Any]:
+def _fields(ours: Repetitions, found: MetricComparison | None) -> dict[str, Any]:
     """As docs/verdict.md has them."""
     return {
         "metric": ours.metric,

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 from bigiron.analysis.statistics.ratio import CONFIDENCE, Estimate, median_of
 from bigiron.analysis.statistics.repetitions import Repetitions
-from bigiron.analysis.statistics.verdict import Judgement, Verdict
+from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 
@@ -114,7 +114,7 @@ class Parting:
     metric: str
     tasks: int | None
     """None: they do not part as far as was measured."""
-    comparisons: dict[int, Judgement]
+    comparisons: dict[int, MetricComparison]
     """At every number of tasks that both have."""
 
 
@@ -136,7 +136,7 @@ def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> Curve:
     )
 
 
-def parting(comparisons: Sequence[Judgement], cpus: int | None) -> Parting:
+def parting(comparisons: Sequence[MetricComparison], cpus: int | None) -> Parting:
     """Where a variant parts from the base, of their comparisons at several numbers of tasks."""
     by_tasks = {one.ours.tasks: one for one in sorted(comparisons, key=lambda one: one.ours.tasks)}
     parted = None

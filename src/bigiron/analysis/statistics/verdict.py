@@ -67,7 +67,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class MetricComparison:
     """A variant against the base, in one metric at so many CPUs and tasks."""
 
     base: Repetitions
@@ -154,14 +154,14 @@ def compare(
     paired: bool,
     tolerance: float = TOLERANCE,
     unfinished: Collection[tuple[int, int]] = (),
-) -> list[Judgement]:
+) -> list[MetricComparison]:
     """Every variant against the base wherever both were measured, judged at each of the looks in turn.
 
     What was decided at a look stays so. A point that is `unfinished` lacks cells that were asked for: it is
     not judged at the last look, so that who looks early has no more chances than who waits.
     """
     pairs = list(_pairs(repetitions, base, paired))
-    found: dict[int, Judgement] = {}
+    found: dict[int, MetricComparison] = {}
     for number, look in enumerate(looks, 1):
         tests = {
             at: _measure(*pair, paired, number, look.repetitions)
@@ -213,12 +213,14 @@ def _pairs(
             yield theirs.only(together), ours.only(together)
 
 
-def _measure(base: Repetitions, ours: Repetitions, paired: bool, look: int, repetitions: int) -> Judgement:
+def _measure(
+    base: Repetitions, ours: Repetitions, paired: bool, look: int, repetitions: int
+) -> MetricComparison:
     """The first repetitions, compared: not judged yet, the test's p not corrected yet."""
     base, ours = (one.only(range(1, repetitions + 1)) for one in (base, ours))
     confidence = 1 - 2 * share_of_error(look)
     ratio_of, test = (median_of_ratios, _signed_rank) if paired else (ratio_of_medians, _mann_whitney)
-    return Judgement(
+    return MetricComparison(
         base,
         ours,
         paired,
@@ -258,7 +260,7 @@ def _holm(of_test: Mapping[int, float], comparisons: int, look: int) -> dict[int
     return corrected
 
 
-def _judge(test: Judgement, look: int, comparisons: int, tolerance: float) -> Judgement:
+def _judge(test: MetricComparison, look: int, comparisons: int, tolerance: float) -> MetricComparison:
     ratio = test.ratio
     if 1 / (1 + tolerance) <= ratio.low and ratio.high <= 1 + tolerance:
         return replace(test, verdict=Verdict.unchanged)
@@ -267,7 +269,7 @@ def _judge(test: Judgement, look: int, comparisons: int, tolerance: float) -> Ju
     return replace(test, more=_more(test, look, comparisons, tolerance))
 
 
-def _more(test: Judgement, look: int, comparisons: int, tolerance: float) -> int | None:
+def _more(test: MetricComparison, look: int, comparisons: int, tolerance: float) -> int | None:
     """How many repetitions the next look would need to decide, if ratio and spread are what they seem to be.
 
     The interval narrows with the root of the repetitions. It must clear 1, or stay within the tolerance, with
@@ -294,7 +296,7 @@ def _more(test: Judgement, look: int, comparisons: int, tolerance: float) -> int
     return max(1, math.ceil(min(wanted)) - test.judged)
 
 
-def _error_of_ratio(test: Judgement) -> float | None:
+def _error_of_ratio(test: MetricComparison) -> float | None:
     """The standard error of the ratio's logarithm: from its interval; where it has none, from the spread."""
     if not math.isnan(test.ratio.low):
         width = math.log(test.ratio.high) - math.log(test.ratio.low)

@@ -86,5 +86,5 @@ def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
         time_notes(study.time) if probes.probe(probe).measures_time else (),
         {point: weighed for point, (weighed, _) in points.items()},
         {point: tuple(store.losses(records)) for point, (_, records) in points.items()},
-        {point: store.unlike(records) for point, (_, records) in points.items()},
+        {point: store.machine_differences(records) for point, (_, records) in points.items()},
     )

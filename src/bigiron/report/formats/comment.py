@@ -1,6 +1,6 @@
 """A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
 
-from bigiron.gate.check_lines import PROBES, Checked, Finding
+from bigiron.gate.check_lines import PROBES, CheckedPoint, Finding
 from bigiron.report.formats.listing import code, markdown, plain
 from bigiron.util.english import counted, some
 
@@ -10,7 +10,7 @@ _COUNTED = {"conflicts": "conflicts", "instructions": "instructions"}
 _HEADINGS = ("what", "per operation", "now", "before", "passes")
 
 
-def text(workload: str, checked: list[Checked]) -> str:
+def text(workload: str, checked: list[CheckedPoint]) -> str:
     """A verdict in one line, a table of what is worse, and who does it behind a fold."""
     worse = [(point, finding) for point in checked for finding in point.worse]
     parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]
@@ -29,7 +29,7 @@ def text(workload: str, checked: list[Checked]) -> str:
     return "".join(parts)
 
 
-def _verdict(workload: str, checked: list[Checked], worse: int) -> str:
+def _verdict(workload: str, checked: list[CheckedPoint], worse: int) -> str:
     if worse:
         return f"{plain(workload)} has {counted(worse, 'count')} above what is allowed"
     done = [point for point in checked if not point.skipped]

@@ -3,13 +3,13 @@
 import re
 from xml.etree import ElementTree
 
-from bigiron.gate.check_lines import UNDECIDED, Checked
+from bigiron.gate.check_lines import UNDECIDED, CheckedPoint
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write, not even escaped."""
 
 
-def text(workload: str, checked: list[Checked]) -> str:
+def text(workload: str, checked: list[CheckedPoint]) -> str:
     """A suite for each point, in it a case for each finding."""
     root = ElementTree.Element("testsuites", {"name": "bigiron check"} | _totals(checked))
     for point in checked:
@@ -33,7 +33,7 @@ def text(workload: str, checked: list[Checked]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _totals(checked: list[Checked]) -> dict[str, str]:
+def _totals(checked: list[CheckedPoint]) -> dict[str, str]:
     left_out = sum(bool(point.skipped) + len(point.left_out) for point in checked)
     skipped = left_out + sum(len(point.undecided) for point in checked)
     return {

@@ -1,9 +1,9 @@
 """A check in KTAP, the kernel's own test format: Documentation/dev-tools/ktap.rst, version 1."""
 
-from bigiron.gate.check_lines import UNDECIDED, Checked
+from bigiron.gate.check_lines import UNDECIDED, CheckedPoint
 
 
-def text(workload: str, checked: list[Checked]) -> str:
+def text(workload: str, checked: list[CheckedPoint]) -> str:
     """A test for each point, in it one for each finding; diagnostics stand before what they are about."""
     lines = ["KTAP version 1", f"1..{len(checked)}"]
     for number, point in enumerate(checked, 1):
@@ -15,7 +15,7 @@ def text(workload: str, checked: list[Checked]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _lines_of(point: Checked) -> list[str]:
+def _lines_of(point: CheckedPoint) -> list[str]:
     lines = ["KTAP version 1", f"1..{len(point.findings) + len(point.left_out)}"]
     for number, finding in enumerate(point.findings, 1):
         if finding.worse:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bigiron.history.derive import by_maker, clock_steps
+from bigiron.history.derive import by_measurement_setup, clock_steps
 from bigiron.history.records import Kernel, Line, Point, Workload
 from bigiron.report.formats import flame
 from bigiron.report.formats.chart import Chart, DataPoint
@@ -262,7 +262,9 @@ def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
     """A line for each kernel, and for each that measured it, whatever the machine's shape."""
     current = [point for point in reading.of_workload(workload) if point.current]
     for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
-        found = by_maker((point for point in current if point.kernel == kernel.id), reading.identities)
+        found = by_measurement_setup(
+            (point for point in current if point.kernel == kernel.id), reading.identities
+        )
         for made_by, points in found.items():
             by = words.told_apart(made_by, found)
             points.sort(key=lambda point: point.cpus)

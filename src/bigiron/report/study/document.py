@@ -20,7 +20,7 @@ from bigiron.analysis.statistics.growth import number as three_digits
 from bigiron.analysis.statistics.knee import Curve
 from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import where
-from bigiron.analysis.statistics.verdict import Judgement
+from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
 from bigiron.report import explain as explanation
 from bigiron.report import growth, knee, predict
@@ -82,7 +82,7 @@ class Judged:
     """What was measured with noise: verdicts on every metric, and its curves against the tasks."""
 
     verdicts: tuple[Grid, ...]
-    judgements: tuple[Judgement, ...]  # what the verdicts are on
+    judgements: tuple[MetricComparison, ...]  # what the verdicts are on
     notes: tuple[str, ...]
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
@@ -282,7 +282,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     """Verdicts where a metric was measured, curves where it was with several numbers of tasks."""
     grids: list[Grid] = []
     notes: list[str] = []
-    judgements: list[Judgement] = []
+    judgements: list[MetricComparison] = []
     said: list[Finding] = []
     noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
     if noisy:
@@ -329,7 +329,7 @@ def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
     return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
 
 
-def _verdicts(judgements: Sequence[Judgement], time: str) -> Iterator[Finding]:
+def _verdicts(judgements: Sequence[MetricComparison], time: str) -> Iterator[Finding]:
     """With the most CPUs and tasks, of every metric and variant."""
     last = {(one.ours.metric, one.ours.variant): one for one in judgements}
     for (metric, variant), one in last.items():

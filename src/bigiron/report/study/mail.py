@@ -10,7 +10,7 @@ from bigiron.analysis.comparison import profiles
 from bigiron.analysis.comparison.model import Point, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.repetitions import where
-from bigiron.analysis.statistics.verdict import Judgement
+from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.report import growth
 from bigiron.report.formats import lkp
 from bigiron.report.formats.flame import Flame, Frame
@@ -138,7 +138,7 @@ def _judged(judged: Judged) -> Iterator[str]:
         yield from _wrapped(note)
 
 
-def _figure(one: Judgement) -> Figure:
+def _figure(one: MetricComparison) -> Figure:
     """What was compared and the verdict, with the repetitions that it rests on."""
     ours, base = one.ours, one.base
     name = f"{ours.metric} {ours.unit}, {where(*ours.point)}: {one.in_words}"
