@@ -25,6 +25,7 @@ from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.machines.engine import Programs
 from bigiron.machines.vm.qemu import require_qemu
+from bigiron.study import cell
 from bigiron.study import run as runner
 from bigiron.study.plan import cells
 from bigiron.study.spec import Spec, Variant
@@ -83,7 +84,7 @@ def measure(workload: str, kernel: str, cpus: int, number: int) -> tuple[Costs, 
     for turn in range(number + 1):
         for costs, (spec, programs) in zip(found, prepared, strict=True):
             before = cpu_seconds()
-            record, _ = runner.run_cell(spec, cells(spec)[0], programs, {}, threading.Event(), _unheard)
+            record, _ = cell.run_cell(spec, cells(spec)[0], programs, {}, threading.Event(), _unheard)
             after = cpu_seconds()
             if record.failure:
                 raise UserError(record.failure.reason)

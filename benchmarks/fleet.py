@@ -39,7 +39,7 @@ from bigiron.fleet.controller import StudyPool
 from bigiron.fleet.identity import capacity, identity
 from bigiron.fleet.worker import Stops
 from bigiron.report.progress import ProgressBar
-from bigiron.study import run, simulated, store
+from bigiron.study import cell, pool, run, simulated, store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
 
@@ -221,7 +221,7 @@ def first_line(process: "subprocess.Popen[str]") -> str:
 async def join(workers: int, where: str, certificates: Path) -> None:
     """Be so many workers."""
     serve.quiet()
-    run.run_cell = at_once(run.run_cell)
+    cell.run_cell = at_once(cell.run_cell)
     mine: dict[str, Any] = {
         "security": authority.security(certificates),
         "memory_limit": 0,
@@ -277,7 +277,7 @@ class AtOnce:
         self._answers: dict[object, object] = {worker.identify: worker.identify(), worker.lacks: []}
         self._here = identity("").environment
         self._callbacks = ThreadPoolExecutor(1)
-        self._measure = at_once(run.run_cell)
+        self._measure = at_once(cell.run_cell)
         self.busy_s = 0.0  # that are no controller's
 
     def sync(self, *_: object, **_more: object) -> dict[str, object]:
@@ -325,7 +325,7 @@ def controller(number: int, workers: int) -> None:
         study = store.create(Path(folder) / "s", simulated.resolve(spec), None)
         dask = AtOnce(workers)
         fleet: Any = SimpleNamespace(client=dask, local=None, here=0)
-        missing = run.missing(study)
+        missing = pool.missing(study)
         prepared = time.process_time()
         with ProgressBar(missing) as bar:
             records = run.run(study, None, partial(StudyPool, fleet), bar)

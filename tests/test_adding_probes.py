@@ -12,7 +12,7 @@ import bigiron as library
 from bigiron import probes, workloads
 from bigiron.errors import UserError
 from bigiron.probes import Table
-from bigiron.study import run, store
+from bigiron.study import pool, run, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Failure, Study
 
@@ -108,7 +108,7 @@ def test_a_cell_stays_what_it_is_until_another_replaces_it(conflicts_alone: Path
         study.add(failed, {})
         study.add(store.new_record(second, "vm"), replaced(study, second.id))
     assert tables(conflicts_alone) == [["conflicts"], ["conflicts", "locks"]]
-    assert run.missing(study) == [first]
+    assert pool.missing(study) == [first]
     (kept, _) = study.records()
     assert study.table(kept, "conflicts").equals(before[kept.id])
     with study.writing(), pytest.raises(UserError, match="is measured already"):

@@ -19,7 +19,7 @@ from bigiron.analysis.lines.matching import Line
 from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.baseline import WORK_TOLERANCE, Baseline
+from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE, Baseline
 from bigiron.gate.check_lines import (
     BaselineLine,
     CheckedPoint,
@@ -230,7 +230,7 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
 WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
 
 
-def grown(*repetitions: dict[str, float], tolerance: Tolerance = WORK_TOLERANCE) -> Finding:
+def grown(*repetitions: dict[str, float], tolerance: Tolerance = INSTRUCTIONS_TOLERANCE) -> Finding:
     return check_instructions.check(
         check_instructions.known([WORK]),
         check_instructions.functions([WORK]),
@@ -264,8 +264,8 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
     was = Instructions(total=3000.0, most=3010.0, tolerance=100.0)
-    assert check_instructions.kept(was, Instructions(total=3120.0), WORK_TOLERANCE) is was
-    assert check_instructions.kept(was, Instructions(total=3200.0), WORK_TOLERANCE) == Instructions(
+    assert check_instructions.kept(was, Instructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
+    assert check_instructions.kept(was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE) == Instructions(
         total=3200.0, tolerance=100.0
     )
 
@@ -397,7 +397,7 @@ def test_any_name_can_be_written_in_xml(name: str) -> None:
 
 
 def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
-    text = gate.text("open1", CHECKED)
+    text = gate.as_text("open1", CHECKED)
     assert "worse   open1, v, 8 CPUs, 8 tasks: 1 of 2 counts" in text
     assert "1.000 writes, 2.000 accesses per operation; not in the baseline" in text
     assert "f<&>, g" in text
@@ -444,7 +444,7 @@ def test_a_comment_claims_no_more_than_was_compared(checked: list[CheckedPoint],
 
 def test_each_format_says_what_was_not_compared() -> None:
     checked = [only("label", "instructions")]
-    assert gate.text("open1", checked) == (
+    assert gate.as_text("open1", checked) == (
         "ok      open1, v, 8 CPUs, 8 tasks: 1 count; instructions not compared (the baseline has none)\n"
     )
     assert (
@@ -458,7 +458,7 @@ def test_each_format_says_what_was_not_compared() -> None:
     assert (root.get("tests"), root.get("skipped")) == ("2", "1")
     (left_out,) = root.findall(".//testcase[@name='instructions']/skipped")
     assert left_out.get("message") == "not compared: the baseline has none"
-    (at,) = json.loads(gate.as_document("open1", checked))["points"]
+    (at,) = json.loads(gate.as_json("open1", checked))["points"]
     assert at["not_compared"] == {"instructions": "the baseline has none"}
 
 

@@ -22,8 +22,8 @@ from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.report.compare import dispatch
 from bigiron.results import metrics, sequential
-from bigiron.study import plan, simulated, store
-from bigiron.study import run as runner
+from bigiron.study import cell as cell_of
+from bigiron.study import plan, pool, simulated, store
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
@@ -106,9 +106,9 @@ def test_no_variant_comes_first_more_often_than_another(tmp_path: Path) -> None:
         variant=variants,
     )  # fmt: skip
     (tmp_path / "cells").mkdir()
-    order = runner.missing(Study(tmp_path, spec))
+    order = pool.missing(Study(tmp_path, spec))
     assert sorted(cell.id for cell in order) == sorted(cell.id for cell in plan.cells(spec))
-    assert order == runner.missing(Study(tmp_path, spec))
+    assert order == pool.missing(Study(tmp_path, spec))
     blocks = [[cell.variant.name for cell in block] for _, block in groupby(order, lambda cell: cell.block)]
     assert len(blocks) == 40 and len({tuple(block) for block in blocks}) > 2
     for one, other in itertools.combinations("abc", 2):
@@ -118,7 +118,7 @@ def test_no_variant_comes_first_more_often_than_another(tmp_path: Path) -> None:
 
 
 def measure(study: Study, cell: Cell) -> None:
-    runner.measure_cell(study, cell, None, {}, threading.Event(), lambda _stage: None)
+    cell_of.measure_cell(study, cell, None, {}, threading.Event(), lambda _stage: None)
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:

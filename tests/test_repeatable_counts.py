@@ -133,7 +133,9 @@ def test_a_seldom_written_object_is_held_by_its_writes_alone() -> None:
 def test_a_long_operation_may_have_more_and_one_whose_tasks_wait_too() -> None:
     was, now = count("object", "a", "writes", 5.0), count("object", "a", "writes", 6.4)
     assert worse([was], [now]) == ["a"]
-    assert not worse([was, count("instructions", repeatable_counts.WORK, "instructions", 100_000.0)], [now])
+    assert not worse(
+        [was, count("instructions", repeatable_counts.INSTRUCTIONS, "instructions", 100_000.0)], [now]
+    )
     assert not worse([was, count("waiting", repeatable_counts.WAITING, "accesses", 9.0)], [now])
 
 
@@ -147,11 +149,11 @@ def test_waiting_is_reported_where_none_waited() -> None:
 
 def test_work_of_tasks_that_sleep_may_differ_by_a_tenth() -> None:
     was, now = (
-        count("instructions", repeatable_counts.WORK, "instructions", 9000.0),
-        count("instructions", repeatable_counts.WORK, "instructions", 9500.0),
+        count("instructions", repeatable_counts.INSTRUCTIONS, "instructions", 9000.0),
+        count("instructions", repeatable_counts.INSTRUCTIONS, "instructions", 9500.0),
     )
-    assert worse([was], [now]) == [repeatable_counts.WORK]
-    assert not worse([was, count("sleeping", repeatable_counts.WORK, "instructions", 4000.0)], [now])
+    assert worse([was], [now]) == [repeatable_counts.INSTRUCTIONS]
+    assert not worse([was, count("sleeping", repeatable_counts.INSTRUCTIONS, "instructions", 4000.0)], [now])
     assert not worse(
         [was], [count("waiting", repeatable_counts.WAITING, "accesses", 0.0)]
     )  # work was not recorded

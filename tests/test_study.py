@@ -20,8 +20,10 @@ from bigiron.errors import UserError
 from bigiron.probes import Options, Table, conflicts, throughput
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
-from bigiron.study import extend, plan, run, store
+from bigiron.study import cell as cell_of
+from bigiron.study import extend, plan, pool, run, store
 from bigiron.study import spec as specs
+from bigiron.study.environment import SameMachine, refuse_another_clock
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
@@ -212,9 +214,9 @@ def test_what_a_dead_process_left_is_cleared_away(tmp_path: Path) -> None:
 def test_a_failed_cell_is_replaced(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
     study.add(record_of(study, failure=Failure("machine", "it burnt")), {})
-    assert [cell.variant.name for cell in run.missing(study)] == ["a", "b"]
+    assert [cell.variant.name for cell in pool.missing(study)] == ["a", "b"]
     study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
-    assert [cell.variant.name for cell in run.missing(study)] == ["b"]
+    assert [cell.variant.name for cell in pool.missing(study)] == ["b"]
 
 
 def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None:
@@ -293,7 +295,7 @@ def test_a_study_is_extended(more: dict[str, Any], cells: int, tmp_path: Path) -
     asked = msgspec.structs.replace(study.spec, **more)
     wider = store.create(tmp_path / "s", asked, workloads.find("getppid1"))
     assert len(wider.plan()) == cells
-    assert len(run.missing(wider)) == cells - 1
+    assert len(pool.missing(wider)) == cells - 1
     assert library.open_study(tmp_path / "s").spec == wider.spec
 
 
@@ -386,7 +388,7 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
     variant = Variant(name="host", kernel="k", set=settings)
     spec = Spec(command=command, machine="host", probes=["metrics"], cpus=[2], tasks=[4], variant=[variant])
     (cell,) = plan.cells(spec)
-    job = run.agent_job(spec, cell).splitlines()
+    job = cell_of.agent_job(spec, cell).splitlines()
     assert [line.removeprefix("word ") for line in job if line.startswith("word ")] == command.split()
     assert [line.removeprefix("set ") for line in job if line.startswith("set ")] == settings
 
@@ -394,7 +396,7 @@ def test_a_command_s_words_are_those_that_were_given(tmp_path: Path) -> None:
 def test_what_two_probes_want_is_asked_for_once() -> None:
     variants = [Variant(name="a", kernel="k")]
     spec = Spec(workload="getppid1", probes=["conflicts", "instructions"], cpus=[8], variant=variants)
-    job = run.agent_job(spec, plan.cells(spec)[0]).splitlines()
+    job = cell_of.agent_job(spec, plan.cells(spec)[0]).splitlines()
     assert [
         job.count(line) for line in ("stay", "operations 500", "record conflicts", "record instructions")
     ] == [1] * 4
@@ -516,13 +518,13 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
     record = store.new_record(first, "vm", {"clock_slower": 128})
     study.add(record, {"instructions": Table(pl.DataFrame({"x": [1]}))})
-    same = run.SameMachine(study).of(second)
-    run._refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
+    same = SameMachine(study).of(second)
+    refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
         UserError, match="clock_slower 128 and this one 1: counts of the two are not compared"
     ):
-        run._refuse_another_clock(store.new_record(second, "vm", {}), same)
-    run._refuse_another_clock(store.new_record(other, "vm", {}), run.SameMachine(study).of(other))
+        refuse_another_clock(store.new_record(second, "vm", {}), same)
+    refuse_another_clock(store.new_record(other, "vm", {}), SameMachine(study).of(other))
 
 
 def test_each_cell_is_compared_without_reading_all_others(
@@ -540,7 +542,7 @@ def test_each_cell_is_compared_without_reading_all_others(
         return found
 
     monkeypatch.setattr(Study, "record", counted)
-    same = run.SameMachine(study)
+    same = SameMachine(study)
     for cell in study.plan():
         alike = {"time_slice": "operation", "memory_mib": 9, "cgroup": "none"}
         assert same.of(cell) == (alike if cell.variant.name != "v0" else {})

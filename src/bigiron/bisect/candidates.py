@@ -28,7 +28,9 @@ from bigiron.results import measurements, metrics, prediction
 from bigiron.simulator import machine_files
 from bigiron.study import run as runner
 from bigiron.study import store
+from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
+from bigiron.study.pool import Pools, Progress, missing
 from bigiron.study.spec import Spec, Variant, check_variant
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import polars as pl
@@ -310,7 +312,7 @@ def _git_log(
     return "\n".join(lines) + "\n"
 
 
-Watch = Callable[[list[Cell]], AbstractContextManager[runner.Progress]]
+Watch = Callable[[list[Cell]], AbstractContextManager[Progress]]
 """What shows how cells get on."""
 
 
@@ -326,7 +328,7 @@ class MeasuredByStudy:
     """To predict for, by name or file; none: nothing is predicted."""
     machine_tasks: int = 0
     """There; 0: one on each of its CPUs."""
-    fleet: runner.Pools | None = None
+    fleet: Pools | None = None
     """Where cells run; None: here."""
 
     def __call__(self, variant: Variant) -> CandidateCells:
@@ -370,10 +372,10 @@ class MeasuredByStudy:
         def wanted(cell: Cell) -> bool:
             return cell.variant.name == variant.name and cell.repetition in numbers
 
-        if missing := runner.missing(study, wanted):
+        if lacking := missing(study, wanted):
             programs = runner.prepare(study.spec, workload, here=not self.fleet)
             where = self.fleet or self.jobs or runner.default_jobs(study.spec)
-            with self.watch(missing) as progress:
+            with self.watch(lacking) as progress:
                 runner.run(study, programs, where, progress, wanted)
         records = [record for cell in study.plan() if wanted(cell) and (record := study.record(cell))]
         for failure in (record.failure for record in records if record.failure):
@@ -388,14 +390,16 @@ class MeasuredByStudy:
     def _study_with(self, variant: Variant, repetitions: int) -> tuple[Study, Workload | None]:
         before = store.open_study(self.folder).spec if (self.folder / "study.toml").exists() else None
         emulated = self.spec.engine.emulated
-        known = {
-            one.name: msgspec.structs.replace(one, kernel=one.kernel if emulated else "", kernel_sha256="")
+        known = [
+            msgspec.structs.replace(one, kernel=one.kernel if emulated else "", kernel_sha256="")
             for one in (before.variant if before else ())
-        }
-        asked = msgspec.structs.replace(
-            self.spec,
-            variant=[*known.values(), *([variant] if variant.name not in known else [])],
-            repetitions=max(repetitions, before.repetitions if before else 1),
+        ]
+        new = [] if variant.name in {one.name for one in known} else [variant]
+        asked = extended(
+            msgspec.structs.replace(
+                self.spec, variant=known, repetitions=before.repetitions if before else 1
+            ),
+            msgspec.structs.replace(self.spec, variant=new, repetitions=repetitions),
         )
         spec, workload = runner.resolve(asked)
         return store.create(self.folder, spec, workload), workload

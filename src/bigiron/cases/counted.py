@@ -36,7 +36,7 @@ class Counted:
 
     def operations(self, cell: CellRecord) -> int:
         """How many were recorded, of all tasks."""
-        return sum(cell.facts["instructions"]["operations"])
+        return cell.operations("instructions")
 
     def work(self, cell: CellRecord, function: str = ".*") -> float:
         """Instructions an operation of functions whose name matches, whatever they were executed for."""

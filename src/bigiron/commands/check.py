@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from bigiron.errors import UserError
-from bigiron.report import gate
+from bigiron.gate import check as gate
+from bigiron.report import gate as report
 from bigiron.study import store
 
 
@@ -40,13 +41,13 @@ def check(
         )
     opened = store.open_study(study)
     if record:
-        print(gate.record(opened, record))
+        print(report.recorded_text(gate.record(opened, record)))
         return
     if history:
         checked = gate.check_against_history(opened, history)
     else:
         assert baseline
         checked = gate.check_study(opened, baseline)
-    print(gate.FORMATS[format.value](opened.spec.workload, checked), end="")
+    print(report.FORMATS[format.value](opened.spec.workload, checked), end="")
     if any(point.worse for point in checked):
         raise typer.Exit(1)

@@ -13,7 +13,7 @@ from bigiron.errors import UserError
 from bigiron.machines.vm.vm import host_mib
 
 if TYPE_CHECKING:
-    from bigiron.study.run import Pools
+    from bigiron.study.pool import Pools
 
 app = typer.Typer(no_args_is_help=True, help="Machines that run a study's cells together.")
 

@@ -10,6 +10,7 @@ from bigiron.report.progress import ProgressBar
 from bigiron.results import boots, sequential
 from bigiron.study import run as runner
 from bigiron.study import store
+from bigiron.study.pool import Pools, missing
 from bigiron.study.spec import Spec
 from bigiron.util.english import counted
 
@@ -21,7 +22,7 @@ def measure_study(
     max_time_s: int | None = None,
     *,
     fresh_boot: bool = False,
-    fleet: runner.Pools | None = None,
+    fleet: Pools | None = None,
 ) -> None:
     """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
     until = monotonic() + (max_time_s or 0)
@@ -32,13 +33,13 @@ def measure_study(
     undecided = None
     try:
         study = store.create(output, spec, workload)
-        missing = runner.missing(study)
+        lacking = missing(study)
         all_there = f"every cell of {output} is measured: see `bigiron compare {output}`"
-        if not (missing or max_time_s or _boots_again(study.spec)):
+        if not (lacking or max_time_s or _boots_again(study.spec)):
             print(all_there)
             return
         where = fleet or jobs or runner.default_jobs(study.spec)
-        with ProgressBar(missing) as progress:
+        with ProgressBar(lacking) as progress:
             if again := study.measured_again():
                 with_all = ", ".join(study.spec.probes)
                 progress.note(f"{output}: {counted(again, 'cell')} measured again, now with {with_all}")

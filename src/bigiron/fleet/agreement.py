@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.baseline import WORK_TOLERANCE
+from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE
 from bigiron.gate.check_lines import Finding, Point, Tolerance
 from bigiron.probes import Table
 from bigiron.study.spec import Spec
@@ -56,7 +56,9 @@ def _in_work(was: Table, now: Table) -> Iterator[Finding]:
         for table in (was, now)
     )
     known = check_instructions.known([before])
-    yield check_instructions.check(known, check_instructions.functions([before]), [after], WORK_TOLERANCE)
+    yield check_instructions.check(
+        known, check_instructions.functions([before]), [after], INSTRUCTIONS_TOLERANCE
+    )
 
 
 _FOUND = {"conflicts": _in_lines, "instructions": _in_work}

@@ -31,9 +31,10 @@ from bigiron.fleet.identity import Identity, host_name, identity
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
 from bigiron.machines.vm.shape_change import change
-from bigiron.study import run, store
+from bigiron.study import store
+from bigiron.study.environment import SameMachine
 from bigiron.study.plan import Cell
-from bigiron.study.run import Progress
+from bigiron.study.pool import Progress, missing
 from bigiron.study.store import CellRecord, Collected, Failure, Study
 from bigiron.util import decode
 from bigiron.util.sanitize import sanitize
@@ -149,7 +150,7 @@ class StudyPool:
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._silent: Counter[str] = Counter()  # how often each could not be reached
         self._lonely_since = math.inf
-        self._same = run.SameMachine(study)
+        self._same = SameMachine(study)
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -160,7 +161,7 @@ class StudyPool:
         self._alone = 0  # cells that should have run on two hosts, and there was one
 
     def __enter__(self) -> "StudyPool":
-        cells = run.missing(self._study)
+        cells = missing(self._study)
         self._supplies, self._paths = messages.supplies_of(self._study, cells, self._programs)
         asked = (replace(cell, change="") for cell in reversed(cells))  # whose shape others are like
         self._samples = {(cell.variant.name, cell.cpus): cell for cell in asked}

@@ -17,7 +17,8 @@ from bigiron.fleet import files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, capacity, host_name, identity
 from bigiron.machines.vm.vm import host_mib
-from bigiron.study import run, store
+from bigiron.study import cell as study_cell
+from bigiron.study import store
 from bigiron.study.store import Collected, Failure
 from bigiron.util import decode
 from bigiron.util.threads import StoppedError
@@ -104,7 +105,7 @@ def environment_of(content: bytes) -> dict[str, object]:
     try:
         request = messages.read_request(content)
         spec, cell, programs = messages.localized(*messages.read_question(request), request.supplies)
-        return spec.engine.environment(run.job_of(spec, cell, programs))
+        return spec.engine.environment(study_cell.job_of(spec, cell, programs))
     except (UserError, OSError) as error:
         return {"why": str(error)}
 
@@ -130,7 +131,7 @@ def measure(content: bytes) -> bytes:
         tell("booting")
         spec, cell = messages.read_question(request)
         try:
-            record, collected = run.run_cell(
+            record, collected = study_cell.run_cell(
                 *messages.localized(spec, cell, request.supplies), request.same, stop, tell
             )
         except UserError as error:

@@ -16,7 +16,7 @@ from bigiron.study.store import write_whole
 from bigiron.util import decode
 
 FORMAT = 2
-WORK_TOLERANCE = Tolerance(20.0, 0.01)
+INSTRUCTIONS_TOLERANCE = Tolerance(20.0, 0.01)
 """Instructions per operation."""
 
 _HEADER = """\
@@ -46,8 +46,8 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     """The file system that the workload works on, in words; none: the machine's own."""
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
-    instructions_tolerance: float = WORK_TOLERANCE.absolute
-    relative_instructions_tolerance: float = WORK_TOLERANCE.relative
+    instructions_tolerance: float = INSTRUCTIONS_TOLERANCE.absolute
+    relative_instructions_tolerance: float = INSTRUCTIONS_TOLERANCE.relative
     probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: ["conflicts"]
     )

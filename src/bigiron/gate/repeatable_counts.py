@@ -29,7 +29,12 @@ from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 What = Literal["object", "waiting", "instructions", "sleeping"]
 """One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
 
-PAGES, PAGE_LISTS, WAITING, WORK = "pages and slabs", "lists of pages", "waiting for locks", "instructions"
+PAGES, PAGE_LISTS, WAITING, INSTRUCTIONS = (
+    "pages and slabs",
+    "lists of pages",
+    "waiting for locks",
+    "instructions",
+)
 
 _OF_PAGES = frozenset(
     f"struct {name}"
@@ -216,13 +221,13 @@ def _instructions(table: pl.DataFrame, recording: CellTables) -> Iterable[Repeat
     each += [0] * (recording.tasks - len(each))
     # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
     all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
-    yield RepeatableCount("instructions", WORK, "instructions", (all_of_them / recording.operations,))
+    yield RepeatableCount("instructions", INSTRUCTIONS, "instructions", (all_of_them / recording.operations,))
     asleep = (
         rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))
         .select(pl.col("instructions").sum())
         .item()
     )
-    yield RepeatableCount("sleeping", WORK, "instructions", (asleep / recording.operations,))
+    yield RepeatableCount("sleeping", INSTRUCTIONS, "instructions", (asleep / recording.operations,))
 
 
 # What passes
@@ -230,9 +235,9 @@ def _instructions(table: pl.DataFrame, recording: CellTables) -> Iterable[Repeat
 _EXACT = Tolerance(0.5, 0.01)
 _BY_CHANCE = Tolerance(8.0, 1.0)
 _WRITES_WHERE_TASKS_WAIT, _ACCESSES_WHERE_TASKS_WAIT = Tolerance(1.0, 0.1), Tolerance(1.0, 1.0)
-_OF_WAITING = Tolerance(30.0)
-_OF_WORK = Tolerance(20.0, 0.01)
-_OF_WORK_ASLEEP = Tolerance(20.0, 0.1)
+_WAITING = Tolerance(30.0)
+_INSTRUCTIONS = Tolerance(20.0, 0.01)
+_INSTRUCTIONS_ASLEEP = Tolerance(20.0, 0.1)
 _TASKS_WAIT = 1.0  # access while waiting for a lock, an operation
 _SHARE_ASLEEP = 0.1  # of an operation's instructions: how often such tasks sleep is the clock's doing
 _LONG = 20_000
@@ -294,9 +299,9 @@ class _Tolerances:
     def of(self, what: What, name: str, unit: str) -> Tolerance:
         """Of a name's unit."""
         if what == "instructions":
-            return _OF_WORK_ASLEEP if self._asleep else _OF_WORK
+            return _INSTRUCTIONS_ASLEEP if self._asleep else _INSTRUCTIONS
         if what == "waiting":
-            return _OF_WAITING
+            return _WAITING
         by_chance = _is_one_of(ObjectName.parse(name).base, _CHANCE)
         if self.tasks_wait and not by_chance:
             return _WRITES_WHERE_TASKS_WAIT if unit == "writes" else _ACCESSES_WHERE_TASKS_WAIT

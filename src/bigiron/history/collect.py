@@ -204,7 +204,7 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
             probe: study.table(record, probe) if probe in probes else None
             for probe in ("conflicts", "instructions")
         },
-        operations=_operations(record, probes[0]),
+        operations=record.operations(probes[0]),
         cpus=record.cpus,
         tasks=record.tasks,
     )
@@ -215,7 +215,7 @@ def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums
     found = []
     for record in cells.records:
         table = cells.study.table(record, "conflicts")
-        operations = _operations(record, "conflicts")
+        operations = record.operations("conflicts")
         lines = matching.lines_of(conflicts.profile(table, operations))
         pairs = matching.lines_of(conflicts.pairs(table, operations))
         sums = (
@@ -265,7 +265,7 @@ def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
 
 def _functions(study: Study, record: CellRecord) -> Iterator[tuple[str, tuple[float, float]]]:
     """Each function's own and inclusive instructions."""
-    profile = instructions.profile(study.table(record, "instructions"), _operations(record, "instructions"))
+    profile = instructions.profile(study.table(record, "instructions"), record.operations("instructions"))
     for function, own, inclusive in profile.iter_rows():
         yield function, (own, inclusive)
 
@@ -282,7 +282,7 @@ def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str,
 def _locks(cells: PointCells) -> list[Lock]:
     """Those worth a row, longest held first: means, and of what has no mean the most."""
     profiles = [
-        locks.profile(cells.study.table(record, "locks"), _operations(record, "locks"))
+        locks.profile(cells.study.table(record, "locks"), record.operations("locks"))
         for record in cells.records
     ]
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -315,10 +315,6 @@ def _lock(rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
         locks=most("locks"),
         taken_in=list(taken_in),
     )
-
-
-def _operations(record: CellRecord, probe: str) -> int:
-    return sum(record.facts[probe]["operations"])
 
 
 def _lost(repetitions: Sequence[CellRecord]) -> dict[str, int]:

@@ -10,7 +10,7 @@ import msgspec
 from bigiron.analysis.lines import line_growth, matching
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Series
-from bigiron.gate.baseline import WORK_TOLERANCE
+from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE
 from bigiron.gate.check_lines import BY_CHANCE, Tolerance
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
@@ -142,7 +142,7 @@ _Pair = tuple[Line | None, Line | None]
 def changes(before: PointRows, after: PointRows) -> Iterator[Change]:
     """What differs between two points of one identity: both totals, then each, the largest first."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
-    yield from _total(before, after, "instructions", "instructions", WORK_TOLERANCE)
+    yield from _total(before, after, "instructions", "instructions", INSTRUCTIONS_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
     for line in after.lines:
         lines[line.row] = (lines.get(line.row, (None, None))[0], line)

@@ -28,8 +28,9 @@ from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
 from bigiron.study import store
+from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
-from bigiron.study.run import Pool, Pools, Progress
+from bigiron.study.pool import Pool, Pools, Progress, Threads, missing
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted
@@ -179,7 +180,7 @@ class _Adding:
         """One workload after the other, several beside each other: each has a machine, or the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
         beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
-        pools = partial(_Stoppable, fleet or partial(runner.Threads, 1))
+        pools = partial(_Stoppable, fleet or partial(Threads, 1))
         works = filter(None, map(self._work, self._asked(fleet)))
         # What an add that was ended had not counted, before its studies go on.
         left = (partial(self._count, study) for study in points.studies(self._folder))
@@ -227,7 +228,7 @@ class _Adding:
         folder = self._folder / points.STUDIES / slug(asked.name) / _maker(spec)
         names = [variant.name for variant in spec.variant]
         if (folder / "study.toml").exists():
-            spec = _widened(store.open_study(folder).spec, spec)
+            spec = extended(store.open_study(folder).spec, spec)
         study = store.create(folder, spec, asked.workload)
 
         def wanted(cell: Cell) -> bool:
@@ -236,8 +237,8 @@ class _Adding:
             record = study.record(cell)
             return not (record and record.failure and record.failure.kind == "input")
 
-        missing = len(runner.missing(study, wanted))
-        return _Work(asked, study, missing, wanted) if missing else None
+        number = len(missing(study, wanted))
+        return _Work(asked, study, number, wanted) if number else None
 
     def _resolved(self, asked: WorkloadOnFs) -> tuple[Spec | None, dict[str, str]]:
         """The question without the kernels that the workload or its file system refuses, and why it does."""
@@ -293,16 +294,6 @@ def _maker(spec: Spec) -> str:
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
              spec.probes, spec.arch, spec.cgroup)  # fmt: skip
     return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]
-
-
-def _widened(old: Spec, asked: Spec) -> Spec:
-    """A study's question with what is asked besides."""
-    known = {variant.name for variant in old.variant}
-    return msgspec.structs.replace(
-        asked,
-        cpus=[*old.cpus, *(cpus for cpus in asked.cpus if cpus not in old.cpus)],
-        variant=[*old.variant, *(variant for variant in asked.variant if variant.name not in known)],
-    )
 
 
 class _Stoppable:

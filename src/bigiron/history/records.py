@@ -339,6 +339,6 @@ class Refusal(Record, frozen=True, kw_only=True):
 
 
 RECORDS: tuple[type[Record], ...] = (
-    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, ReferenceCount, Growth, Prediction, Change,
-    Refusal,
+    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, ReferenceCount, Growth, Prediction,
+    Change, Refusal,
 )  # fmt: skip

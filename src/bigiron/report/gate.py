@@ -1,262 +1,29 @@
-"""What `bigiron check` does: hold a study against a baseline, or make one of it; and what it prints."""
+"""What `bigiron check` prints: the comparison of a study with a baseline, or what it recorded as one."""
 
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable
 
-import msgspec
-
-from bigiron.analysis.lines import conflicts, matching
-from bigiron.analysis.lines.matching import Line
-from bigiron.analysis.probes import instructions
-from bigiron.errors import UserError
-from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
-from bigiron.gate import baseline as baselines
-from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import CheckedPoint, Finding, Point
-from bigiron.history import collect
-from bigiron.history.database import open_history
-from bigiron.probes.conflicts import ConflictsOptions
-from bigiron.report.formats import comment, junit, ktap
-from bigiron.report.formats.listing import as_json
-from bigiron.study.store import CellRecord, Study
+from bigiron.gate.check import Recorded
+from bigiron.gate.check_lines import CheckedPoint, Finding
+from bigiron.report.formats import comment, junit, ktap, listing
 from bigiron.util.english import counted, some
 
 _WIDTH = 100
 _MOST_NAMES = 8
-_NO_COUNTS = "the baseline has none"
-_LOST = {"conflicts": "lost_accesses", "instructions": "lost_instructions"}
-
-_Place = tuple[str, int, int]  # variant, CPUs, tasks
 
 
-def check_study(study: Study, path: Path) -> list[CheckedPoint]:
-    """Hold each point of a study against the baseline's.
-
-    A variant is held against its namesake, or against the baseline's only variant.
-    """
-    baseline = baselines.read(path)
-    baselines.refuse_another(baseline, path, study.spec)
-    points = _by_place(baseline)
-    variants = {variant for variant, _, _ in points}
-    checked, used = [], set()
-    for (variant, cpus, tasks), records in _measured(study, baseline.probes).items():
-        namesake = variant if variant in variants or len(variants) != 1 else min(variants)
-        point = points.get((namesake, cpus, tasks))
-        if not point:
-            there = "; ".join(point.place for point in baseline.point) or "nothing"
-            place = Point(variant=variant, cpus=cpus, tasks=tasks).place
-            raise UserError(f"{path} has no counts of {place}: it has {there}")
-        _refuse_another_machine(baseline, path, point, records)
-        used.add(point.place)
-        findings = _findings(study, records, point, baseline)
-        place = msgspec.structs.replace(point, variant=variant).place
-        left_out = {probe: _NO_COUNTS for probe in check_lines.PROBES if not _is_in(probe, point, baseline)}
-        checked.append(CheckedPoint(place, point.place, findings, left_out=left_out))
-    skipped = [point.place for point in baseline.point if point.place not in used]
-    return checked + [CheckedPoint(place, place, [], "not in the study") for place in skipped]
-
-
-def _is_in(probe: str, point: Point, baseline: Baseline) -> bool:
-    return probe in baseline.probes and (probe != "instructions" or point.instructions is not None)
-
-
-def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
-    found = []
-    if "conflicts" in baseline.probes:
-        found += check_lines.check(point, _lines(study, records), baseline.tolerances)
-    if point.instructions and _is_in("instructions", point, baseline):
-        now = _functions(study, records)
-        found.append(
-            check_instructions.check(
-                point.instructions, point.functions, now, baseline.instructions_tolerances
-            )
-        )
-    return found
-
-
-def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
-    """Hold each point of a study against what a history has of the kernel before its own."""
-    history = open_history(path)
-    probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
-    left_out = {probe: "the study did not record it" for probe in check_lines.PROBES if probe not in probes}
-    checked = []
-    for (variant, cpus, tasks), records in _measured(study, probes).items():
-        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
-        before = against_history.predecessor(history, study, records[0])
-        if not before:
-            checked.append(CheckedPoint(place, "", [], "the history has newer kernels alone"))
-            continue
-        counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
-        findings = repeatable_counts.check(before.counts, counts)
-        if "instructions" in probes:
-            grown = check_instructions.grown(
-                before.functions, check_instructions.functions(_functions(study, records))
-            )
-            findings = [
-                replace(one, by=grown) if one.name == repeatable_counts.WORK else one for one in findings
-            ]
-        checked.append(CheckedPoint(place, before.place, findings, left_out=left_out))
-    if all(one.skipped for one in checked):
-        raise UserError(
-            f"{path} has newer kernels alone: there is none before the study's to hold it against"
-        )
-    return checked
-
-
-def record(study: Study, path: Path) -> str:
-    """Write a study's baseline and say so. In one that is there, what has not changed stays as it is."""
-    old = baselines.read(path) if path.exists() else None
-    if old and old.workload != study.spec.workload:
-        raise UserError(f"{path} is of workload {old.workload}, the study of {study.spec.workload}")
-    new = Baseline(
-        workload=study.spec.workload,
-        workload_sha256=study.spec.workload_sha256,
-        mode=study.spec.mode,
-        scope=study.spec.options[ConflictsOptions].scope,
-        arch=study.spec.arch,
-        clock=study.spec.clock,
-        fs=str(study.spec.file_system or ""),
-        probes=[probe for probe in check_lines.PROBES if probe in study.spec.probes],
-    )
-    measured = _measured(study, new.probes)
-    first = next(iter(measured.values()))
-    new = msgspec.structs.replace(new, time_slice=_time_slice(first), cgroup=_cgroup(first))
-    was: dict[_Place, Point] = {}
-    if old:
-        new = msgspec.structs.replace(
-            new,
-            tolerance=old.tolerance,
-            relative_tolerance=old.relative_tolerance,
-            instructions_tolerance=old.instructions_tolerance,
-            relative_instructions_tolerance=old.relative_instructions_tolerance,
-        )
-        was = _by_place(old)
-    points = [
-        _point(study, place, records, was.get(place), new) for place, records in sorted(measured.items())
-    ]
-    new = msgspec.structs.replace(new, point=points)
-    if new != old:
-        baselines.write(path, new)
+def recorded_text(recorded: Recorded) -> str:
+    """One line: what the baseline has now, and whether it changed."""
+    points = recorded.baseline.point
     lines = sum(len(point.lines) for point in points)
     words = {"conflicts": counted(lines, "shared line"), "instructions": "instructions"}
-    recorded = ", ".join(words[probe] for probe in new.probes)
-    return f"{path}: {'unchanged, ' if new == old else ''}{recorded} at {counted(len(points), 'point')}"
+    counts = ", ".join(words[probe] for probe in recorded.baseline.probes)
+    state = "" if recorded.changed else "unchanged, "
+    return f"{recorded.path}: {state}{counts} at {counted(len(points), 'point')}"
 
 
-def _point(
-    study: Study, place: _Place, records: list[CellRecord], was: Point | None, baseline: Baseline
-) -> Point:
-    """What the baseline records of one point; `was` is what it had."""
-    variant, cpus, tasks = place
-    kernel = str(records[0].environment.get("kernel_release", ""))
-    point = Point(
-        variant=variant,
-        kernel=kernel,
-        cpus=cpus,
-        tasks=tasks,
-        boots=len(records),
-        memory_mib=_memory_mib(records),
-        clock_slower=records[0].clock_slower,
-    )
-    if "conflicts" in baseline.probes:
-        lines = check_lines.known(_lines(study, records))
-        lines = check_lines.kept(was.lines, lines, baseline.tolerances) if was else lines
-        point = msgspec.structs.replace(point, lines=lines)
-    if "instructions" in baseline.probes:
-        now = _functions(study, records)
-        total = check_instructions.known(now)
-        functions = check_instructions.functions(now)
-        if was and was.instructions:
-            total = check_instructions.kept(was.instructions, total, baseline.instructions_tolerances)
-            functions = was.functions if total is was.instructions else functions  # both of one measurement
-        point = msgspec.structs.replace(point, instructions=total, functions=functions)
-    return point
-
-
-def _by_place(baseline: Baseline) -> dict[_Place, Point]:
-    return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
-
-
-def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place, list[CellRecord]]:
-    """The records of each point's repetitions; UserError unless all are there and whole."""
-    places: dict[_Place, list[CellRecord]] = {}
-    for cell in study.plan():
-        if cell.change:
-            continue
-        record = study.record(cell)
-        if not record or record.failure:
-            state = "failed" if record else "is not measured yet"
-            raise UserError(f"{cell} {state}: `bigiron run {study.folder}` goes on with it")
-        for probe in probes or check_lines.PROBES[:1]:
-            if probe not in record.tables:
-                raise UserError(
-                    f"{cell} was measured without the probe {probe}, which is what is checked: "
-                    f"{study.recording(probe)}"
-                )
-            if lost := record.facts[probe][_LOST[probe]]:
-                raise UserError(
-                    f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"
-                )
-        places.setdefault((record.variant, record.cpus, record.tasks), []).append(record)
-    return places
-
-
-def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
-    """UserError if the counts are of machines with other time slices, control groups, memory or clocks."""
-    for what, old, new in (
-        ("time_slice", baseline.time_slice, _time_slice(records)),
-        ("cgroup", baseline.cgroup, _cgroup(records)),
-        ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
-        ("clock_slower", point.clock_slower, records[0].clock_slower),
-    ):
-        if old != new:
-            raise UserError(
-                f"{path} is of machines with {what} {old}, and the study of those with {new}: "
-                "record it anew (--record)"
-            )
-
-
-def _time_slice(records: list[CellRecord]) -> str:
-    """What ended the time slices of the machine's CPUs."""
-    return str(records[0].environment.get("time_slice", "time"))
-
-
-def _cgroup(records: list[CellRecord]) -> str:
-    """The control group of the tasks."""
-    return str(records[0].environment.get("cgroup", "none"))
-
-
-def _memory_mib(records: list[CellRecord]) -> int:
-    return int(records[0].environment.get("memory_mib", 0))
-
-
-def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
-    """The shared lines of each repetition."""
-    return [
-        matching.lines_of(
-            conflicts.profile(study.table(record, "conflicts"), _operations(record, "conflicts"))
-        )
-        for record in records
-    ]
-
-
-def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
-    """The own instructions of each function, in each repetition."""
-    profiles = [
-        instructions.profile(study.table(record, "instructions"), _operations(record, "instructions"))
-        for record in records
-    ]
-    return [dict(profile.select("function", "self_per_op").iter_rows()) for profile in profiles]
-
-
-def _operations(record: CellRecord, probe: str) -> int:
-    return sum(record.facts[probe]["operations"])
-
-
-def text(workload: str, checked: list[CheckedPoint]) -> str:
-    """For people: each point, and what is more than the baseline allows."""
+def as_text(workload: str, checked: list[CheckedPoint]) -> str:
+    """Plain text: each point, and the counts that exceed what the baseline allows."""
     lines = []
     for point in checked:
         against = f" (against {point.against})" if point.against != point.place else ""
@@ -282,7 +49,7 @@ def _summary(point: CheckedPoint) -> str:
 
 
 def _cut(by: str) -> str:
-    """The first of them."""
+    """The first few of the names that are separated by commas."""
     return some(by.split(", "), _MOST_NAMES)
 
 
@@ -290,8 +57,8 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-def as_document(workload: str, checked: list[CheckedPoint]) -> str:
-    """Every point and what was found there (docs/schema.md)."""
+def as_json(workload: str, checked: list[CheckedPoint]) -> str:
+    """JSON: every point with its findings (docs/schema.md)."""
     document = {
         "workload": workload,
         "points": [
@@ -314,7 +81,7 @@ def as_document(workload: str, checked: list[CheckedPoint]) -> str:
             for point in checked
         ],
     }
-    return as_json(document)
+    return listing.as_json(document)
 
 
 def _word(finding: Finding) -> str:
@@ -322,7 +89,7 @@ def _word(finding: Finding) -> str:
 
 
 def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
-    """What was found, what the baseline has and what it allows, in each unit."""
+    """The count of the study, the baseline's count and the limit, in each unit."""
     before = finding.before or (None,) * len(finding.units)
     columns = zip(finding.units, finding.after, before, finding.allowed, strict=True)
     return [
@@ -337,9 +104,9 @@ def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
 
 
 FORMATS: dict[str, Callable[[str, list[CheckedPoint]], str]] = {
-    "text": text,
+    "text": as_text,
     "ktap": ktap.text,
     "junit": junit.text,
-    "json": as_document,
+    "json": as_json,
     "comment": comment.text,
 }

@@ -143,8 +143,7 @@ def _chosen(
 
 
 def _stacks(study: Study, record: CellRecord, probe: str, contexts: tuple[str, ...]) -> pl.DataFrame:
-    operations = sum(record.facts[probe]["operations"])
-    return source(probe).stacks(study.table(record, probe), operations, contexts)
+    return source(probe).stacks(study.table(record, probe), record.operations(probe), contexts)
 
 
 def _mean(repetitions: Sequence[pl.DataFrame], known: StackSource) -> pl.DataFrame:

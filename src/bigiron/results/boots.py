@@ -12,7 +12,7 @@ from bigiron import probes
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import Look
 from bigiron.machines.engine import Programs
-from bigiron.study.run import Pools, Progress, measure_missing, missing
+from bigiron.study.pool import Pools, Progress, measure_missing, missing
 from bigiron.study.spec import points, repetitions_at
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted

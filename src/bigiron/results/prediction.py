@@ -333,7 +333,7 @@ def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Rec
     if why := _lock_of_user_space(study, record):
         return Refused(record.variant, why)
     operations = table.select(pl.struct("task", "operation").n_unique()).item()
-    if 2 * operations < sum(record.facts.get("trace", {}).get("operations", [])):
+    if 2 * operations < record.operations("trace"):
         return Refused(record.variant, _OUTSIDE)
     try:
         checked = trace.whole(table)
@@ -377,7 +377,7 @@ def _counted(
     if why := _why_not(study, record):
         return Refused(record.variant, why)
     conflicts, locks, executed = (study.table(record, probe) for probe in PROBES)
-    operations = sum(record.facts["instructions"]["operations"])
+    operations = record.operations("instructions")
     asleep = synthetic_operation.share_of_sleep(executed)
     if asleep > _SLEEPS:
         why = (
@@ -417,7 +417,7 @@ def _callbacks(
     study: Study, record: CellRecord, most_tasks: int
 ) -> synthetic_operation.Reconstruction | None:
     """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
-    operations = sum(record.facts.get("instructions", {}).get("operations", []))
+    operations = record.operations("instructions")
     if _why_not(study, record) or not operations:
         return None
     counted = [study.table(record, probe) for probe in PROBES]

@@ -14,7 +14,7 @@ from bigiron.analysis.statistics.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
 from bigiron.machines.engine import Programs
 from bigiron.results.metrics import compare, untried
-from bigiron.study.run import Pools, Progress, measure_missing
+from bigiron.study.pool import Pools, Progress, measure_missing
 from bigiron.study.spec import MOST_REPETITIONS, Spec, looks, points
 from bigiron.study.store import CellRecord, Study
 

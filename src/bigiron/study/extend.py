@@ -18,7 +18,7 @@ _Item = TypeVar("_Item")
 
 def union_of(old: Spec, asked: Spec) -> Spec | None:
     """The question that has both for an answer; None if what is asked does more than add to the old one."""
-    both = _union(old, asked)
+    both = extended(old, asked)
     if not _can_add(old, "tasks", asked.tasks) or not _can_add(old, "repetitions", asked.repetitions):
         return None
     # As `both` has all of `asked`, they are the same if they are equally many.
@@ -48,7 +48,7 @@ def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
             raise UserError(
                 f"{source} has {_difference(spec, key, value)}: change it there, or ask a new study"
             )
-    return _union(spec, replace(spec, **{key: given[key] for key in _ADDS if key in given}))
+    return extended(spec, replace(spec, **{key: given[key] for key in _ADDS if key in given}))
 
 
 def _can_add(spec: Spec, key: str, value: Any) -> bool:
@@ -64,7 +64,8 @@ def _can_add(spec: Spec, key: str, value: Any) -> bool:
     return key in ("cpus", "probes") or (key == "check_shape" and value)
 
 
-def _union(spec: Spec, asked: Spec) -> Spec:
+def extended(spec: Spec, asked: Spec) -> Spec:
+    """A question with the CPUs, tasks, repetitions, variants, probes and shapes of both."""
     tasks = spec.tasks
     if spec.tasks != "all" and asked.tasks != "all":
         tasks = _added(spec.tasks, asked.tasks)

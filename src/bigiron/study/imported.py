@@ -15,6 +15,7 @@ from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
 from bigiron.study import store
 from bigiron.study.engines import IMPORTED
+from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, check_variant_name
 from bigiron.study.store import CellRecord, Study
@@ -83,7 +84,9 @@ def add(
         if not added:
             raise UserError(f"{source.name} is in {study.name} already, as {asked.variant[0].name}")
         # The question comes first: what an interrupted import lacks is then missing, and can be added.
-        study.widen(_union(study.spec, asked, added.values()))
+        repetitions = max(cell.repetition for cell in added.values())
+        spec = extended(study.spec, msgspec.structs.replace(asked, repetitions=repetitions))
+        study.widen(msgspec.structs.replace(spec, cpus=sorted(spec.cpus), tasks=sorted(spec.tasks)))
         for place, cell in added.items():
             if not study.record(cell):
                 record = _record(cell, asked, source, place[1], given)
@@ -162,19 +165,6 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
         **({"said": dict(source.reading.about)} if source.reading.about else {}),
     }
     return store.new_record(cell, IMPORTED, environment)
-
-
-def _union(spec: Spec, asked: Spec, added: Iterable[Cell]) -> Spec:
-    """The question that has the old cells and the new ones for an answer."""
-    names = [variant.name for variant in spec.variant]
-    assert spec.tasks != "all" and asked.tasks != "all"
-    return msgspec.structs.replace(
-        spec,
-        cpus=sorted({*spec.cpus, *asked.cpus}),
-        tasks=sorted({*spec.tasks, *asked.tasks}),
-        repetitions=max(spec.repetitions, *(cell.repetition for cell in added)),
-        variant=[*spec.variant, *(one for one in asked.variant if one.name not in names)],
-    )
 
 
 def _cpus(study: Study | None) -> int | None:

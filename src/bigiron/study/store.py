@@ -89,6 +89,10 @@ class CellRecord(msgspec.Struct, kw_only=True):
         """Whether it holds results."""
         return self.failure is None
 
+    def operations(self, probe: str) -> int:
+        """The operations of all tasks while the probe recorded; 0 if the probe does not count them."""
+        return sum(self.facts.get(probe, {}).get("operations", ()))
+
     @property
     def clock_slower(self) -> int:
         """How many times slower the machine's clock was than the host's, which it followed."""

@@ -1,0 +1,253 @@
+"""The gate: compares a study with a baseline or with a history, and records baselines (docs/gate.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.probes import instructions
+from bigiron.errors import UserError
+from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
+from bigiron.gate import baseline as baselines
+from bigiron.gate.baseline import Baseline
+from bigiron.gate.check_lines import CheckedPoint, Finding, Point
+from bigiron.history import collect
+from bigiron.history.database import open_history
+from bigiron.probes.conflicts import ConflictsOptions
+from bigiron.study.store import CellRecord, Study
+
+_NO_COUNTS = "the baseline has none"
+_NO_OLDER_KERNEL = "the history only has newer kernels"
+_LOST = {"conflicts": "lost_accesses", "instructions": "lost_instructions"}
+
+_Place = tuple[str, int, int]  # variant, CPUs, tasks
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A baseline that was written."""
+
+    path: Path
+    baseline: Baseline
+    changed: bool  # False: the file had the same content already
+
+
+def check_study(study: Study, path: Path) -> list[CheckedPoint]:
+    """Compare each point of a study with the same point of a baseline.
+
+    A variant is compared with the baseline's variant of the same name, or with its only variant.
+    """
+    baseline = baselines.read(path)
+    baselines.refuse_another(baseline, path, study.spec)
+    points = _by_place(baseline)
+    variants = {variant for variant, _, _ in points}
+    checked, used = [], set()
+    for (variant, cpus, tasks), records in _measured(study, baseline.probes).items():
+        namesake = variant if variant in variants or len(variants) != 1 else min(variants)
+        point = points.get((namesake, cpus, tasks))
+        if not point:
+            there = "; ".join(point.place for point in baseline.point) or "nothing"
+            place = Point(variant=variant, cpus=cpus, tasks=tasks).place
+            raise UserError(f"{path} has no counts of {place}: it has {there}")
+        _refuse_another_machine(baseline, path, point, records)
+        used.add(point.place)
+        findings = _findings(study, records, point, baseline)
+        place = msgspec.structs.replace(point, variant=variant).place
+        left_out = {probe: _NO_COUNTS for probe in check_lines.PROBES if not _has(point, baseline, probe)}
+        checked.append(CheckedPoint(place, point.place, findings, left_out=left_out))
+    skipped = [point.place for point in baseline.point if point.place not in used]
+    return checked + [CheckedPoint(place, place, [], "not in the study") for place in skipped]
+
+
+def _has(point: Point, baseline: Baseline, probe: str) -> bool:
+    """Whether the baseline has counts of a probe at a point."""
+    return probe in baseline.probes and (probe != "instructions" or point.instructions is not None)
+
+
+def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
+    found = []
+    if "conflicts" in baseline.probes:
+        found += check_lines.check(point, _lines(study, records), baseline.tolerances)
+    if point.instructions and "instructions" in baseline.probes:
+        now = _functions(study, records)
+        found.append(
+            check_instructions.check(
+                point.instructions, point.functions, now, baseline.instructions_tolerances
+            )
+        )
+    return found
+
+
+def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
+    """Compare each point of a study with the kernel before its own in a history."""
+    history = open_history(path)
+    probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
+    left_out = {probe: "the study did not record it" for probe in check_lines.PROBES if probe not in probes}
+    checked = []
+    for (variant, cpus, tasks), records in _measured(study, probes).items():
+        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
+        predecessor = against_history.predecessor(history, study, records[0])
+        if not predecessor:
+            checked.append(CheckedPoint(place, "", [], _NO_OLDER_KERNEL))
+            continue
+        counts = repeatable_counts.counts([collect.recording(study, record) for record in records])
+        findings = repeatable_counts.check(predecessor.counts, counts)
+        if "instructions" in probes:
+            now = check_instructions.functions(_functions(study, records))
+            grown = check_instructions.grown(predecessor.functions, now)
+            findings = [
+                replace(one, by=grown) if one.name == repeatable_counts.INSTRUCTIONS else one
+                for one in findings
+            ]
+        checked.append(CheckedPoint(place, predecessor.place, findings, left_out=left_out))
+    if all(one.skipped for one in checked):
+        raise UserError(
+            f"{path} only has kernels newer than the study's: there is no older one to compare with"
+        )
+    return checked
+
+
+def record(study: Study, path: Path) -> Recorded:
+    """Write a study's counts as a baseline. An existing file keeps the counts that have not changed."""
+    old = baselines.read(path) if path.exists() else None
+    if old and old.workload != study.spec.workload:
+        raise UserError(f"{path} is of workload {old.workload}, the study of {study.spec.workload}")
+    probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
+    measured = _measured(study, probes)
+    first = next(iter(measured.values()))
+    new = Baseline(
+        workload=study.spec.workload,
+        workload_sha256=study.spec.workload_sha256,
+        mode=study.spec.mode,
+        scope=study.spec.options[ConflictsOptions].scope,
+        arch=study.spec.arch,
+        clock=study.spec.clock,
+        fs=str(study.spec.file_system or ""),
+        probes=probes,
+        time_slice=_time_slice(first),
+        cgroup=_cgroup(first),
+    )
+    if old:
+        new = msgspec.structs.replace(
+            new,
+            tolerance=old.tolerance,
+            relative_tolerance=old.relative_tolerance,
+            instructions_tolerance=old.instructions_tolerance,
+            relative_instructions_tolerance=old.relative_instructions_tolerance,
+        )
+    was = _by_place(old) if old else {}
+    points = [
+        _point(study, place, records, was.get(place), new) for place, records in sorted(measured.items())
+    ]
+    new = msgspec.structs.replace(new, point=points)
+    if new != old:
+        baselines.write(path, new)
+    return Recorded(path, new, new != old)
+
+
+def _point(
+    study: Study, place: _Place, records: list[CellRecord], was: Point | None, baseline: Baseline
+) -> Point:
+    """The counts of one point for the baseline; `was` is the baseline's point so far."""
+    variant, cpus, tasks = place
+    kernel = str(records[0].environment.get("kernel_release", ""))
+    point = Point(
+        variant=variant,
+        kernel=kernel,
+        cpus=cpus,
+        tasks=tasks,
+        boots=len(records),
+        memory_mib=_memory_mib(records),
+        clock_slower=records[0].clock_slower,
+    )
+    if "conflicts" in baseline.probes:
+        lines = check_lines.known(_lines(study, records))
+        lines = check_lines.kept(was.lines, lines, baseline.tolerances) if was else lines
+        point = msgspec.structs.replace(point, lines=lines)
+    if "instructions" in baseline.probes:
+        now = _functions(study, records)
+        total = check_instructions.known(now)
+        functions = check_instructions.functions(now)
+        if was and was.instructions:
+            total = check_instructions.kept(was.instructions, total, baseline.instructions_tolerances)
+            # The total and the functions must come from the same measurement.
+            functions = was.functions if total is was.instructions else functions
+        point = msgspec.structs.replace(point, instructions=total, functions=functions)
+    return point
+
+
+def _by_place(baseline: Baseline) -> dict[_Place, Point]:
+    return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
+
+
+def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place, list[CellRecord]]:
+    """The records of each point's repetitions. UserError if a cell is missing, or lost some of its counts."""
+    places: dict[_Place, list[CellRecord]] = {}
+    for cell in study.plan():
+        if cell.change:
+            continue
+        record = study.record(cell)
+        if not record or record.failure:
+            state = "failed" if record else "is not measured yet"
+            raise UserError(f"{cell} {state}: run `bigiron run {study.folder}` to measure it")
+        for probe in probes or check_lines.PROBES[:1]:
+            if probe not in record.tables:
+                raise UserError(
+                    f"{cell} was measured without the probe {probe}, which the check needs: "
+                    f"{study.recording(probe)}"
+                )
+            if lost := record.facts[probe][_LOST[probe]]:
+                raise UserError(
+                    f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"
+                )
+        places.setdefault((record.variant, record.cpus, record.tasks), []).append(record)
+    return places
+
+
+def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
+    """UserError if the study's machines had another kind of time slice, control group, memory or clock."""
+    for what, old, new in (
+        ("time_slice", baseline.time_slice, _time_slice(records)),
+        ("cgroup", baseline.cgroup, _cgroup(records)),
+        ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
+        ("clock_slower", point.clock_slower, records[0].clock_slower),
+    ):
+        if old != new:
+            raise UserError(
+                f"baseline {path} was recorded with {what} {old}, the study with {new}: "
+                "record a new baseline (--record)"
+            )
+
+
+def _time_slice(records: list[CellRecord]) -> str:
+    """What ended the time slices of the machine's CPUs."""
+    return str(records[0].environment.get("time_slice", "time"))
+
+
+def _cgroup(records: list[CellRecord]) -> str:
+    """The control group of the tasks."""
+    return str(records[0].environment.get("cgroup", "none"))
+
+
+def _memory_mib(records: list[CellRecord]) -> int:
+    return int(records[0].environment.get("memory_mib", 0))
+
+
+def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
+    """The shared cache lines of each repetition."""
+    return [
+        matching.lines_of(conflicts.profile(study.table(one, "conflicts"), one.operations("conflicts")))
+        for one in records
+    ]
+
+
+def _functions(study: Study, records: list[CellRecord]) -> list[dict[str, float]]:
+    """Each function's self instructions per operation, in each repetition."""
+    profiles = [
+        instructions.profile(study.table(one, "instructions"), one.operations("instructions"))
+        for one in records
+    ]
+    return [dict(profile.select("function", "self_per_op").iter_rows()) for profile in profiles]

@@ -1,0 +1,110 @@
+"""What produced a cell, and which of it must be the same in all cells of a study."""
+
+import os
+import platform
+from collections.abc import Mapping
+
+from bigiron import compile, probes
+from bigiron.errors import UserError
+from bigiron.machines.engine import Job
+from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec
+from bigiron.study.store import CellRecord, Study
+
+_MUST_MATCH = ("time_slice", "memory_mib", "cgroup")
+CLOCK = "clock_slower"
+
+
+def environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
+    """Everything that produced the cell: the question, and where it ran."""
+    asked: dict[str, object] = {}
+    if job.programs:
+        asked = {
+            "workload": spec.workload,
+            "workload_sha256": spec.workload_sha256,
+            **({"command": spec.command} if spec.command else _of_workload(spec)),
+            **_of_probes(spec),
+            "kernel_sha256": cell.variant.kernel_sha256,
+            "set": cell.variant.set,
+            **({"recorder": compile.recorder_source()} if job.programs.recorder else {}),
+            "arch": spec.arch,
+            "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
+        }
+    return asked | spec.engine.environment(job)
+
+
+def _of_workload(spec: Spec) -> dict[str, object]:
+    return {
+        "mode": spec.mode,
+        "operations": spec.operations,
+        "cpus_to_cycle": spec.cpus_to_cycle,
+    }
+
+
+def _of_probes(spec: Spec) -> dict[str, object]:
+    """The options of all probes that can measure a workload, or a command."""
+    return {
+        key: value
+        for probe in probes.probes()
+        if probe.options and ("command" in probe.measures) == bool(spec.command)
+        for key, value in spec.options[probe.options].environment().items()
+    }
+
+
+class SameMachine:
+    """What a cell's machine must share with the measured cells of the study, as their counts are compared.
+
+    The first measured cell of a shape determines it; its record is read once.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._cells: dict[tuple[object, ...], list[Cell]] = {}
+        self._first: dict[tuple[object, ...], CellRecord] = {}
+        for cell in study.plan() if study.spec.engine.emulated else ():
+            for place in _shape(cell), _shape_of_variant(cell):
+                self._cells.setdefault(place, []).append(cell)
+
+    def of(self, cell: Cell) -> dict[str, object]:
+        """What a cell's environment must have; empty if no cell of its shape is measured yet."""
+        if not (first := self._measured(_shape(cell))):
+            return {}
+        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _MUST_MATCH}
+        # No clock_slower in the record means the guest's clock ran at the host's speed.
+        own = self._measured(_shape_of_variant(cell))
+        return same | ({CLOCK: own.clock_slower} if own else {})
+
+    def _measured(self, place: tuple[object, ...]) -> CellRecord | None:
+        if place not in self._first:
+            records = map(self._study.record, self._cells.get(place, ()))
+            if first := next((record for record in records if record and record.measured), None):
+                self._first[place] = first
+        return self._first.get(place)
+
+
+def _shape(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change
+
+
+def _shape_of_variant(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change, cell.variant.name
+
+
+def refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> None:
+    """UserError if the study's measured cells ran on another kind of machine."""
+    for what in _MUST_MATCH:
+        _refuse_another(what, record.environment.get(what, "unknown"), same)
+
+
+def refuse_another_clock(record: CellRecord, same: Mapping[str, object]) -> None:
+    """UserError if they had another clock rate; it is only known once the cell has run."""
+    _refuse_another(CLOCK, record.clock_slower, same)
+
+
+def _refuse_another(what: str, now: object, same: Mapping[str, object]) -> None:
+    was = same.get(what, now)
+    if was != now:
+        raise UserError(
+            f"the study's other cells were measured with {what} {was} and this one with {now}: "
+            "such counts are not comparable; use a new -o FOLDER"
+        )
