@@ -23,9 +23,9 @@ from test_setup import ROOT
 from bigiron.errors import UserError
 from bigiron.gate import against_history
 from bigiron.history import collect, counting, derive, measure, points
-from bigiron.history.collect import PROBES, Cells
+from bigiron.history.collect import PROBES, PointCells
 from bigiron.history.database import FILE, VERSION, History, create, open_history
-from bigiron.history.derive import Counted
+from bigiron.history.derive import PointRows
 from bigiron.history.records import (
     RECORDS,
     Change,
@@ -94,11 +94,11 @@ def dumped(history: Path) -> dict[str, list[tuple[object, ...]]]:
 # How it is counted
 
 
-def cells_of(history: Path) -> Cells:
+def cells_of(history: Path) -> PointCells:
     """The point of open1 with most CPUs."""
     (study,) = history.glob("studies/open1/*")
     opened = store.open_study(study)
-    return Cells(opened, str(study.relative_to(history)), [opened.records()[-1]])
+    return PointCells(opened, str(study.relative_to(history)), [opened.records()[-1]])
 
 
 def test_a_process_counts_as_a_thread_does(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +403,7 @@ def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> P
     ],
 )
 def test_what_is_a_change(was: list[Line], now: list[Line], how: list[tuple[str, str]]) -> None:
-    found = derive.changes(Counted(point(1), was, []), Counted(point(2), now, []))
+    found = derive.changes(PointRows(point(1), was, []), PointRows(point(2), now, []))
     assert [(change.name, change.how) for change in found] == how
 
 
@@ -425,7 +425,7 @@ def test_totals_and_locks_change_too() -> None:
     )  # fmt: skip
     own = msgspec.structs.replace(lock, name="struct mm_struct.mmap_lock", cpus=1)
     found = derive.changes(
-        Counted(point(1, 1000.0, 4.0), [], [lock, own]), Counted(point(2, 1040.0, 3.0), [], [])
+        PointRows(point(1, 1000.0, 4.0), [], [lock, own]), PointRows(point(2, 1040.0, 3.0), [], [])
     )
     assert [(one.what, one.name, one.how) for one in found] == [
         ("lines", "", "less"), ("instructions", "", "more"), ("lock", "struct zone.lock", "gone")
@@ -688,7 +688,7 @@ def test_what_is_counted_is_not_counted_again(copied: Path) -> None:
 def test_a_fault_of_bigiron_is_not_blamed_on_the_user_s_files(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def faulty(_cells: Cells) -> collect.Counted:
+    def faulty(_cells: PointCells) -> collect.PointCounts:
         raise KeyError("a name that was mistyped")
 
     monkeypatch.setattr(collect, "count", faulty)

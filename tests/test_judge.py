@@ -26,7 +26,8 @@ from bigiron.analysis.replay.prediction import Interval
 from bigiron.commands import judge as judge_command
 from bigiron.errors import UserError
 from bigiron.judge import judgement, second_opinion
-from bigiron.judge.judgement import Change, Predicted
+from bigiron.judge.change import Change
+from bigiron.judge.judgement import Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import configuration
 from bigiron.kernels.image_equality import sameness

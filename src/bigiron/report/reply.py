@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from bigiron.analysis.comparison.profiles import number
-from bigiron.judge.judgement import Change, Judgement, Predicted
+from bigiron.judge.change import Change
+from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import as_json

@@ -1,0 +1,41 @@
+"""One change between two kernels, and what it costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bigiron.analysis.lines.rules import Rule
+
+Kind = Literal["coherence", "locks", "instructions", "neither"]
+
+RELEVANT = 0.01
+"""Share of an operation's time: a smaller one cannot explain what robots report, which is 2 % and more."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One object, lock or sum of instructions that an operation uses more or less on the new kernel."""
+
+    kind: Kind
+    object: str
+    before: float
+    after: float
+    unit: str  # of both: "accesses", "times taken", "instructions"
+    cost: float  # instructions per operation at the report's number of tasks; negative: saved
+    share: float  # the cost as a share of an operation's time there, if nothing else limits it
+    held: tuple[float, float] | None = (
+        None  # hold time of a lock, in instructions per operation: before, after
+    )
+    writers: tuple[str, ...] = ()  # functions, most accesses first
+    readers: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()  # functions that touch the cache line only on the new kernel
+    rule: Rule | None = None
+    is_pair: bool = False
+    at_report: tuple[float, float] | None = None
+    """Accesses to per-CPU cache lines at the report's CPU count: before, after."""
+    functions: Mapping[str, float] | None = None  # additional instructions per operation of each function
+
+    @property
+    def is_relevant(self) -> bool:
+        """Whether it costs enough to explain what a robot reports."""
+        return abs(self.share) >= RELEVANT

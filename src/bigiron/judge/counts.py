@@ -1,0 +1,176 @@
+"""The counts of two kernels at one number of CPUs and tasks: cache lines, locks, instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
+from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
+from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.probes import locks as lock_profile
+from bigiron.analysis.replay.program import READERS
+from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
+from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import OF_CPU, ObjectName
+
+LEAST_ACCESSES = 0.1
+"""Accesses per operation to a shared cache line. Timer ticks and the order of the CPUs cause fewer ones."""
+
+_FAINT = LEAST_ACCESSES / 2
+"""Accesses per operation below which a cache line is left out of a boot.
+
+There are thousands of such lines, matching them is slow, and none of them can change by `LEAST_ACCESSES`.
+"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The two kernels, the CPUs and tasks that were measured, and those of the report."""
+
+    base: str
+    new: str
+    cpus: int
+    tasks: int
+    at_cpus: int
+    at_tasks: int
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both variants."""
+        return self.base, self.new
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A lock in one repetition."""
+
+    taken: float
+    held: float
+    users: int
+    excludes: bool
+    takers: tuple[str, ...] = ()
+
+
+NOT_TAKEN = Taken(0.0, 0.0, 0, False)
+
+
+@dataclass(frozen=True)
+class FewerCpus:
+    """Accesses to the per-CPU cache lines on a machine with at most half as many CPUs."""
+
+    cpus: int
+    sums: Mapping[str, Sequence[Mapping[str, float]]]  # by variant and repetition: by family of lines
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The counts of both kernels, by variant."""
+
+    cells: Mapping[str, Sequence[Cell]]  # of the probe conflicts, without waiting and faint lines
+    rows: Sequence[tuple[Row, int]]  # each cache line or adjacent pair, and how many lines it stands for
+    families: Mapping[str, str]
+    fewer: FewerCpus | None
+    locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
+    functions: Mapping[str, Sequence[Mapping[str, float]]]  # self instructions per operation, by repetition
+
+    @property
+    def shared_locks(self) -> set[str]:
+        """Locks that several CPUs take on one of the kernels."""
+        repetitions = (taken for each in self.locks.values() for taken in each)
+        return {lock for taken in repetitions for lock, one in taken.items() if one.users > 1}
+
+
+def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -> Counts:
+    """The counts of both kernels at the setup's number of CPUs and tasks."""
+    point = setup.cpus, setup.tasks
+    cells = _prepared(lines.points[point])
+    (at,) = shared_lines.line_up_all(replace(lines, points={point: cells}), Options(setup.base)).points
+    rows = _matched([*at.rows, *at.pairs], setup.names)
+    families = per_cpu.names(rows)
+    return Counts(
+        cells,
+        per_cpu.merge_families(rows, families),
+        families,
+        _with_fewer_cpus(lines, setup, families),
+        {name: [_locks(cell) for cell in locks[name]] for name in setup.names},
+        {name: [_functions(cell) for cell in instructions[name]] for name in setup.names},
+    )
+
+
+def accesses(row: Row, names: Iterable[str]) -> dict[str, tuple[float, ...]]:
+    """Accesses per operation to a cache line in each repetition, by variant."""
+    return {
+        name: tuple(one.accesses for one in row.lines[name].repetitions) if name in row.lines else (0.0,)
+        for name in names
+    }
+
+
+def is_per_cpu(row: Row) -> bool:
+    """Whether each CPU has its own copy of the cache line."""
+    return bool(ObjectName.parse(row.object).of_each_cpu) and not row.halves
+
+
+def _matched(rows: Sequence[Row], names: tuple[str, str]) -> list[Row]:
+    """The rows, in which a line of one kernel is also matched with an adjacent pair of the other kernel.
+
+    The offset of a slab object in its cache line differs from boot to boot, and with it the adjacent line.
+    """
+    of_both = [row for row in rows if len(row.lines) == len(names)]
+    of_one = {name: [row.lines[name] for row in rows if [*row.lines] == [name]] for name in names}
+    return [*of_both, *matching.match(of_one)]
+
+
+def _locks(cell: Cell) -> dict[str, Taken]:
+    """The locks of a repetition by name. Readers and writers of a lock exclude each other."""
+    found: dict[str, Taken] = {}
+    for row in lock_profile.profile(cell.table, cell.operations).iter_rows(named=True):
+        was = found.get(row["lock"], NOT_TAKEN)
+        found[row["lock"]] = Taken(
+            was.taken + row["acquisitions_per_op"],
+            was.held + row["held_per_op"],
+            max(was.users, row["cpus"]),
+            was.excludes or row["taken_by"] not in READERS,
+            (*was.takers, *row["taken_in"]),
+        )
+    return found
+
+
+def _functions(cell: Cell) -> dict[str, float]:
+    """Self instructions per operation of each function, without waiting for locks, which varies by chance."""
+    ran = work_of_operations(cell.table).group_by(pl.col("function").str.strip_suffix("_noprof"))
+    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).sort("function").iter_rows())
+
+
+def _prepared(cells: Cells) -> dict[str, list[Cell]]:
+    return {variant: list(map(_prepare, repetitions)) for variant, repetitions in cells.items()}
+
+
+def _prepare(cell: Cell) -> Cell:
+    """Without waiting for locks, and without faint cache lines other than per-CPU ones."""
+    touched = pl.max_horizontal("reads", "writes").sum().over("line")
+    per_cpu_line = pl.col("object").str.contains(OF_CPU).any().over("line")
+    bright = cell.table.filter((touched >= _FAINT * cell.operations) | per_cpu_line)
+    return replace(cell, table=without_waiting(bright).drop("whole"))
+
+
+def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str, str]) -> FewerCpus | None:
+    """The largest measured machine with at most half as many CPUs and the same share of tasks."""
+    fewer = [
+        (cpus, tasks)
+        for (cpus, tasks), cells in measured.points.items()
+        if 2 * cpus <= setup.cpus
+        and tasks == max(2, round(cpus * setup.tasks / setup.cpus))
+        and set(setup.names) <= set(cells)
+    ]
+    if not fewer:
+        return None
+    there = _prepared(measured.points[max(fewer)])
+    sums = {
+        name: per_cpu.sums(
+            (matching.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]),
+            families,
+        )
+        for name in setup.names
+    }
+    return FewerCpus(max(fewer)[0], sums)

@@ -1,0 +1,295 @@
+"""Which counts of two kernels differ by more than chance, and what each difference costs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from bigiron.analysis import kernel_functions
+from bigiron.analysis.comparison.cost import longer
+from bigiron.analysis.comparison.explain import evidence_of
+from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.lines import rules
+from bigiron.analysis.lines.matching import Line as MatchedLine
+from bigiron.analysis.lines.matching import Row
+from bigiron.gate import check_lines
+from bigiron.judge.change import RELEVANT, Change
+from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, Taken, accesses, is_per_cpu
+from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
+from bigiron.util.lazy import polars as pl
+from bigiron.util.object_name import ObjectName, object_type
+
+_LEAST_TAKEN, _LEAST_HELD = 0.05, 5.0
+"""Acquisitions of a lock per operation, and its hold time in instructions per operation."""
+
+_LEAST_INSTRUCTIONS = 4.0
+"""Instructions per operation. An occasional timer tick adds fewer."""
+
+_SAME = 0.01  # relative difference up to which two counts are the same
+_SAME_LINE = 0.05  # the same of accesses to a cache line, as two runs of one kernel can differ that much
+_MOST_FUNCTIONS = 6
+_MOST_ACCESSES = 0.5  # share of the accesses to a cache line
+
+_ByVariant: TypeAlias = Mapping[str, tuple[float, ...]]
+"""A count in each repetition, by variant."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The counts of two kernels, and the mean operation of each."""
+
+    setup: Setup
+    counts: Counts
+    base: Operation
+    new: Operation
+
+    def changes(self) -> Iterator[Change]:
+        """All changes that are larger than chance."""
+        changed_locks = list(self._locks())
+        yield from changed_locks
+        relevant = [change for change in changed_locks if change.is_relevant]
+        for number, (row, _) in enumerate(self.counts.rows):
+            if change := self._line(number, row, relevant):
+                yield change
+        if change := self._instructions():
+            yield change
+
+    def may_grow(self) -> bool:
+        """Whether a changed per-CPU cache line would be relevant if its accesses grew with the CPUs."""
+        if self.counts.fewer or self.setup.at_cpus <= self.setup.cpus:
+            return False
+        times = self.setup.at_cpus / self.setup.cpus
+        for number, (row, _) in enumerate(self.counts.rows):
+            if is_per_cpu(row) and self._line_differs(row):
+                before, after = (
+                    replace(line, accesses=line.accesses * times, places=line.places * times)
+                    for line in (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
+                )
+                if abs(self._cost(before, after)[1]) >= RELEVANT:
+                    return True
+        return False
+
+    def _locks(self) -> Iterator[Change]:
+        locks = self.counts.locks
+        for name in sorted(self.counts.shared_locks):
+            before, after = (one.locks.get(name, UNTAKEN) for one in (self.base, self.new))
+            if not self._lock_differs(name, before, after) or _is_chance(name, before.taken, after.taken):
+                continue
+            yield Change(
+                "locks",
+                name,
+                before.taken,
+                after.taken,
+                "times taken",
+                *self._cost(before, after),
+                held=(before.held, after.held),
+                writers=_takers(locks[self.setup.new], locks[self.setup.base], name),
+            )
+
+    def _lock_differs(self, lock: str, before: Lock, after: Lock) -> bool:
+        """Whether it is taken more or less often, held for a longer or shorter time, or no longer shared."""
+        taken, held = (
+            {
+                name: tuple(getattr(one.get(lock, NOT_TAKEN), what) for one in self.counts.locks[name])
+                for name in self.setup.names
+            }
+            for what in ("taken", "held")
+        )
+        return (
+            self._differ(taken, _LEAST_TAKEN)
+            or self._differ(held, _LEAST_HELD)
+            or (before.excludes != after.excludes and min(before.taken, after.taken) >= _LEAST_TAKEN)
+        )
+
+    def _line(self, number: int, row: Row, locks: Sequence[Change]) -> Change | None:
+        """The change of a cache line; None if it has not changed, or if a changed lock explains it."""
+        base, new = self.setup.names
+        before_after = row.accesses(base), row.accesses(new)
+        if (
+            not self._line_differs(row)
+            or _is_of_a_lock(row, locks)
+            or self._contains_a_lock(row, locks)
+            or _is_chance(row.object, *before_after)
+        ):
+            return None
+        before, after = (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
+        extrapolated = self.counts.fewer and is_per_cpu(row)
+        writers, readers = _functions_of(row, self.counts.cells[new if new in row.lines else base])
+        return Change(
+            "coherence",
+            row.object,
+            *before_after,
+            "accesses",
+            *self._cost(before, after),
+            writers=writers,
+            readers=readers,
+            joined=self._joined(row),
+            rule=rules.first_match(evidence_of(row)),
+            is_pair=bool(row.halves),
+            at_report=(before.accesses, after.accesses) if extrapolated else None,
+        )
+
+    def _line_differs(self, row: Row) -> bool:
+        """Whether the accesses to a cache line differ.
+
+        Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
+        """
+        if not self._differ(accesses(row, self.setup.names), LEAST_ACCESSES, _SAME_LINE):
+            return False
+        objects = {line.object for line in row.lines.values()}
+        name = row.object, bool(row.halves)
+        if len(objects) == 1 and all(names[name] == 1 for names in self._lines_by_name.values()):
+            return True
+        of_type = {name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._accesses_by_type.items()}
+        return self._differ(of_type, LEAST_ACCESSES, _SAME_LINE)
+
+    @cached_property
+    def _lines_by_name(self) -> dict[str, Counter[tuple[str, bool]]]:
+        """How many cache lines, and how many adjacent pairs, have a name, by variant."""
+        rows = [row for row, _ in self.counts.rows]
+        return {
+            name: Counter((row.lines[name].object, bool(row.halves)) for row in rows if name in row.lines)
+            for name in self.setup.names
+        }
+
+    @cached_property
+    def _accesses_by_type(self) -> dict[str, dict[str, tuple[float, ...]]]:
+        """Accesses in each repetition to all cache lines of a type, by variant."""
+        return {
+            name: _by_type(row.lines[name] for row, _ in self.counts.rows if name in row.lines)
+            for name in self.setup.names
+        }
+
+    def _contains_a_lock(self, row: Row, locks: Sequence[Change]) -> bool:
+        """Whether a changed lock lies in the cache line, even if other objects are touched more there."""
+        if row.halves:
+            return False
+        names = [ObjectName.parse(lock.object) for lock in locks]
+        for variant in row.lines:
+            table = self.counts.cells[variant][0].table
+            lines = table.filter(pl.col("object") == row.lines[variant].object)["line"].unique()
+            objects = table.filter(pl.col("line").is_in(lines.implode()))["object"].unique()
+            if any(ObjectName.parse(one).is_in(lock) for one in objects for lock in names):
+                return True
+        return False
+
+    def _joined(self, row: Row) -> tuple[str, ...]:
+        """Functions that touch the cache line only on the new kernel."""
+        base, new = self.setup.names
+        if base not in row.lines or new not in row.lines:
+            return ()
+        return tuple(one for one in row.lines[new].weights if one not in row.lines[base].weights)
+
+    def _instructions(self) -> Change | None:
+        functions = self.counts.functions
+        totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
+        if not self._differ(totals, _LEAST_INSTRUCTIONS):
+            return None
+        by_function = _grown(functions[self.setup.base], functions[self.setup.new])
+        more = self.new.instructions - self.base.instructions
+        sign = 1 if more > 0 else -1
+        return Change(
+            "instructions",
+            max(by_function, key=lambda name: by_function[name] * sign, default=""),
+            self.base.instructions,
+            self.new.instructions,
+            "instructions",
+            more,
+            more / self.base.alone if self.base.alone else 0.0,
+            functions=by_function,
+        )
+
+    def _cost(self, before: Line | Lock, after: Line | Lock) -> tuple[float, float]:
+        """How much longer an operation takes if nothing else limits it: in instructions, and as a share."""
+        customers = max(1, round(max(before.users, after.users) * self.setup.at_tasks))
+        places = max(before.places, after.places)
+        return longer(self.base.alone, before.demand, after.demand, customers, places)
+
+    def _differ(self, counts: _ByVariant, tolerance: float, share: float = _SAME) -> bool:
+        """Whether the two kernels are further apart than the repetitions of either one."""
+        base, new = (counts[name] for name in self.setup.names)
+        apart = max(min(new) - max(base), min(base) - max(new))
+        own = max(max(of) - min(of) for of in (base, new))
+        return apart > max(own, tolerance + share * max(*base, *new))
+
+
+def _is_chance(name: str, before: float, after: float) -> bool:
+    """Whether it belongs to the allocators, and differs no more than two runs of one kernel do."""
+    return ObjectName.parse(name).is_of_allocators and check_lines.BY_CHANCE.takes_for_same(before, after)
+
+
+def _by_type(lines: Iterable[MatchedLine]) -> dict[str, tuple[float, ...]]:
+    found: dict[str, tuple[float, ...]] = {}
+    for line in lines:
+        each = tuple(one.accesses for one in line.repetitions)
+        was = found.get(object_type(line.object), (0.0,) * len(each))
+        found[object_type(line.object)] = tuple(map(sum, zip(was, each, strict=True)))
+    return found
+
+
+def _takers(
+    new: Sequence[Mapping[str, Taken]], base: Sequence[Mapping[str, Taken]], lock: str
+) -> tuple[str, ...]:
+    """The functions that take a lock, those that take it only on the new kernel first."""
+    after, before = (
+        dict.fromkeys(name for taken in one if lock in taken for name in taken[lock].takers)
+        for one in (new, base)
+    )
+    ordered = sorted(after or before, key=lambda function: function in before)
+    return tuple(ordered[:_MOST_FUNCTIONS])
+
+
+def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """How many instructions per operation more or fewer each function executes, largest change first."""
+    names = {name for each in (*base, *new) for name in each}
+    change = {
+        name: sum(each.get(name, 0.0) for each in new) / len(new)
+        - sum(each.get(name, 0.0) for each in base) / len(base)
+        for name in names
+    }
+    kept = {name: more for name, more in change.items() if abs(more) >= 1.0}
+    return dict(sorted(kept.items(), key=lambda item: (-abs(item[1]), item[0])))
+
+
+def _is_of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
+    """Whether a changed lock explains a cache line's change.
+
+    Either the cache line has the lock's name, or it belongs to the lock's structure and is touched mostly by
+    lock functions and by functions that take this lock.
+    """
+    name = ObjectName.parse(row.object)
+    for lock in changed:
+        other = ObjectName.parse(lock.object)
+        if name.is_in(other) or other.is_in(name):
+            return True
+        is_of_its_structure = (name.base, name.index) == (other.base, other.index)
+        if is_of_its_structure and _share_of(row, lock.writers) >= _MOST_ACCESSES:
+            return True
+    return False
+
+
+def _share_of(row: Row, takers: Collection[str]) -> float:
+    """The share of a cache line's accesses by lock functions and by these functions that take a lock."""
+    weights = [item for line in row.lines.values() for item in line.weights.items()]
+    theirs = sum(weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name))
+    return theirs / (sum(weight for _, weight in weights) or 1.0)
+
+
+def _functions_of(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Functions that write the cache line, and functions that only read it."""
+    table = repetitions[0].table.filter(pl.col("context") == "process")
+    named = [half.object for half in row.halves] or [row.object]
+    lines = table.filter(pl.col("object").is_in(named))["line"].unique()
+    touched = (
+        table.filter(pl.col("line").is_in(lines.implode()) & pl.col("function").is_in(row.functions))
+        .group_by("function")
+        .agg(pl.col("reads", "writes").sum())
+        .sort(pl.col("writes") + pl.col("reads"), "function", descending=[True, False])
+    )
+    writers = touched.filter(pl.col("writes") > 0)["function"].to_list()
+    readers = touched.filter(pl.col("writes") == 0)["function"].to_list()
+    return tuple(writers[:_MOST_FUNCTIONS]), tuple(readers[:_MOST_FUNCTIONS])

@@ -1,0 +1,105 @@
+"""What one operation of a kernel needs: instructions, cache lines and locks that tasks may queue for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
+from bigiron.analysis.lines import per_cpu
+from bigiron.analysis.lines.matching import Row
+from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, accesses, is_per_cpu
+from bigiron.util.object_name import ObjectName
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cache line, or the per-CPU cache lines of one name."""
+
+    accesses: float
+    users: float  # share of the tasks that touch it
+    weight: float = 1.0
+    places: float = 1.0  # the number of cache lines among which the accesses are divided
+
+    @property
+    def demand(self) -> float:
+        """Instructions per operation for which it occupies the line, or lines."""
+        return self.accesses * TRANSFER * self.weight
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock."""
+
+    taken: float
+    held: float
+    users: float
+    excludes: bool
+    places: float = 1.0
+
+    @property
+    def demand(self) -> float:
+        """Instructions per operation for which it occupies the lock."""
+        return self.taken * TRANSFER + (self.held if self.excludes else 0.0)
+
+
+UNTOUCHED = Line(0.0, 0.0)
+UNTAKEN = Lock(0.0, 0.0, 0.0, False)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What one operation of a kernel needs."""
+
+    instructions: float
+    lines: Mapping[int, Line]  # by row of the counts
+    locks: Mapping[str, Lock]
+
+    @property
+    def accesses(self) -> float:
+        """To all shared cache lines."""
+        return sum(line.accesses for line in self.lines.values())
+
+    @property
+    def alone(self) -> float:
+        """Instructions of an operation that does not queue for anything."""
+        return self.instructions + sum(line.demand for line in self.lines.values())
+
+
+def operation(counts: Counts, setup: Setup, name: str) -> Operation:
+    """The mean operation of one kernel, with per-CPU cache lines extrapolated to the report's CPUs."""
+    functions, locks = counts.functions[name], counts.locks[name]
+    return Operation(
+        sum(sum(one.values()) for one in functions) / len(functions),
+        {
+            number: _line(counts, setup, row, lines, name)
+            for number, (row, lines) in enumerate(counts.rows)
+            if name in row.lines
+        },
+        {lock: _lock(counts, setup, name, lock) for lock in counts.shared_locks if lock in locks[0]},
+    )
+
+
+def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line:
+    line = row.lines[name]
+    users = min(1.0, max(line.writers, line.readers) / setup.tasks)
+    weight = OF_A_PAIR if line.halves else 1.0
+    if counts.fewer is None or not is_per_cpu(row):
+        return Line(line.accesses_per_op, users, weight, float(lines))
+    family = counts.families[ObjectName.parse(row.object).of_each_cpu]
+    few = [sums.get(family, 0.0) for sums in counts.fewer.sums[name]]
+    many = accesses(row, [name])[name]
+    extrapolated = per_cpu.with_cpus(
+        setup.at_cpus, (counts.fewer.cpus, few), (setup.cpus, many), LEAST_ACCESSES
+    )
+    return Line(extrapolated, users, weight, lines * setup.at_cpus / setup.cpus)
+
+
+def _lock(counts: Counts, setup: Setup, name: str, lock: str) -> Lock:
+    repetitions = [taken.get(lock, NOT_TAKEN) for taken in counts.locks[name]]
+    return Lock(
+        sum(one.taken for one in repetitions) / len(repetitions),
+        sum(one.held for one in repetitions) / len(repetitions),
+        max(one.users for one in repetitions) / setup.tasks,
+        any(one.excludes for one in repetitions),
+    )
