@@ -297,14 +297,14 @@ def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
     assert "nothing that changed costs 1 % or more" in told and "costs less: shared.lock (locks)" in told
 
 
-def test_counts_that_were_lost_are_not_looked_at(tmp_path: Path) -> None:
+def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
     rows = counts(*both("f", 10, line=LINE))
     study = study_of(tmp_path / "s", {"a": [rows], "b": [rows]}, slower={"a": 1, "b": 64})
     record = msgspec.structs.replace(study.records()[1], lost={"accesses, for which there was no room": 7})
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
     told = second_opinion.opinion(study, read(TEXT), second_opinion.ReportedShape("", "", "unknown"), found)
-    assert told.not_looked_at[1:3] == [
+    assert told.not_considered[1:3] == [
         "counts that were lost: b: 7 lost: accesses, for which there was no room",
         "the clock was the host's on a, 64 times slower on b: what lives on time does not compare",
     ]

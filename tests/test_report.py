@@ -20,8 +20,8 @@ from bigiron.errors import UserError
 from bigiron.probes import Table, throughput
 from bigiron.report.formats import chart, html, markdown
 from bigiron.report.study import document, mail
+from bigiron.study import resolve, store
 from bigiron.study import spec as study_spec
-from bigiron.study import store
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.cache_dir import cache_folder
@@ -340,7 +340,7 @@ def test_what_reproduces_a_study_names_its_very_kernels(open1: Path, elsewhere: 
     made = document_of(study)
     fetched = [command for _, command in made.commands if "kernel fetch" in command]
     assert sorted(fetched) == sorted(f"bigiron kernel fetch debian/{version}" for version in versions)
-    again, _ = study_spec.resolve(study_spec.from_toml(made.study_file.encode(), "study.toml"))
+    again, _ = resolve.resolve(study_spec.from_toml(made.study_file.encode(), "study.toml"))
     assert [variant.name for variant in again.variant] == ["debian/6.1", "debian/6.12"]
     assert {variant.kernel.removeprefix("debian/") for variant in again.variant} == versions
     assert [one.kernel_sha256 for one in again.variant] == [one.kernel_sha256 for one in study.spec.variant]
@@ -356,7 +356,7 @@ def test_what_reproduces_a_study_is_refused_with_another_kernel(open1: Path, els
         match=rf"^variant debian/6\.1: the kernel debian/6\.1\..* is another image here \({sha256[:12]}\) "
         rf"than the study asks for \(0000{sha256[4:12]}\)$",
     ):
-        study_spec.resolve(msgspec.structs.replace(asked, variant=[other, asked.variant[1]]))
+        resolve.resolve(msgspec.structs.replace(asked, variant=[other, asked.variant[1]]))
 
 
 def test_environments_have_what_says_something_of_the_study(open1: Path) -> None:

@@ -1,16 +1,16 @@
-"""The two ways bigiron fails; both reach the user as one clear line, never as a traceback."""
+"""The two kinds of failure. Both reach the user as one clear line, never as a traceback."""
 
 
 class UserError(Exception):
-    """Bad input or a missing tool: says what was wrong, where, and what to do. Exit status 2."""
+    """Bad input or a missing tool. Names what is wrong, where, and what to do. Exit status 2."""
 
 
 class SourceBuildError(UserError):
-    """A kernel's source that make fails on, whenever it is tried."""
+    """The source of a kernel does not build, on any host."""
 
 
 class BuildHostError(UserError):
-    """No kernel can be built on this host now: a tool is missing, its disk is full. No source's fault."""
+    """The host cannot build any kernel now: a tool is missing, or its disk is full."""
 
 
 class MachineError(Exception):
@@ -23,4 +23,4 @@ class MachineError(Exception):
 
 
 class KernelCrashError(MachineError):
-    """Its kernel crashed."""
+    """The kernel of the machine under test crashed."""

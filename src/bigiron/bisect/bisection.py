@@ -1,11 +1,10 @@
-"""Which change changed a value: the search, in a list or in git's graph of commits.
+"""The search for the change that changed a value, in a list or in git's graph of commits.
 
-It knows nothing of kernels: it names the candidate to measure next, is given that one's value, and goes on.
-What it asks for depends on nothing but the values that it was given, so that a search that was killed is gone
-on with by giving it those again.
+The search knows nothing about kernels: it yields the candidate to measure next and is sent its value. Its
+requests depend only on the values that it was sent, so a killed search is resumed by sending them again.
 
-Invariant: among the candidates that are left is one that has the new value and none of whose parents has it,
-as long as what holds at the ends does.
+Invariant: one of the remaining candidates has the new value, and none of its parents has it, provided that
+the ends keep their values.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from itertools import pairwise
 from bigiron.gate.check_lines import Tolerance
 
 Value = tuple[float, ...]
-"""What one candidate has of what is looked at; a figure each."""
+"""The value of a candidate: one number for each unit of the target."""
 
 Measured = Value | None
-"""None: of a candidate that cannot be measured, because it does not build or boot."""
+"""None: the candidate cannot be measured, because it does not build or boot."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When two values are the same: a tolerance for each of their figures."""
+    """When two values are the same: a tolerance for each of their numbers."""
 
     tolerances: tuple[Tolerance, ...]
 
     def same(self, one: Value, other: Value) -> bool:
-        """Whether no figure differs by more than its tolerance."""
+        """Whether no number differs by more than its tolerance."""
         return all(
             tolerance.takes_for_same(mine, theirs)
             for tolerance, mine, theirs in zip(self.tolerances, one, other, strict=True)
         )
 
     def apart(self, one: Value, other: Value) -> float:
-        """How far apart two values are, in tolerances."""
+        """The distance between two values in tolerances."""
         return max(
             abs(mine - theirs) / (tolerance.allows(min(mine, theirs)) - min(mine, theirs))
             for tolerance, mine, theirs in zip(self.tolerances, one, other, strict=True)
@@ -48,7 +47,7 @@ class CandidateGraph:
     """Candidates and their parents, oldest first. Sets of candidates are integers, with a bit for each."""
 
     def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
-        """Parents that are no candidates themselves are known to be as the old end is."""
+        """Parents that are not candidates are known to have the value of the old end."""
         self.names = tuple(parents)
         self._parents = {name: tuple(its) for name, its in parents.items()}
         self._number = {name: number for number, name in enumerate(self.names)}
@@ -61,15 +60,15 @@ class CandidateGraph:
 
     @classmethod
     def linear(cls, names: Sequence[str]) -> CandidateGraph:
-        """A list in which each follows the one before it; the first is the old end, and no candidate."""
+        """A list in which each name is the parent of the next; the first one is the old end."""
         return cls({name: (before,) for before, name in pairwise(names)})
 
     def parents(self, name: str) -> tuple[str, ...]:
-        """Of a candidate."""
+        """The parents of a candidate."""
         return self._parents[name]
 
     def ancestors(self, name: str) -> int:
-        """The candidates that a candidate contains, with itself; none of one from before the old end."""
+        """The candidates that a candidate contains, including itself; empty for one before the old end."""
         return self._ancestors.get(name, 0)
 
     def members(self, mask: int) -> Iterator[str]:
@@ -84,9 +83,9 @@ class CandidateGraph:
         return sum(1 << self._number[name] for name in names)
 
     def halves(self, left: int, among: int) -> str | None:
-        """The candidate of `among` that parts those left most evenly, as git bisect does; None for none.
+        """The candidate of `among` that halves `left` most evenly, as git bisect does.
 
-        What it is worth is the smaller part: where that is none, nothing is learned by measuring it.
+        None if every candidate leaves one half empty, so that measuring it would yield nothing.
         """
         total, best, worth = left.bit_count(), None, 0
         for name in self.members(among):
@@ -98,7 +97,7 @@ class CandidateGraph:
 
 @dataclass(frozen=True)
 class Culprit:
-    """A candidate that has a value which its parents have not."""
+    """A candidate with a value that none of its parents has."""
 
     name: str
     before: Value
@@ -108,7 +107,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Suspects:
-    """Candidates of which one is the culprit: which cannot be told, as others cannot be measured."""
+    """Candidates one of which is the culprit; some cannot be measured, so it is unknown which."""
 
     names: tuple[str, ...]
     before: Value
@@ -117,16 +116,16 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Gradual:
-    """The value goes from one to the other in steps each of which is within the tolerance."""
+    """The value changes in steps, each of which is within the tolerance."""
 
-    name: str  # where it comes nearer to the new value than to the old one
+    name: str  # the first candidate that is nearer to the new value than to the old one
     before: Value
     after: Value
 
 
 @dataclass(frozen=True)
 class Returning:
-    """A candidate that has the new value, and so has a parent, before which there is an old one again."""
+    """Candidate and parent have the new value, an ancestor has the old one again: the change came back."""
 
     name: str
     parent: str
@@ -137,12 +136,12 @@ class Returning:
 SearchResult = Culprit | Suspects | Gradual | Returning
 
 Search = Generator[str, Measured, list[SearchResult]]
-"""Yields the candidate to measure, is sent its value, and returns what was found, oldest first."""
+"""Yields the candidate to measure, is sent its value, and returns the results, oldest first."""
 
 
 @dataclass(frozen=True)
 class _Range:
-    """The candidates among which the value changes; all that are older have one of the old values."""
+    """The candidates among which the value changes; all older ones have one of the old values."""
 
     left: int
     old: tuple[Value, ...]
@@ -150,7 +149,7 @@ class _Range:
     new_value: Value
 
     def side(self, value: Value, rule: Rule) -> str:
-        """Whether a value is `old`, `new`, or a third one."""
+        """`old`, `new`, or `third` for another value."""
         of_new, of_old = rule.apart(value, self.new_value), min(rule.apart(value, one) for one in self.old)
         if min(of_new, of_old) > 1:
             return "third"
@@ -165,10 +164,10 @@ def search(
     rule: Rule,
     idle: Callable[[str], bool] = lambda _name: False,
 ) -> Search:
-    """Find the candidates that change the value from the old end's, `before`, to that of `new`, `after`.
+    """Find the candidates that change the value from `before`, the old end's, to `after`, that of `new`.
 
-    `idle` tells which cannot change anything, as far as is known when it is asked. They are not looked at
-    unless what is found beside them shows that one of them does.
+    `idle`: whether a candidate cannot change anything, as far as currently known. Idle candidates are only
+    measured if the values of the others show that one of them changes something after all.
     """
     if rule.same(before, after):
         return []
@@ -176,7 +175,7 @@ def search(
 
 
 def _narrow(history: CandidateGraph, at: _Range, rule: Rule, idle: Callable[[str], bool]) -> Search:
-    """Halve what is left until it is one candidate, or those that cannot be measured are in the way."""
+    """Halve the remaining candidates until one is left, or until the rest cannot be measured."""
     unusable, trusted = 0, True
     while True:
         active = at.left
@@ -186,7 +185,7 @@ def _narrow(history: CandidateGraph, at: _Range, rule: Rule, idle: Callable[[str
             active = active or at.left
         choice = history.halves(active, active & ~unusable)
         if choice is None and active != at.left and active & unusable:
-            trusted = False  # those that seem to change nothing may tell the others apart
+            trusted = False  # idle candidates may separate the others
             continue
         if choice is None and active.bit_count() > 1:
             return [Suspects(tuple(history.members(active)), at.old[-1], at.new_value)]
@@ -210,7 +209,7 @@ def _narrow(history: CandidateGraph, at: _Range, rule: Rule, idle: Callable[[str
 
 
 def _narrowed(history: CandidateGraph, at: _Range, name: str, value: Value, side: str) -> _Range:
-    """What is left once it is known on which side a candidate is."""
+    """The remaining candidates once the side of a candidate is known."""
     if side == "new":
         return replace(at, left=at.left & history.ancestors(name), new=name, new_value=value)
     return replace(at, left=at.left & ~history.ancestors(name))
@@ -219,7 +218,7 @@ def _narrowed(history: CandidateGraph, at: _Range, name: str, value: Value, side
 def _verify(
     history: CandidateGraph, at: _Range, rule: Rule, name: str
 ) -> Generator[str, Measured, tuple[SearchResult | None, _Range]]:
-    """Whether the one that is left has the new value and its parents have not; else what is left then."""
+    """Check that the last candidate has the new value and its parents do not; if not, return a new range."""
     value = yield name
     if value is None:
         return Suspects(tuple(history.members(at.left)), at.old[-1], at.new_value), at
@@ -250,7 +249,7 @@ def _verify(
 
 
 def run(search: Search, measure: Callable[[str], Measured]) -> list[SearchResult]:
-    """Go through a search, with what measures a candidate."""
+    """Run a search with a function that measures a candidate."""
     try:
         name = next(search)
         while True:
@@ -261,7 +260,7 @@ def run(search: Search, measure: Callable[[str], Measured]) -> list[SearchResult
 
 
 def first_needed(history: CandidateGraph, new: str, idle: Callable[[str], bool]) -> str | None:
-    """Which candidate a search asks for first, whatever the ends differ in.
+    """The first candidate that a search requests, whatever the difference between the ends.
 
     >>> first_needed(CandidateGraph.linear("abcde"), "e", lambda _name: False)
     'c'
@@ -270,7 +269,7 @@ def first_needed(history: CandidateGraph, new: str, idle: Callable[[str], bool])
 
 
 def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
-    """Which candidate a search asks for once all of these are known; None where it has ended by then.
+    """The candidate that a search requests once all given values are known; None if it has ended by then.
 
     >>> rule = Rule((Tolerance(0.5),))
     >>> search_of = lambda: search(CandidateGraph.linear("abcde"), (1.0,), "e", (2.0,), rule)

@@ -1,5 +1,6 @@
-"""What is bisected: a list of variants, the commits of a git tree, or options of its configuration; and the
-study that measures them.
+"""The candidates of a bisection, and the study that measures them.
+
+Candidates are a list of variants, the commits of a git tree, or options of its configuration.
 """
 
 from __future__ import annotations
@@ -26,32 +27,33 @@ from bigiron.kernels import Kernel
 from bigiron.kernels.commits import Commits, build_commit, configured_by, contents_of, name_of_commit
 from bigiron.results import measurements, metrics, prediction
 from bigiron.simulator import machine_files
+from bigiron.study import caveats, store
 from bigiron.study import run as runner
-from bigiron.study import store
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pools, Progress, missing
-from bigiron.study.spec import Spec, Variant, check_variant
+from bigiron.study.resolve import check_variant
+from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
 
 class _Listed:
-    """Candidates in a row, of which git knows nothing."""
+    """Candidates in a list, outside git."""
 
     merge_bases: tuple[str, ...] = ()
 
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
-        """Nothing is known of those that were not measured."""
+        """False: nothing is known about candidates that were not measured."""
         return False
 
     def build_command(self, name: str) -> list[str]:
-        """None is built before it is needed."""
+        """Empty: no candidate is built in advance."""
         return []
 
     def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
-        """None is known to be the same before it is there: see `image`."""
+        """None: sameness is only known from the image."""
         return None
 
     def title(self, name: str) -> str:
@@ -59,7 +61,7 @@ class _Listed:
         return name
 
     def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
-        """No log."""
+        """Empty: there is no log."""
         return ""
 
 
@@ -73,7 +75,7 @@ class ListOfVariants(_Listed):
             )
         names = [variant.name for variant in variants]
         if len(set(names)) < len(names):
-            raise UserError(f"candidates need names that differ, and these are {', '.join(names)}")
+            raise UserError(f"candidates need different names: {', '.join(names)}")
         for variant in variants:
             check_variant(variant)
         self._variants, self._arch = {variant.name: variant for variant in variants}, arch
@@ -82,7 +84,7 @@ class ListOfVariants(_Listed):
         self.old, self.new = names[0], names[-1]
 
     def variant(self, name: str) -> Variant:
-        """As it was given."""
+        """The variant as it was given."""
         return self._variants[name]
 
     def image(self, variant: Variant) -> str:
@@ -91,12 +93,12 @@ class ListOfVariants(_Listed):
         return " ".join([kernel, variant.boot, *variant.set])
 
     def reverted(self, name: str) -> Variant | str:
-        """A list has nothing to take back."""
+        """Empty: a variant of a list cannot be reverted."""
         return ""
 
 
 class OptionsOfConfiguration(_Listed):
-    """Options of the configuration, each set on top of those before it; the old end has none of them."""
+    """Options of the configuration, each added to those before it. The old end has none of them."""
 
     old = "none of the options"
 
@@ -109,12 +111,12 @@ class OptionsOfConfiguration(_Listed):
         arch: str,
         on_step: Callable[[str], None],
     ) -> None:
-        """`variant`: what all have, its boot parameters and settings."""
+        """`variant`: the boot parameters and settings of all candidates."""
         for option in options:
             if not _OPTION.fullmatch(option):
                 raise UserError(f'--config-option {option}: give CONFIG_NAME=y, =n, a number or "text"')
         if len({option.partition("=")[0] for option in options}) < len(options):
-            raise UserError("--config-option: an option is given twice: give each with the value it gets")
+            raise UserError("--config-option: an option is given twice: give each option once")
         self._tree, self._options, self._fragments = tree, list(options), list(fragments)
         self._all, self._arch, self._on_step = variant, arch, on_step
         self.question: dict[str, Any] = {
@@ -136,14 +138,14 @@ class OptionsOfConfiguration(_Listed):
         return kernels.find(variant.kernel, self._arch).sha256
 
     def reverted(self, name: str) -> Variant | str:
-        """All options but this one."""
+        """The kernel with all options but this one, built."""
         if name == self.new:
-            return "it is the last option: without it, there are those before it"
+            return "it is the last option added: leaving it out is the step before, which was measured"
         return self._built([option for option in self._options if option != name])
 
     def _built(self, options: Sequence[str]) -> Variant:
         text = "".join(f"{option}\n" for option in options)
-        called = hashlib.sha256(
+        digest = hashlib.sha256(
             f"{self._tree.resolve()}\n{self.question['config']}\n{text}".encode()
         ).hexdigest()
         with tempfile.TemporaryDirectory() as folder:
@@ -155,7 +157,7 @@ class OptionsOfConfiguration(_Listed):
                     [],
                     [*self._fragments, fragment],
                     self._arch,
-                    f"options-{called[:12]}",
+                    f"options-{digest[:12]}",
                     self._on_step,
                     anew=True,
                 )
@@ -167,13 +169,13 @@ _OPTION = re.compile(r"CONFIG_\w+=\S.*")
 
 @contextmanager
 def _as_cannot_measure() -> Iterator[None]:
-    """What is the source's or the configuration's fault, as that of a candidate."""
+    """Turn build errors of the source or the configuration into those of a candidate."""
     try:
         yield
     except SourceBuildError as error:
         raise CannotMeasureError(str(error), is_input=True, is_lasting=True) from None
     except BuildHostError:
-        raise  # nor will any other build: the search would go astray
+        raise  # the build host is broken, so skipping this candidate would skip all of them
     except UserError as error:
         raise CannotMeasureError(str(error), is_input=True) from None
 
@@ -183,7 +185,7 @@ def _checksums(fragments: Sequence[Path]) -> list[str]:
 
 
 class CommitsOfTree:
-    """Commits, whose kernels are built."""
+    """Commits of a git tree, whose kernels are built."""
 
     def __init__(
         self,
@@ -193,7 +195,7 @@ class CommitsOfTree:
         arch: str,
         on_step: Callable[[str], None],
     ) -> None:
-        """`variant`: what all have, its boot parameters and settings."""
+        """`variant`: the boot parameters and settings of all candidates."""
         self._commits, self._fragments, self._all = commits, fragments, variant
         self._arch, self._on_step = arch, on_step
         self._configured = configured_by(fragments)
@@ -212,11 +214,11 @@ class CommitsOfTree:
         self._idle: dict[frozenset[str] | None, dict[str, bool]] = {}
 
     def variant(self, name: str) -> Variant:
-        """Its kernel, built."""
+        """The kernel of the commit, built."""
         return self._built(name)
 
     def build_command(self, name: str) -> list[str]:
-        """What `variant` does, as a command."""
+        """The command that builds the kernel of the commit."""
         fragments = [f"--config={fragment}" for fragment in self._fragments]
         called = name_of_commit(name, self._configured)
         return [
@@ -229,7 +231,7 @@ class CommitsOfTree:
         return self._kernel(variant).sha256
 
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
-        """Whether it changes nothing that kernels are made of that were built from commits around it."""
+        """Whether it changes no file that the kernels of the given variants were compiled from."""
         compiled = self._compiled(images)
         known = self._idle.setdefault(compiled, {})
         if name not in known:
@@ -237,7 +239,7 @@ class CommitsOfTree:
         return known[name]
 
     def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
-        """One from which it differs in nothing that that one's image was made of."""
+        """A commit that differs from it in no file of the image."""
         for other, variant in others.items():
             if self._commits.same_image(
                 other, name, self._arch, self._compiled([variant] if variant else [])
@@ -246,20 +248,20 @@ class CommitsOfTree:
         return None
 
     def title(self, name: str) -> str:
-        """Its id and its subject."""
+        """Its id and subject."""
         return self._commits.title(name)
 
     def reverted(self, name: str) -> Variant | str:
-        """The bad end without it."""
+        """The kernel of the bad end without the commit, built."""
         if name == self.new:
-            return "it is the last commit: without it, the tree is its parent's"
+            return "it is the last commit: without it, the tree is that of its parent"
         with tempfile.TemporaryDirectory() as folder:
             patch = Path(folder) / f"revert-{name[:12]}.patch"
             patch.write_bytes(self._commits.revert(name))
             return self._built(self.new, [patch], f"-without-{name[:12]}")
 
     def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
-        """Git's own, for `git bisect replay`."""
+        """A log for `git bisect replay`."""
         return _git_log(self._commits, self.history, culprit, measured)
 
     def _built(self, commit: str, patches: Sequence[Path] = (), without: str = "") -> Variant:
@@ -269,7 +271,7 @@ class CommitsOfTree:
         return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
 
     def _compiled(self, images: Sequence[Variant]) -> frozenset[str] | None:
-        """All files that any of these was compiled from; None where that is not known of one."""
+        """All files that the variants were compiled from; None if they are unknown for one of them."""
         key = tuple(variant.kernel for variant in images)
         if key not in self._files:
             of_all = [kernels.compiled_from(self._kernel(variant)) for variant in images]
@@ -279,7 +281,7 @@ class CommitsOfTree:
         return self._files[key]
 
     def _kernel(self, variant: Variant) -> Kernel:
-        """Found once: each time, its image's checksum would be verified."""
+        """The kernel of a variant. Cached, because finding it verifies the checksum of its image."""
         name = variant.kernel
         if name not in self._kernels:
             self._kernels[name] = kernels.find(name, self._arch)
@@ -289,50 +291,50 @@ class CommitsOfTree:
 def _git_log(
     commits: Commits, history: CandidateGraph, culprit: str, measured: Mapping[str, Measured]
 ) -> str:
-    """What `git bisect log` would say of a search that came to this culprit."""
+    """The `git bisect log` of a search that ends at this culprit."""
     bit = history.mask([culprit])
     lines = ["git bisect start"]
 
-    def told(answer: str, commit: str) -> None:
+    def mark(answer: str, commit: str) -> None:
         subject = commits.subjects.get(commit, "")
         lines.extend([f"# {answer}: [{commit}] {subject}", f"git bisect {answer} {commit}"])
 
-    told("bad", commits.bad)
-    told("good", commits.good)
+    mark("bad", commits.bad)
+    mark("good", commits.good)
     for commit, value in measured.items():
         if commit in (commits.bad, commits.good, culprit):
             continue
         if value is None:
-            told("skip", commit)
+            mark("skip", commit)
         else:
-            told("bad" if history.ancestors(commit) & bit else "good", commit)
+            mark("bad" if history.ancestors(commit) & bit else "good", commit)
     if culprit != commits.bad:
-        told("bad", culprit)
+        mark("bad", culprit)
     lines.append(f"# first bad commit: [{culprit}] {commits.subjects[culprit]}")
     return "\n".join(lines) + "\n"
 
 
 Watch = Callable[[list[Cell]], AbstractContextManager[Progress]]
-"""What shows how cells get on."""
+"""Shows the progress of cells."""
 
 
 @dataclass
 class MeasuredByStudy:
-    """Measures candidates as variants of one study, each when it is asked for."""
+    """Measures candidates on demand, as variants of one study."""
 
     folder: Path
     spec: Spec  # without variants
     jobs: int
     watch: Watch
     machine: str = ""
-    """To predict for, by name or file; none: nothing is predicted."""
+    """The machine to predict for, by name or file; empty: no prediction."""
     machine_tasks: int = 0
-    """There; 0: one on each of its CPUs."""
+    """The number of tasks on that machine; 0: one per CPU."""
     fleet: Pools | None = None
-    """Where cells run; None: here."""
+    """Where cells run; None: on this host."""
 
     def __call__(self, variant: Variant) -> CandidateCells:
-        """What each probe left of it. CannotMeasureError where a cell fails."""
+        """The cells of each probe. CannotMeasureError if a cell fails."""
         study, records = self._measured(variant, range(1, self.spec.repetitions + 1))
         found = {
             probe: [measurements.cell(study, record, probe) for record in records]
@@ -342,11 +344,11 @@ class MeasuredByStudy:
 
     @property
     def machine_differences(self) -> str:
-        """A sentence where candidates' machines differ in what their counts depend on, else ""."""
-        return store.machine_differences(store.open_study(self.folder).records())
+        """A sentence if the candidates' machines differ in ways that affect their counts, else ""."""
+        return caveats.machine_differences(store.open_study(self.folder).records())
 
     def _predicted(self, study: Study, variant: Variant) -> model.Cell:
-        """Its throughput on the machine: the middle of all samples, which are the same for each candidate."""
+        """The median predicted throughput on the machine. All candidates have the same samples."""
         variants = [one for one in study.spec.variant if one.name == variant.name]
         alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=variants))
         tasks = self.machine_tasks or machine_files.load(self.machine).cpus
@@ -358,15 +360,15 @@ class MeasuredByStudy:
         return model.Cell(pl.DataFrame({"throughput": [point.throughput.value]}), {})
 
     def throughput(self, variant: Variant, repetition: int) -> float:
-        """What one of its repetitions gave, the mean of its samples. CannotMeasureError where it fails."""
+        """The throughput of one repetition, the mean of its samples. CannotMeasureError if it fails."""
         study, (record,) = self._measured(variant, [repetition])
         for metric, found in metrics.of_cell(study, record):
             if metric.name == "throughput" and fmean(found) > 0:
                 return fmean(found)
-        raise CannotMeasureError("its throughput is none")
+        raise CannotMeasureError("its throughput is zero")
 
     def _measured(self, variant: Variant, numbers: Sequence[int]) -> tuple[Study, list[CellRecord]]:
-        """The study with these repetitions of the variant; of others, those that were asked for before."""
+        """The study with these repetitions of the variant, which are measured if they are missing."""
         study, workload = self._study_with(variant, max(numbers))
 
         def wanted(cell: Cell) -> bool:

@@ -1,8 +1,8 @@
-"""Bisecting (docs/bisect.md): candidates are measured one after the other, until the culprit is known.
+"""Bisecting (docs/bisect.md): measures candidates one after the other until the culprit is known.
 
-In the folder are `bisect.json`, what was asked and what became of each candidate, the study of those that
-were measured, and for commits a log that git takes. What is measured next depends on nothing else, so that a
-bisection that was killed goes on where it was.
+The folder contains `bisect.json` with the question and the outcome of each candidate, the study of the
+measured candidates, and for commits a log for git. The next candidate depends only on these, so a killed
+bisection can continue.
 """
 
 from __future__ import annotations
@@ -29,79 +29,85 @@ FORMAT = 3
 
 
 class CannotMeasureError(Exception):
-    """A candidate that does not build or boot, and why."""
+    """A candidate does not build or boot."""
 
     def __init__(
         self, reason: str, console: str = "", *, is_input: bool = False, is_lasting: bool = False
     ) -> None:
-        """`is_lasting`: the candidate itself fails, and will again."""
+        """`is_lasting`: the candidate itself is the cause, so that it will fail again."""
         super().__init__(reason)
         self.reason, self.console, self.is_input, self.is_lasting = reason, console, is_input, is_lasting
 
 
 class Candidates(Protocol):
-    """What is bisected."""
+    """The candidates of a bisection."""
 
     @property
     def question(self) -> dict[str, Any]:
-        """What tells them from others, as JSON has it."""
+        """Identifies the candidates, as values of JSON."""
 
     @property
     def history(self) -> CandidateGraph:
-        """They and their parents, without the old end."""
+        """The candidates and their parents, without the old end."""
 
     @property
     def old(self) -> str:
-        """The end that has the old value."""
+        """The end with the old value."""
 
     @property
     def new(self) -> str:
-        """The end that has the new one."""
+        """The end with the new value."""
 
     @property
     def merge_bases(self) -> tuple[str, ...]:
-        """Where the ends part, if neither comes after the other: what is there must have the old value."""
+        """The merge bases of the ends, if neither end contains the other; they must have the old value."""
 
     def variant(self, name: str) -> Variant:
-        """What to measure of a candidate, built if it has to be. CannotMeasureError if it cannot be."""
+        """The variant of a candidate, built if necessary. CannotMeasureError if it does not build."""
 
     def build_command(self, name: str) -> list[str]:
-        """What builds a candidate beforehand, after `bigiron`; empty where nothing has to be, or can be."""
+        """The arguments of `bigiron` that build a candidate in advance; empty if there is nothing to build."""
 
     def image(self, variant: Variant) -> str:
-        """What tells whether two variants run the very same."""
+        """Equal for two variants that run the same image with the same settings."""
 
     def idle(self, name: str, images: Sequence[Variant]) -> bool:
-        """Whether it cannot change anything, as far as these that were built tell."""
+        """Whether it cannot change anything, judging by the variants that were built."""
 
     def same_as(self, name: str, others: Mapping[str, Variant | None]) -> str | None:
-        """Which of the others is known to be the same without its being built. None: it does not build."""
+        """The other candidate that has the same image, as far as known without building.
+
+        A None variant failed.
+        """
 
     def title(self, name: str) -> str:
-        """What people call it."""
+        """Its name for people."""
 
     def reverted(self, name: str) -> Variant | str:
-        """The new end without it; or why there is none. CannotMeasureError if it does not build."""
+        """The new end without the candidate; or why there is none.
+
+        CannotMeasureError if it does not build.
+        """
 
     def log(self, culprit: str, measured: Mapping[str, Measured]) -> str:
-        """How it was found, as a log that git takes; nothing where git knows nothing of candidates."""
+        """How the culprit was found, as a log for git; empty if the candidates are not commits."""
 
 
 class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a candidate: it is measured, the same as another one, or cannot be measured."""
+    """The outcome of a candidate: measured, the same as another one, or not measurable."""
 
     variant: Variant | None = None
     same_as: str = ""
     why: str = ""
-    """Why it is the same, or what failed."""
+    """Why it is the same as the other one, or why it failed."""
     is_input: bool = False
     is_lasting: bool = False
-    """Whether what failed will fail again; what will not is tried again by the next run."""
+    """Whether it will fail again; if not, the next run tries it again."""
     console: str = ""
 
     @property
     def failed(self) -> bool:
-        """Whether there is no value."""
+        """Whether it has no value."""
         return not (self.variant or self.same_as)
 
 
@@ -111,59 +117,59 @@ class State(msgspec.Struct, kw_only=True):
     format: int = FORMAT
     question: dict[str, Any]
     by: str = ""
-    """What is looked at, once that is known."""
+    """The target, once it is known."""
     outcomes: dict[str, CandidateOutcome] = {}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a bisection has found."""
+    """The result of a bisection."""
 
     target: Target | None
-    """None: nothing differs between the ends."""
+    """None: the ends do not differ."""
     before: Value
     after: Value
     findings: list[SearchResult]
     reverts: Mapping[str, Value | str]
-    """By culprit: the new end's value without it, or why that is not known."""
+    """By culprit: the value of the new end without it, or why it is unknown."""
     values: Mapping[str, Measured]
     outcomes: Mapping[str, CandidateOutcome]
     idle: int
-    """How many candidates cannot matter."""
+    """How many candidates cannot change anything."""
 
     @property
     def boots(self) -> int:
-        """How many were measured, reverts not counted."""
+        """How many candidates were measured, without reverts."""
         return sum(outcome.variant is not None for outcome in self.outcomes.values())
 
 
 @dataclass
 class Bisection:
-    """One that goes on in a folder."""
+    """A bisection whose state is kept in a folder, so that it can be resumed."""
 
     folder: Path
     candidates: Candidates
     measure: Callable[[Variant], CandidateCells]
-    """Boot and measure, or read what was measured. CannotMeasureError if that fails."""
+    """Boot and measure, or read an existing measurement. CannotMeasureError if that fails."""
     on_step: Callable[[str], None]
     question: dict[str, Any]
     by: Target | None
     _cells: dict[str, CandidateCells] = field(default_factory=dict)
     _values: dict[str, Measured] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
-    _ahead: SpeculativeBuilds = field(default_factory=SpeculativeBuilds)
+    _reported: set[str] = field(default_factory=set)
+    _speculative: SpeculativeBuilds = field(default_factory=SpeculativeBuilds)
     _search: Callable[[], Search] | None = None
-    """The search from its start, once both ends are known."""
+    """Starts the search from the beginning; None until both ends are known."""
 
     def __post_init__(self) -> None:
         self._state = _read_state(self.folder, self.question)
 
     def find(self) -> Result:
-        """Go on until it is known what changes the value."""
+        """Continue until the culprit is known."""
         try:
             return self._find()
         finally:
-            self._ahead.stop()
+            self._speculative.stop()
 
     def _find(self) -> Result:
         candidates = self.candidates
@@ -174,19 +180,19 @@ class Bisection:
         before, after = by.value(old), by.value(new)
         for name, value in ((candidates.old, before), (candidates.new, after)):
             self._values[name] = value
-            self._tell(name, by, value)
+            self._report(name, by, value)
         for name in candidates.merge_bases:
             if not by.rule.same(by.value(self._end(name)), before):
                 raise UserError(
-                    f"{candidates.title(name)}, where the two part, has not the value of the good end: what "
-                    "changed it came after that on the good one's side; give that commit as --good or --bad"
+                    f"the merge base {candidates.title(name)} already differs from the good end, so the change "
+                    "was made on the good branch: give the merge base as --good or --bad"
                 )
         self._search = partial(
             bisection.search, candidates.history, before, candidates.new, after, by.rule, self._idle
         )
         findings = bisection.run(self._search(), lambda name: self._value(name, by))
         self._search = None
-        self._ahead.stop()
+        self._speculative.stop()
         for number, one in enumerate(findings, 1):
             if isinstance(one, Culprit):
                 self._write_log(one.name, number)
@@ -213,11 +219,11 @@ class Bisection:
         elif by := target.most_changed(old, new):
             self._state.by = by.option
             self._save()
-            self.on_step(f"looking at {by.option}, which differs most between the ends")
+            self.on_step(f"bisecting on {by.option}, which differs most between the ends")
         return by
 
     def _end(self, name: str) -> CandidateCells:
-        """What was measured of an end; it must be there."""
+        """The measurement of an end. Raises if it cannot be measured."""
         outcome = self._outcome(name)
         if outcome.failed:
             failed = CannotMeasureError(outcome.why, outcome.console, is_input=outcome.is_input)
@@ -242,14 +248,14 @@ class Bisection:
             if not self._outcome(name).failed:
                 try:
                     value = by.value(self._measured(name))
-                except CannotMeasureError as error:  # what was measured is there no more
+                except CannotMeasureError as error:  # its measurement was deleted
                     self._state.outcomes[name] = _failure(error)
             self._values[name] = value
-            self._tell(name, by, value)
+            self._report(name, by, value)
         return self._values[name]
 
     def _outcome(self, name: str) -> CandidateOutcome:
-        """What becomes of a candidate, found out unless it is known."""
+        """The outcome of a candidate, which is tried unless its outcome is known."""
         if name not in self._state.outcomes:
             try:
                 self._state.outcomes[name] = self._try(name)
@@ -259,27 +265,27 @@ class Bisection:
         return self._state.outcomes[name]
 
     def _try(self, name: str) -> CandidateOutcome:
-        there = self._variants()
+        measured = self._variants()
         unbuilt = {other: None for other, outcome in self._state.outcomes.items() if outcome.failed}
-        if same := self.candidates.same_as(name, {**unbuilt, **there}):
+        if same := self.candidates.same_as(name, {**unbuilt, **measured}):
             if same in unbuilt:
                 failed = self._state.outcomes[same]
                 raise CannotMeasureError(
-                    f"as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
+                    f"same as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
                 )
-            return CandidateOutcome(same_as=same, why="nothing that its image is made of differs")
-        self._ahead.finish(name)
+            return CandidateOutcome(same_as=same, why="no file of its image differs")
+        self._speculative.finish(name)
         variant = self.candidates.variant(name)
         image = self.candidates.image(variant)
-        for other, theirs in there.items():
+        for other, theirs in measured.items():
             if self.candidates.image(theirs) == image:
                 return CandidateOutcome(same_as=other, why="its image is the same")
-        self._build_ahead(name)
+        self._build_speculatively(name)
         self._cells[name] = self.measure(variant)
         return CandidateOutcome(variant=variant)
 
-    def _build_ahead(self, name: str) -> None:
-        """Build what is needed next while this one boots: it may turn out to be as either end is."""
+    def _build_speculatively(self, name: str) -> None:
+        """Build what is needed next while this candidate boots, for either result of this one."""
         candidates = self.candidates
         following: set[str | None] = set()
         if name == candidates.old:
@@ -292,7 +298,7 @@ class Bisection:
         for other in [other for other in following if other and other not in self._state.outcomes]:
             command = self.candidates.build_command(other)
             if command and not self.candidates.same_as(other, self._variants()):
-                self._ahead.start(other, command)
+                self._speculative.start(other, command)
 
     def _variants(self) -> dict[str, Variant]:
         return {name: outcome.variant for name, outcome in self._state.outcomes.items() if outcome.variant}
@@ -301,7 +307,7 @@ class Bisection:
         return self.candidates.idle(name, list(self._variants().values()))
 
     def _reverted(self, culprit: Culprit, by: Target) -> Value | str:
-        """The new end's value without the culprit."""
+        """The value of the new end without the culprit, or why it is unknown."""
         try:
             variant = self.candidates.reverted(culprit.name)
             return variant if isinstance(variant, str) else by.value(self.measure(variant))
@@ -310,16 +316,18 @@ class Bisection:
         except (CannotMeasureError, UserError) as error:
             return str(error)
 
-    def _tell(self, name: str, by: Target, value: Measured) -> None:
-        """A line for each candidate, once."""
-        if name in self._told:
+    def _report(self, name: str, by: Target, value: Measured) -> None:
+        """Report each candidate once."""
+        if name in self._reported:
             return
-        self._told.add(name)
+        self._reported.add(name)
         outcome, title = self._state.outcomes[name], self.candidates.title(name)
         if value is None:
             self.on_step(f"{title}: skipped: {outcome.why}")
             return
-        free = f" (as {self.candidates.title(outcome.same_as)}: {outcome.why})" if outcome.same_as else ""
+        free = (
+            f" (same as {self.candidates.title(outcome.same_as)}: {outcome.why})" if outcome.same_as else ""
+        )
         self.on_step(f"{title}: {by.words(value)}{free}")
 
     def _write_log(self, culprit: str, number: int) -> None:
@@ -328,7 +336,7 @@ class Bisection:
             store.write_whole(self.folder / name, text.encode())
 
     def _save(self) -> None:
-        """Without what may succeed next time, and without failures of the ends."""
+        """Save the state without failures of the ends, and without failures that may not happen again."""
         ends = self.candidates.old, self.candidates.new
         lasting = {
             name: outcome
@@ -345,7 +353,7 @@ def _failure(error: CannotMeasureError) -> CandidateOutcome:
 
 
 def _read_state(folder: Path, question: dict[str, Any]) -> State:
-    """What there is in the folder; UserError if that is of another question."""
+    """The state in the folder. UserError if it belongs to another question."""
     path = folder / "bisect.json"
     try:
         state = decode.from_json(path.read_bytes(), State)
@@ -354,7 +362,7 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}: give another -o, or delete it") from None
     if state.format != FORMAT:
-        raise UserError(f"{path} has format {state.format} and this bigiron reads {FORMAT}: give another -o")
+        raise UserError(f"{path} has format {state.format}, but this bigiron reads {FORMAT}: give another -o")
     for key in {**state.question, **question}:
         was, now = state.question.get(key), question.get(key)
         if was != now:
@@ -369,39 +377,42 @@ def _save_state(folder: Path, state: State) -> None:
 
 @dataclass(frozen=True)
 class TimedResult:
-    """What a bisection of throughput has found."""
+    """The result of a bisection of throughput."""
 
     chances: Chances
     runs: Mapping[str, int]
-    """Of each candidate that ran."""
+    """The number of runs of each candidate that ran."""
     skipped: Mapping[str, str]
-    """Why candidates could not be run."""
+    """Why candidates could not run."""
 
     @property
     def all_runs(self) -> int:
-        """Of all candidates together."""
+        """The number of runs of all candidates."""
         return sum(self.runs.values())
 
 
 @dataclass
 class TimedBisection:
-    """One of throughput, which has noise: it goes on until it is confident, or has run often enough."""
+    """A bisection of throughput, which is noisy: it ends when it is confident, or after `most_runs`."""
 
     folder: Path
     candidates: Candidates
     run: Callable[[Variant, int], float]
-    """One repetition of a variant, or what it gave when it ran. CannotMeasureError if it fails."""
+    """The throughput of one repetition of a variant, measured unless it exists.
+
+    CannotMeasureError if it fails.
+    """
     on_step: Callable[[str], None]
     question: dict[str, Any]
     tolerance: float
     most_runs: int
 
     def find(self) -> TimedResult:
-        """Run, one after the other, what tells most."""
+        """Run the most informative candidate, one after the other."""
         candidates = self.candidates
         if (number := len(candidates.history.names)) > MOST_CANDIDATES:
             raise UserError(
-                f"{number} candidates: at most {MOST_CANDIDATES} with --by throughput: use a count first"
+                f"{number} candidates, and --by throughput takes at most {MOST_CANDIDATES}: use a count first"
             )
         _save_state(self.folder, _read_state(self.folder, self.question))
         ends = candidates.old, candidates.new
@@ -435,6 +446,6 @@ class TimedBisection:
 
 
 def _of_end(title: str, error: CannotMeasureError) -> Exception:
-    """What an end that cannot be measured ends with."""
-    reason = f"{title}, an end, cannot be measured: {error.reason}"
+    """The error for an end that cannot be measured."""
+    reason = f"the end {title} cannot be measured: {error.reason}"
     return UserError(reason) if error.is_input else MachineError(reason, error.console)

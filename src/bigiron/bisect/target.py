@@ -1,4 +1,4 @@
-"""What a bisection looks at: a count of one object, lock or function, and its value in a cell.
+"""The target of a bisection: a count of one object, lock or function, and its value in a cell.
 
 Tables in, values out.
 """
@@ -19,18 +19,18 @@ from bigiron.gate.check_lines import Tolerance
 from bigiron.util.object_name import ObjectName, object_type, without_instance
 
 CandidateCells = Mapping[str, Sequence[Cell]]
-"""Of one candidate: by probe, one of each repetition."""
+"""The cells of one candidate: by probe, one for each repetition."""
 
 Figures = Sequence[tuple[str, Value]]
-"""Of one cell: by object, lock or function."""
+"""The values of one cell, by object, lock or function."""
 
 _COUNT, _INSTRUCTIONS = Tolerance(), Tolerance(20.0)
-"""As in the gate: 0.5 accesses or 20 instructions an operation, and 1 %."""
+"""As in the gate: 0.5 accesses or 20 instructions per operation, plus 1 %."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a probe offers to look at."""
+    """The targets that a probe offers."""
 
     thing: str
     units: tuple[str, ...]
@@ -51,24 +51,24 @@ _KINDS = {
 }
 
 PROBES = ("conflicts", "instructions")
-"""Recorded where nobody says what to look at."""
+"""Recorded if no target is given."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One count, or a pair of them."""
+    """One count or two, such as writes and accesses, that a bisection searches for a change."""
 
     kind: str  # a probe, or `predicted`
-    name: str = ""  # of an object, a lock or a function, none: the sum of all; or a number of tasks
+    name: str = ""  # of an object, lock or function, or a number of tasks; empty: the sum over all
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """What must be recorded."""
+        """The probes that it needs."""
         return _KINDS[self.kind].probes
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Of the value's figures, all of them per operation."""
+        """The units of the value's numbers."""
         return _KINDS[self.kind].units
 
     @property
@@ -78,7 +78,7 @@ class Target:
 
     @property
     def option(self) -> str:
-        """As it is given on the command line."""
+        """The value of `--by`."""
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
     def words(self, value: Value) -> str:
@@ -89,11 +89,11 @@ class Target:
     def value(self, cells: CandidateCells) -> Value:
         """The mean of the repetitions."""
         if self.kind == "instructions" and not self.name:
-            return _mean([_all_work(cell) for cell in cells["instructions"]])
+            return _mean([_all_instructions(cell) for cell in cells["instructions"]])
         return self.value_of([list(_figures(self.kind, cell)) for cell in cells[self.kind]])
 
     def value_of(self, repetitions: Sequence[Figures]) -> Value:
-        """The same of figures that were read."""
+        """The mean of the repetitions, from figures that were already read."""
         return _mean([self._sum(figures) for figures in repetitions])
 
     def _sum(self, of_cell: Figures) -> Value:
@@ -109,7 +109,7 @@ class Target:
         return not self.name or bool(names & {self.name, f"struct {self.name}"})
 
     def check(self, *ends: CandidateCells) -> None:
-        """UserError if no end has anything of that name."""
+        """UserError if neither end has an object, lock or function of that name."""
         there: dict[str, float] = defaultdict(float)
         for cells in ends:
             for cell in cells[self.kind]:
@@ -125,7 +125,7 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """What `--by` says.
+    """Parse the value of `--by`.
 
     >>> parse("conflicts:struct file"), parse("instructions")
     (Target(kind='conflicts', name='struct file'), Target(kind='instructions', name=''))
@@ -144,11 +144,11 @@ def _fits(kind: str, name: str) -> bool:
 
 
 def most_changed(before: CandidateCells, after: CandidateCells) -> Target | None:
-    """What differs most between two ends: a kind of shared line, else all work; None where nothing does.
+    """The target with the largest difference: a type of shared cache lines, else all instructions, else None.
 
-    What allocators do is left out, as it differs by chance.
+    The allocators' data is left out, because it differs by chance.
     """
-    # Read once: a workload may have thousands of lines.
+    # Read only once: a workload may have thousands of cache lines.
     ends = [[list(_figures("conflicts", cell)) for cell in cells["conflicts"]] for cells in (before, after)]
     kinds = {
         object_type(name)
@@ -159,12 +159,14 @@ def most_changed(before: CandidateCells, after: CandidateCells) -> Target | None
     }
     lines = [Target("conflicts", kind) for kind in sorted(kinds)]
     found = [(one, one.value_of(ends[0]), one.value_of(ends[1])) for one in lines]
-    all_work = Target("instructions")
-    return _most_apart(found) or _most_apart([(all_work, all_work.value(before), all_work.value(after))])
+    everything = Target("instructions")
+    return _most_apart(found) or _most_apart(
+        [(everything, everything.value(before), everything.value(after))]
+    )
 
 
 def _most_apart(found: Sequence[tuple[Target, Value, Value]]) -> Target | None:
-    """Of those whose two values are not the same."""
+    """The target with the largest difference, of those whose values differ."""
     differing = [(one.rule.apart(was, now), one) for one, was, now in found if not one.rule.same(was, now)]
     return max(differing, key=lambda pair: pair[0], default=(0.0, None))[1]
 
@@ -173,22 +175,22 @@ def _mean(found: Sequence[Value]) -> Value:
     return tuple(round(sum(figures) / len(found), 6) for figures in zip(*found, strict=True))
 
 
-def _all_work(cell: Cell) -> Value:
+def _all_instructions(cell: Cell) -> Value:
     own = instructions.profile(work_of_operations(cell.table), cell.operations)["self_per_op"]
     return (float(own.sum()),)
 
 
 def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
-    """All that a cell has of that kind, with its figures."""
+    """Every object, lock or function of a cell, with its value."""
     match kind:
         case "conflicts":
             for line in matching.lines_of(conflicts.profile(cell.table, cell.operations)):
                 yield line.object, (line.writes_per_op, line.accesses_per_op)
         case "locks":
-            held = locks.profile(cell.table, cell.operations)
+            taken_locks = locks.profile(cell.table, cell.operations)
             yield from (
                 (name, (taken, instructions))
-                for name, taken, instructions in held.select(
+                for name, taken, instructions in taken_locks.select(
                     "lock", "acquisitions_per_op", "held_per_op"
                 ).iter_rows()
             )
@@ -196,5 +198,5 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
             yield "", (float(cell.table["throughput"][0]),)
         case "instructions":
             ran = instructions.profile(work_of_operations(cell.table), cell.operations)
-            inclusive = ran.select("function", "total_per_op").iter_rows()
-            yield from ((name, (instructions,)) for name, instructions in inclusive)
+            totals = ran.select("function", "total_per_op").iter_rows()
+            yield from ((name, (instructions,)) for name, instructions in totals)

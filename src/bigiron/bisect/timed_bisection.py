@@ -1,16 +1,16 @@
-"""Bisecting what has noise: the chance of each candidate to be the culprit, and of there being none.
+"""Bisecting a noisy value: the probability that each candidate is the culprit, and that there is none.
 
-A run gives a value, not a verdict: it weighs as much as it tells of the side on which the candidate is.
-Values are compared as logarithms, so that a change is a ratio. Under the hypothesis that candidate k is the
-culprit, runs of what contains it are Normal(m + d, s), others Normal(m, s); under none, all are Normal(m, s).
-What is not known is integrated over: m with a flat prior, in closed form (Gelman et al., Bayesian Data
-Analysis, 3rd edition, 3.2); s and d over grids, log-uniform, d of either sign and no smaller than what
-matters. Half of the prior is on there being no culprit: as many reports are of none.
+A run yields a value, not a verdict, and is weighted by what it reveals about the candidate's side. Values
+are compared as logarithms, so that a change is a ratio. If candidate k is the culprit, runs of candidates
+that contain k are Normal(m + d, s), others Normal(m, s); without a culprit, all runs are Normal(m, s). The
+unknowns are integrated out: m with a flat prior, in closed form (Gelman et al., Bayesian Data Analysis, 3rd
+edition, 3.2); s and d over log-uniform grids, with d of either sign and not below the tolerance. Half of
+the prior is on "no culprit", because about half of all reports have none.
 
-The next run goes where the culprit is as likely in front as behind (Horstein, Sequential Transmission Using
-Noiseless Feedback, IEEE Transactions on Information Theory 9, 1963; Waeber, Frazier and Henderson, Bisection
-Search with Noisy Responses, SIAM Journal on Control and Optimization 51, 2013), or to the end that has fewer
-runs: what is known of the sides is what all others are held against.
+The next run is at the candidate that halves the probability (Horstein, Sequential Transmission Using
+Noiseless Feedback, IEEE Transactions on Information Theory 9, 1963; Waeber, Frazier and Henderson,
+Bisection Search with Noisy Responses, SIAM Journal on Control and Optimization 51, 2013), or at the end
+with fewer runs, because all other runs are compared with the ends.
 """
 
 from __future__ import annotations
@@ -24,40 +24,39 @@ from bigiron.bisect.bisection import CandidateGraph
 from bigiron.util.lazy import numpy as np
 
 CONFIDENT = 0.95
-"""The chance of being right at which the search ends."""
+"""The probability of a hypothesis at which the search ends."""
 
-MOST_CANDIDATES = 4096  # the graph's matrix has so many rows and columns
+MOST_CANDIDATES = 4096  # rows and columns of the containment matrix
 
-_NONE = 0.5  # prior of there being no culprit
-_FIRST = 3  # runs of each end before anything else
-_CHANGES = 32  # of the grid, in either direction
-_LARGEST = 1.5  # change, as a logarithm: 4.5 times
+_NONE = 0.5  # prior probability of no culprit
+_FIRST = 3  # runs of each end before other runs
+_CHANGES = 32  # grid points in either direction
+_LARGEST = 1.5  # change as a logarithm: a factor of 4.5
 _SPREADS = 24
 _SMALLEST_SPREAD, _LARGEST_SPREAD = 0.001, 0.5
 
 
 @dataclass(frozen=True)
 class Chances:
-    """What the runs so far say."""
+    """The probabilities after the runs so far."""
 
-    none: float  # of there being no culprit
-    culprit: Mapping[str, float]
-    change: float  # if there is a culprit: the mean of what contains it, by that of the other runs
+    none: float  # that there is no culprit culprit: Mapping[str, float] change: float  # if there is a
+    culprit: the mean of the runs that contain it, divided by the mean of the others
 
     @property
     def likeliest(self) -> str | None:
-        """The culprit, if there is more likely one than none."""
+        """The likeliest culprit, if it is likelier than no culprit."""
         name = max(self.culprit, key=lambda name: self.culprit[name])
         return name if self.culprit[name] > self.none else None
 
     @property
     def decided(self) -> bool:
-        """Whether one hypothesis has the confidence."""
+        """Whether the probability of a hypothesis has reached `CONFIDENT`."""
         return max(self.none, *self.culprit.values()) >= CONFIDENT
 
     @property
     def credible(self) -> list[str]:
-        """The fewest candidates that have the confidence together, if there is a culprit; likeliest first."""
+        """The smallest set of candidates that reaches `CONFIDENT`, given a culprit; likeliest first."""
         total, found = 0.0, []
         for name in sorted(self.culprit, key=lambda name: -self.culprit[name]):
             found.append(name)
@@ -68,10 +67,10 @@ class Chances:
 
 
 class TimedSearch:
-    """A search among candidates whose values have noise: runs are added, one after the other."""
+    """A search among candidates with noisy values, to which runs are added one after the other."""
 
     def __init__(self, history: CandidateGraph, old: str, new: str, tolerance: float = TOLERANCE) -> None:
-        """`tolerance`: a relative change that does not matter."""
+        """`tolerance`: the relative change up to which values count as the same."""
         self._old, self._new = old, new
         self._names = list(history.members(history.ancestors(new)))
         rows = [history.ancestors(name) for name in self._names]
@@ -87,25 +86,25 @@ class TimedSearch:
         self._usable = np.ones(len(self._names), bool)
 
     def skip(self, name: str) -> None:
-        """A candidate cannot be measured."""
+        """Mark a candidate that cannot be measured."""
         self._usable[self._row[name]] = False
 
     def add(self, name: str, value: float) -> None:
-        """What a run of a candidate gave, greater than zero."""
+        """Add the value of a run, which is greater than zero."""
         self._logs.setdefault(name, []).append(math.log(value))
         self._chances = None
 
     def runs(self, name: str) -> int:
-        """How many a candidate has."""
+        """The number of runs of a candidate."""
         return len(self._logs.get(name, ()))
 
     @property
     def ready(self) -> bool:
-        """Whether there is enough to say anything."""
+        """Whether there are enough runs for `chances`."""
         return min(self.runs(self._old), self.runs(self._new)) >= _FIRST
 
     def next(self) -> str:
-        """What to run next."""
+        """The candidate to run next."""
         ends = sorted((self._old, self._new), key=self.runs)
         inner = max((self.runs(name) for name in self._logs if name not in ends), default=0)
         if not self.ready or self.runs(ends[0]) <= inner:
@@ -114,12 +113,12 @@ class TimedSearch:
         before = self._contains @ (given / given.sum())
         from_middle = np.where(self._usable, np.abs(before - 0.5), np.inf)
         choice = self._names[int(np.argmin(from_middle))]
-        # Where the last one has most of the chances, what there is to know is whether the ends differ.
+        # If the last candidate is the likeliest, the open question is whether the ends differ.
         return ends[0] if choice == self._new else choice
 
     @property
     def chances(self) -> Chances:
-        """Of all hypotheses, by Bayes."""
+        """The probabilities of all hypotheses, by Bayes' rule."""
         if self._chances is None:
             self._chances = self._by_bayes()
         return self._chances
@@ -142,7 +141,7 @@ class TimedSearch:
         logs = np.concatenate([[none + math.log(_NONE)], of_kind[which] + prior])
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
-        # Not the grid's likeliest, as that ends somewhere.
+        # Computed from the runs, not the likeliest grid point, because the grid is bounded.
         has = kinds[int(np.argmax(of_kind))]
         return Chances(
             float(weights[0]),
@@ -151,9 +150,10 @@ class TimedSearch:
         )
 
     def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
-        """By which of those that ran contain them candidates differ, and of which kind each candidate is.
+        """The kinds of candidates, and the kind of each candidate.
 
-        What is contained by the same ones is told apart by nothing.
+        Candidates that are contained in the same runs cannot be distinguished, and are of one kind. A kind is
+        the set of the measured candidates that contain it.
         """
         nowhere = np.zeros(len(self._names), bool)
         columns = np.array(
@@ -166,7 +166,7 @@ class TimedSearch:
         return columns.T[first], which.ravel()
 
     def _likelihood(self, number: int, squares: np.ndarray) -> np.ndarray:
-        """Logarithms, for each spread, of the runs' likelihood with the mean integrated over."""
+        """The log-likelihood of the runs for each spread, with the mean integrated out."""
         spreads = self._spreads.reshape(-1, *[1] * squares.ndim)
         found: np.ndarray = -(number - 1) * np.log(spreads) - squares / (2 * spreads**2)
         return found

@@ -23,7 +23,7 @@ from bigiron.probes import Options, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
 from bigiron.simulator import machine_files
-from bigiron.study import spec as specs
+from bigiron.study import resolve
 from bigiron.study.spec import Spec, Variant
 from bigiron.util.sanitize import sanitize
 
@@ -172,7 +172,7 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: Target | No
     first = Variants(kernel=["none"] if where.kind == "vm" else None)
     repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
     spec = question(what, first, where, file_systems, repetitions, Options())
-    specs.check_numbers(spec)
+    resolve.check_numbers(spec)
     return spec
 
 

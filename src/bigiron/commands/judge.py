@@ -69,7 +69,7 @@ def judge(
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
         called = what.workload or what.workload_file
-        opinion = Opinion(mail, names, called, what.mode, None, same, not_looked_at=[second_opinion.MODULES])
+        opinion = Opinion(mail, names, called, what.mode, None, same, not_considered=[second_opinion.MODULES])
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
 

@@ -22,7 +22,7 @@ from bigiron.kernels import Kernel
 from bigiron.machines.engine import Programs
 from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.probes import Table
-from bigiron.study import simulated
+from bigiron.study import resolve, simulated
 from bigiron.study import spec as specs
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
@@ -177,12 +177,12 @@ def read_question(request: Request) -> tuple[Spec, Cell]:
     if not spec.engine.is_model:
         for probe in spec.probes:
             probes.probe(probe)
-    specs.check_numbers(spec)
-    specs.check_options(spec)
+    resolve.check_numbers(spec)
+    resolve.check_options(spec)
     if len(spec.variant) != 1 or len(specs.points(spec)) != 1:
         raise UserError("the controller's question asks for more than one cell")
     if not spec.engine.is_model:
-        specs.check_variant(spec.variant[0])
+        resolve.check_variant(spec.variant[0])
     if not 1 <= request.repetition <= specs.MOST_REPETITIONS:
         raise UserError(f"there is no repetition {request.repetition}")
     if request.change not in ("", *(change.name for change in CHANGES if spec.check_shape)):

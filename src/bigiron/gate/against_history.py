@@ -1,8 +1,9 @@
-"""What a history allows a newer kernel: the counts of the one before it, and by how much counts vary anyway.
+"""What a kernel is compared with in a history: the counts of the kernel before it, and how much they vary.
 
-A line varies by as much as it does between the repetitions of any kernel, or between kernels that follow each
-other, whichever is more: of these differences the median, the lower one of two, as a release that changes a
-line is no reason to let the next one do so. Two kernels alone differ once, which may be such a change.
+A count varies by the larger of two amounts: the range of its repetitions on any kernel, and the median
+difference between consecutive kernels. It is the lower median, because a release that changes a count does
+not entitle the next release to do so. With two kernels there is one difference, which may be such a change,
+so it is not used.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,24 +23,24 @@ from bigiron.history.records import Identity, Kernel, Point, ReferenceCount, Wor
 from bigiron.kernels import release_order
 from bigiron.study.store import CellRecord, Study
 
-_FEWEST = 2  # differences between kernels that follow each other
+_FEWEST = 2  # differences between consecutive kernels
 
 
 @dataclass(frozen=True)
 class Predecessor:
-    """The kernel before a study's, at one point."""
+    """The kernel before the study's, at one point."""
 
     place: str
-    """Where it was measured, in words."""
+    """The point in words."""
     counts: Sequence[ReferenceValue]
     functions: Sequence[Function]
-    """What each executes, to tell where there is more."""
+    """Instructions per operation of each function, to show where a newer kernel executes more."""
 
 
 def predecessor(history: History, study: Study, record: CellRecord) -> Predecessor | None:
-    """What one point of a study is held against; None where the history has newer kernels alone.
+    """What one point of a study is compared with; None if the history only has newer kernels.
 
-    UserError where the history has nothing to compare with.
+    UserError if the history has nothing to compare with.
     """
     name = points.name_of(study.spec.workload, study.spec.fs)
     place = f"{name} at {record.cpus} CPUs and {record.tasks} tasks"
@@ -50,7 +51,7 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
     if not there:
         raise UserError(
             f"{history.path} has no counts of {place}: "
-            f"`bigiron history add KERNEL --workloads {name} --cpus {record.cpus}` measures them"
+            f"run `bigiron history add KERNEL --workloads {name} --cpus {record.cpus}` to measure them"
         )
     ordered = _older_points(history, _same_setup(history, there, study, record, place), study, record)
     if not ordered:
@@ -60,8 +61,8 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
     held = {names[point.kernel]: history.select(ReferenceCount, point=point.id) for point in ordered}
     if lacking := next((kernel for kernel, counts in held.items() if not counts), None):
         raise UserError(
-            f"{history.path} has not been brought up to date for {place} on {lacking}: "
-            f"`bigiron history add {lacking}` goes on with it"
+            f"{history.path} is not up to date for {place} on {lacking}: "
+            f"run `bigiron history add {lacking}` to update it"
         )
     return Predecessor(
         Baseline(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
@@ -76,17 +77,17 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
 def _same_setup(
     history: History, there: Sequence[Point], study: Study, record: CellRecord, place: str
 ) -> list[Point]:
-    """The points that the same recorder, QEMU and machine made as the study's."""
+    """The points that were measured with the same recorder, QEMU and machine as the study."""
     known = {identity.id: identity for identity in history.select(Identity)}
     mine = collect.identity(study, record)
-    alike = [point for point in there if _same(known[point.identity], mine)]
-    if not alike:
+    comparable = [point for point in there if _same(known[point.identity], mine)]
+    if not comparable:
         was, now = next(iter(_differences(known[there[-1].identity], mine)))
         raise UserError(
-            f"{history.path} has {place} with {was}, and the study with {now}: counts of the two are not "
-            f"compared; measure the study as the history was ({there[-1].command}), or the history again"
+            f"{history.path} has {place} with {was}, the study has {now}: such counts are not comparable; "
+            f"measure the study as the history was measured ({there[-1].command}), or the history again"
         )
-    return alike
+    return comparable
 
 
 def _same(one: Identity, other: Identity) -> bool:
@@ -99,18 +100,22 @@ def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 
-def _older_points(history: History, alike: Sequence[Point], study: Study, record: CellRecord) -> list[Point]:
-    """The points of other kernels that are no newer, oldest first; of the same image where it is alone."""
+def _older_points(
+    history: History, comparable: Sequence[Point], study: Study, record: CellRecord
+) -> list[Point]:
+    """The points of other kernels that are not newer, oldest first; if none, those of this image."""
     kernels = {kernel.id: kernel for kernel in history.select(Kernel)}
     mine = collect.setup_of(study, record)
-    others = [point for point in alike if kernels[point.kernel].sha256 != mine.kernel_sha256] or list(alike)
+    others = [point for point in comparable if kernels[point.kernel].sha256 != mine.kernel_sha256] or list(
+        comparable
+    )
     others.sort(key=lambda point: kernels[point.kernel].position)
     release = release_order(mine.kernel_release)
     return [point for point in others if release_order(kernels[point.kernel].release) <= release]
 
 
 def _known(kernels: Sequence[Sequence[ReferenceCount]]) -> list[ReferenceValue]:
-    """The newest kernel's counts, with by how much each varies."""
+    """The counts of the newest kernel, and how much each varies."""
     of_name: dict[tuple[str, str, str], list[ReferenceCount | None]] = {}
     for number, counts in enumerate(kernels):
         for one in counts:
@@ -132,13 +137,13 @@ def _key(one: ReferenceCount) -> tuple[str, str, str]:
 
 
 def _spread(kernels: Sequence[ReferenceCount | None]) -> float:
-    """By how much a count varies."""
+    """How much a count varies."""
     repetitions = [one.most - one.least for one in kernels if one]
     return max(*repetitions, _between([one.per_op if one else 0.0 for one in kernels]))
 
 
 def _between(counts: Sequence[float]) -> float:
-    """The median of what counts of kernels that follow each other differ by.
+    """The lower median of the differences between consecutive kernels.
 
     >>> _between([6.0, 6.0, 2.0, 2.0]), _between([0.9, 1.2, 0.8]), _between([6.0, 2.0])
     (0.0, 0.3, 0.0)

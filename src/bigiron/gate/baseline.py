@@ -1,4 +1,4 @@
-"""A baseline on disk (docs/gate.md): a TOML file with one line for each count, to be kept in git."""
+"""A baseline on disk (docs/gate.md): a TOML file with one line for each cache line, to be kept in git."""
 
 import json
 import re
@@ -17,18 +17,19 @@ from bigiron.util import decode
 
 FORMAT = 2
 INSTRUCTIONS_TOLERANCE = Tolerance(20.0, 0.01)
-"""Instructions per operation."""
+"""For instructions per operation."""
 
 _HEADER = """\
-# A baseline of `bigiron check`, per operation: cache lines that CPUs share, and instructions.
-# `bigiron check STUDY --record FILE` renews what has changed. Each can have a tolerance of its own.
+# A baseline of `bigiron check`: shared cache lines, and instructions, per operation.
+# `bigiron check STUDY --record FILE` updates the counts that have changed. Each count can have its own
+# tolerance.
 """
 _HEAD = ("variant", "kernel", "cpus", "tasks")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What counts are held against."""
+    """The counts that a study is compared with."""
 
     format: int = FORMAT
     workload: str
@@ -41,9 +42,9 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     clock: str = "host"
     """What the machines' clock follows."""
     cgroup: str = "none"
-    """That tasks run in."""
+    """The control group of the tasks."""
     fs: str = ""
-    """The file system that the workload works on, in words; none: the machine's own."""
+    """The file system that the workload uses, in words; empty: the machine's own."""
     tolerance: float = Tolerance.absolute
     relative_tolerance: float = Tolerance.relative
     instructions_tolerance: float = INSTRUCTIONS_TOLERANCE.absolute
@@ -51,42 +52,43 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: ["conflicts"]
     )
-    """Whose counts it has."""
+    """The probes whose counts it has."""
     point: list[Point] = []
 
     @property
     def tolerances(self) -> Tolerance:
-        """By how much writes and accesses may exceed it."""
+        """By how much writes and accesses may exceed their counts."""
         return Tolerance(self.tolerance, self.relative_tolerance)
 
     @property
     def instructions_tolerances(self) -> Tolerance:
-        """By how much instructions may exceed it."""
+        """By how much instructions may exceed their count."""
         return Tolerance(self.instructions_tolerance, self.relative_instructions_tolerance)
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline; UserError says what is wrong with the file."""
+    """Read a baseline. UserError names what is wrong with the file."""
     try:
         baseline = decode.from_toml(path.read_bytes(), Baseline)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no baseline: {str(error).replace('$.', '')}") from None
+        raise UserError(f"{path} is not a baseline: {str(error).replace('$.', '')}") from None
     if baseline.format != FORMAT:
         raise UserError(
-            f"{path} has format {baseline.format} and this bigiron reads {FORMAT}: record it anew (--record)"
+            f"{path} has format {baseline.format}, but this bigiron reads {FORMAT}: "
+            "record a new baseline (--record)"
         )
     return baseline
 
 
 def write(path: Path, baseline: Baseline) -> None:
-    """Write a baseline, whole or not at all."""
+    """Write a baseline completely or not at all."""
     write_whole(path, text(baseline).encode())
 
 
 def text(baseline: Baseline) -> str:
-    """The file: each shared line on one line, so that git shows a change as that line's."""
+    """The file's content. Each cache line is on one line, so that git shows its change as one line."""
     usual = {"clock": "host", "cgroup": "none", "fs": ""}
     left_out = {"point", *(name for name, value in usual.items() if getattr(baseline, name) == value)}
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
@@ -112,7 +114,7 @@ def text(baseline: Baseline) -> str:
 
 
 def _fields(line: BaselineLine | Instructions | Function) -> dict[str, object]:
-    """A line's fields without those that have their default."""
+    """The fields that do not have their default."""
     default: dict[str, object] = {
         **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},
         **{"boot_writes": [], "boot_accesses": []},
@@ -122,7 +124,7 @@ def _fields(line: BaselineLine | Instructions | Function) -> dict[str, object]:
 
 
 def _value(value: object) -> str:
-    """A value in TOML. A JSON string is a TOML string too."""
+    """A value in TOML. A JSON string is also a TOML string."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -142,7 +144,7 @@ def _key(name: str) -> str:
 
 
 def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
-    """UserError if the baseline is of something else than a study asks."""
+    """UserError if the baseline does not belong to the question of a study."""
     for what, old, new in (
         ("workload", baseline.workload, spec.workload),
         ("mode", baseline.mode, spec.mode),
@@ -152,8 +154,11 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
         ("file system", baseline.fs or "none", str(spec.file_system or "none")),
     ):
         if old != new:
-            raise UserError(f"{path} is of {what} {old}, and the study of {new}: take another baseline")
+            raise UserError(
+                f"baseline {path} was recorded with {what} {old}, the study with {new}: use another baseline"
+            )
     if baseline.workload_sha256 != spec.workload_sha256:
         raise UserError(
-            f"{path} is of another version of workload {baseline.workload}: record it anew (--record)"
+            f"baseline {path} was recorded with another version of workload {baseline.workload}: "
+            "record a new baseline (--record)"
         )

@@ -1,7 +1,7 @@
 """Comparing the instructions per operation with a baseline.
 
-Only the total is checked: kernels that do the same differ in which functions they have and inline. The
-functions show where more is executed.
+Only the total is checked, because kernels differ in the functions that they have and inline. The functions
+show where more instructions are executed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,23 +12,23 @@ from bigiron.gate.check_lines import Finding, Function, Instructions, Tolerance,
 from bigiron.util.english import some
 
 LEAST = 1.0
-"""Instructions per operation of a function that is recorded, and more of them of one that is named."""
+"""Instructions per operation that a function needs to be recorded, and additional ones to be named."""
 
 _MOST_NAMED = 8
 
 Counts = Mapping[str, float]
-"""Own instructions per operation of each function, in one repetition."""
+"""Self instructions per operation of each function, in one repetition."""
 
 
 def known(repetitions: Sequence[Counts]) -> Instructions:
-    """What a baseline records of the whole."""
+    """The total that a baseline records."""
     totals = [sum(counts.values()) for counts in repetitions]
     mean, most = round(sum(totals) / len(totals), 3), round(max(totals), 3)
     return Instructions(total=mean, most=most if most > mean + 0.001 else 0.0)
 
 
 def functions(repetitions: Sequence[Counts]) -> list[Function]:
-    """What a baseline records of the functions, by name."""
+    """The functions that a baseline records, by name."""
     names = sorted(set().union(*repetitions))
     means = {name: sum(counts.get(name, 0.0) for counts in repetitions) / len(repetitions) for name in names}
     return [
@@ -39,7 +39,7 @@ def functions(repetitions: Sequence[Counts]) -> list[Function]:
 def check(
     was: Instructions, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
 ) -> Finding:
-    """The instructions per operation, and the functions that execute more than in the baseline."""
+    """Compare the total, and name the functions that execute more instructions than in the baseline."""
     totals = [sum(counts.values()) for counts in repetitions]
     own = tolerance.or_own(was.tolerance)
     before, allowed, after = compared(was.total, was.most, totals, own)
@@ -48,7 +48,7 @@ def check(
 
 
 def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
-    """The functions that execute more than they did, most first."""
+    """The functions that execute more instructions than before, largest increase first."""
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
     names = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
@@ -57,7 +57,7 @@ def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
 
 
 def kept(was: Instructions, now: Instructions, tolerance: Tolerance) -> Instructions:
-    """The baseline's total, renewed where it differs by more than the tolerance."""
+    """The baseline's total, replaced by the new one if they differ by more than the tolerance."""
     same = tolerance.or_own(was.tolerance).takes_for_same
     most = max(was.total, was.most), max(now.total, now.most)
     if same(was.total, now.total) and same(*most):

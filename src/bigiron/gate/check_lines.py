@@ -1,7 +1,7 @@
-"""Holding counts against a baseline: which shared lines has an operation now that it had not, or had less of.
+"""Comparing shared cache lines with a baseline: which are new, or are accessed more often per operation.
 
-Values in, values out. A line is found again as `compare` does it, by what it is and who touches it, never by
-its address. check_work.py does the same with instructions.
+Values in, values out. As in `compare`, a cache line is identified by its object and the functions that touch
+it, never by its address. check_instructions.py compares instructions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ from bigiron.util.object_name import ObjectName
 
 Probe: TypeAlias = Literal["conflicts", "instructions"]
 PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
-"""Those whose counts can be held against a baseline."""
+"""The probes whose counts can be compared with a baseline."""
 
 
 class BaselineLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A shared line in a baseline; counts are per operation.
+    """A shared cache line in a baseline; counts are per operation.
 
-    `most_accesses` and `most_writes` are those of the repetition that had most, where that was not the mean.
+    `most_accesses` and `most_writes` are the largest counts of a repetition, if they exceed the mean.
     """
 
     object: str
@@ -35,42 +35,42 @@ class BaselineLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_o
     most_writes: float = 0.0
     most_accesses: float = 0.0
     boot_writes: list[float] = []
-    """In each boot, of a line that CPUs do not access equally often: chance may decide how often they do."""
+    """The count of each boot, for a line that CPUs access unequally often, so that chance may decide."""
     boot_accesses: list[float] = []
     tolerance: float | None = None
-    """For this line, instead of the baseline's."""
+    """For this cache line, instead of the baseline's tolerance."""
     functions: dict[str, float]
-    """Accesses per operation of those that touch it most."""
+    """Accesses per operation of the functions that touch it most."""
 
 
 class Instructions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """All instructions per operation in a baseline; `most` are those of the repetition that had most."""
+    """All instructions per operation in a baseline; `most`: in the repetition with the largest count."""
 
     total: float
     most: float = 0.0
     tolerance: float | None = None
-    """For this point, instead of the baseline's."""
+    """For this point, instead of the baseline's tolerance."""
 
 
 class Function(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A function's own instructions per operation in a baseline: they show where more is executed."""
+    """A function's self instructions per operation in a baseline, to show where an increase is."""
 
     function: str
     instructions: float
 
 
 class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The shared cache lines and the instructions of a variant at a number of CPUs and tasks."""
+    """The shared cache lines and the instructions of a variant at one number of CPUs and tasks."""
 
     variant: str
     kernel: str = ""
-    """The release that was measured; to be read, not compared."""
+    """The measured release, as information; it is not compared."""
     cpus: int
     tasks: int
     boots: int = 1
-    """On which it was measured."""
+    """The number of boots that were measured."""
     memory_mib: int = 0
-    """Of the machine; 0: not known."""
+    """Of the machine; 0: unknown."""
     clock_slower: int = 1
     """How many times slower the machine's clock was than the host's."""
     lines: list[BaselineLine] = []
@@ -79,61 +79,64 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
 
     @property
     def place(self) -> str:
-        """Where it was measured, in words."""
+        """The point in words."""
         return f"{self.variant}, {counted(self.cpus, 'CPU')}, {counted(self.tasks, 'task')}"
 
 
 ALLOCATORS = "slab pages and free pages"
-"""One line in a baseline of all that allocators keep of pages: which page goes back to its node is chance."""
+"""The name of the one line in a baseline for the allocators' data about pages.
+
+Chance decides which page goes back to its node.
+"""
 
 LEAST = matching.TOLERANCE
-"""Accesses per operation that a line must have to be recorded: one that is not may have had as many."""
+"""Accesses per operation that a cache line needs to be recorded. A line that is not may have had as many."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much a count per operation may exceed the baseline's: by the sum of both."""
+    """By how much a count per operation may exceed the baseline's: the sum of both parts."""
 
     absolute: float = 0.5
     relative: float = matching.RELATIVE_TOLERANCE
 
     def allows(self, count: float) -> float:
-        """The most that passes where the baseline has this count."""
+        """The largest count that passes if the baseline has this one."""
         return count * (1 + self.relative) + self.absolute
 
     def or_own(self, own: float | None) -> "Tolerance":
-        """The same for what may have a tolerance of its own."""
+        """The tolerance with its absolute part replaced, if there is an own one."""
         return self if own is None else replace(self, absolute=own)
 
     def takes_for_same(self, one: float, other: float) -> bool:
-        """Whether two counts are no further apart."""
+        """Whether two counts differ by no more than the tolerance."""
         return max(one, other) <= self.allows(min(one, other))
 
 
 BY_CHANCE = Tolerance(1.0, 1.0)
-"""Of ALLOCATORS: the same kernel has up to twice as many as in another run."""
+"""For ALLOCATORS: their counts can double between two runs of the same kernel."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the baseline, the study, or both have counts of, per operation, a unit each."""
+    """The counts of a cache line, or of instructions, per operation in each unit: baseline and study."""
 
     name: str
     units: tuple[str, ...]
     before: tuple[float, ...] | None  # None: not in the baseline
     allowed: tuple[float, ...]
-    after: tuple[float, ...]  # of the repetition that has fewest: a regression is in each of them
-    by: str = ""  # who does it: "touched by dput, d_alloc"
-    is_chance: bool = False  # whether boots of one kernel may differ as much
+    after: tuple[float, ...]  # the smallest count of all repetitions: a regression is in each of them
+    by: str = ""  # the functions: "touched by dput, d_alloc"
+    is_chance: bool = False  # whether two boots of one kernel may differ as much
 
     @property
     def worse(self) -> bool:
-        """Whether it is known to be more than is allowed."""
+        """Whether it certainly exceeds the limit."""
         return self._exceeds and not self.is_chance
 
     @property
     def may_be_worse(self) -> bool:
-        """Whether it is more than is allowed, of what may differ as much from boot to boot."""
+        """Whether it exceeds the limit, but two boots of one kernel may differ as much."""
         return self._exceeds and self.is_chance
 
     @property
@@ -142,7 +145,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """What is found, and what the baseline has."""
+        """The study's counts, the baseline's, and the limits."""
         now = ", ".join(f"{count:.3f} {unit}" for count, unit in zip(self.after, self.units, strict=True))
         had = f"the baseline has {_and(self.before)}" if self.before else "not in the baseline"
         passes = "pass" if len(self.allowed) > 1 else "passes"
@@ -150,7 +153,7 @@ class Finding:
 
     @property
     def more(self) -> float:
-        """By how much it is beyond the baseline, in the unit that is most so."""
+        """By how much it exceeds the baseline, in the unit with the largest excess."""
         before = self.before or (0.0,) * len(self.after)
         return max(after - was for after, was in zip(self.after, before, strict=True))
 
@@ -161,27 +164,27 @@ def _and(counts: tuple[float, ...]) -> str:
 
 @dataclass(frozen=True)
 class CheckedPoint:
-    """What became of one point: its cache lines, worst first, its instructions, or why it was not checked."""
+    """The result for one point: its findings, worst first, or why it was not checked."""
 
     place: str
-    against: str  # the baseline's place
+    against: str  # the baseline's point
     findings: list[Finding]
     skipped: str = ""
     left_out: Mapping[Probe, str] = field(default_factory=dict)  # probes that were not compared, and why
 
     @property
     def worse(self) -> list[Finding]:
-        """What is more than the baseline allows."""
+        """The findings that exceed their limit."""
         return [finding for finding in self.findings if finding.worse]
 
     @property
     def undecided(self) -> list[Finding]:
-        """What may be: boots of one kernel may differ as much."""
+        """The findings that may exceed it: two boots of one kernel may differ as much."""
         return [finding for finding in self.findings if finding.may_be_worse]
 
     @property
     def gaps(self) -> list[str]:
-        """What was not compared, or not decided, in words."""
+        """The probes that were not compared, and how many findings are undecided, in words."""
         found = [f"{probe} not compared ({why})" for probe, why in self.left_out.items()]
         if self.undecided:
             found.append(f"{len(self.undecided)} may be worse: {UNDECIDED}")
@@ -189,20 +192,20 @@ class CheckedPoint:
 
 
 UNDECIDED = f"boots of one kernel may differ as much (run both with --reps {spread.MOST_BOOTS})"
-"""Why something is not decided."""
+"""Why a finding is undecided."""
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """In the order in which they are told."""
+    """The findings in the order in which they are reported."""
     return sorted(findings, key=lambda finding: (not finding.worse, -finding.more, finding.name))
 
 
 _MOST_FUNCTIONS = 8
-_LEAST_SHARE = 0.02  # of a line's accesses: functions with less are not recorded
+_LEAST_SHARE = 0.02  # of a cache line's accesses, for a function to be recorded
 
 
-def _added_up(lines: Sequence[Line]) -> list[Line]:
-    """Lines that are alike as one, and all that is the allocators'; without accesses that are layout."""
+def _merged(lines: Sequence[Line]) -> list[Line]:
+    """Similar lines as one, and all lines of the allocators as one; without accesses due to the layout."""
     lines = [matching.without_layout(line) for line in lines]
     theirs = [line for line in lines if ObjectName.parse(line.object).is_of_allocators]
     others = merging.merge_similar([line for line in lines if line not in theirs])
@@ -210,8 +213,8 @@ def _added_up(lines: Sequence[Line]) -> list[Line]:
 
 
 def known(repetitions: Sequence[Sequence[Line]]) -> list[BaselineLine]:
-    """What a baseline records of a cell, in a fixed order."""
-    columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
+    """The cache lines that a baseline records, in a fixed order."""
+    columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}
     rows = [row for row in matching.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
@@ -240,9 +243,9 @@ def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
 
 
 def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Finding]:
-    """Each line that the baseline or the cell's repetitions have, the one with the largest increase first."""
+    """Each cache line of the baseline or of the study, largest increase first."""
     before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
-    columns = {str(number): _added_up(lines) for number, lines in enumerate(repetitions)}
+    columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}
     rows = matching.match({_BASE: [line for _, line in before], **columns})
     by_chance = _by_chance(rows, list(columns), baseline.boots)
     findings = []
@@ -261,7 +264,7 @@ def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tol
 
 
 def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], boots: int) -> list[bool]:
-    """Of each row whether boots of one kernel may differ as much, by the rules of `compare`."""
+    """Whether two boots of one kernel may differ as much, for each row, by the rules of `compare`."""
     both = []
     for row in rows:
         lines = {}
@@ -276,10 +279,10 @@ def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], boots: int)
 
 
 def _disturbed(row: matching.Row, column: str, cpus: int) -> float:
-    """Accesses that may wait for another CPU: a write makes each CPU fetch the line once, at most.
+    """Accesses that may wait for another CPU: each write makes each CPU fetch the cache line at most once.
 
-    Whether a line that all read is written at all while it is recorded, once in a thousand operations, is
-    chance, and makes all reads those of a shared line.
+    A line that all CPUs read may be written once in a thousand operations. Chance decides whether that
+    happens in the recording, and then all reads count as accesses to a shared line.
     """
     return min(row.accesses(column), row.writes(column) * cpus)
 
@@ -295,7 +298,7 @@ def _new_line(
     writes, accesses = after
     by = _by(row)
     if accesses > disturbed:
-        by += f"; {accesses:.3f} accesses with those that no write disturbs"
+        by += f"; {accesses:.3f} accesses including those between writes"
     return Finding(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
 
 
@@ -315,9 +318,9 @@ def _known_line(
 def compared(
     mean: float, most: float, now: Sequence[float], tolerance: Tolerance
 ) -> tuple[float, float, float]:
-    """A count in the baseline, the most that is allowed, and the fewest of all boots.
+    """The baseline's count, its limit, and the smallest count of all boots.
 
-    The tolerance is allowed, or as much as boots of one kernel differ by.
+    The limit allows the tolerance, or the difference between boots of one kernel if that is larger.
     """
     most = max(mean, most)
     own = max(2 * (most - mean), max(now) - min(now))
@@ -354,7 +357,7 @@ def _as_line(known: BaselineLine, boots: int = 1) -> Line:
 def kept(
     old: Sequence[BaselineLine], new: Sequence[BaselineLine], tolerance: Tolerance
 ) -> list[BaselineLine]:
-    """A baseline's lines, renewed: those that differ by no more than the tolerance stay as they are."""
+    """A baseline's new lines. A line that differs by no more than the tolerance stays as it is."""
     lines = {_BASE: [_as_line(line) for line in old], "new": [_as_line(line) for line in new]}
     known = {id(line): one for line, one in zip((*lines[_BASE], *lines["new"]), (*old, *new), strict=True)}
     renewed = []

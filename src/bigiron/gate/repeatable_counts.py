@@ -1,15 +1,16 @@
-"""Counts that the same kernel has again in another run: what a history holds a recording against.
+"""Counts that repeat in another run of the same kernel, with which a history compares a recording.
 
-Tables in, values out; counts are per operation. What does not repeat is left out, or added up with what it is
-exchanged for:
+Tables in, values out; counts are per operation. A count that does not repeat is left out, or merged with the
+counts that replace it:
 
-- What tasks do because their time is up, or while they wait for a lock, is in no count: how often they do
-  follows from when the others ran. All that they touch while they wait is a count of its own.
-- The lines of an object are added up. One of a slab begins anywhere in a line, so that its members lie in
-  one line or in two, beside what is written or not: of a struct, only accesses to written bytes count.
-- A write can disturb one access of each CPU, so no line has more accesses than that.
-- Which pages a CPU gets, and which of them have a slab, is chance: all pages are one object.
-- Work is without the times of files, written anew when the clock has moved, and the scheduler's averages.
+- Preemption and waiting for locks depend on when other tasks ran, so they are left out. The accesses while
+  waiting are one count of their own.
+- The cache lines of an object are merged. A slab object starts at any offset of a line, so its members lie
+  in one line or in two, next to written bytes or not. Of a struct, only accesses to written bytes count.
+- A write can disturb one access of each CPU, so no line counts more accesses than that.
+- Chance decides which pages a CPU gets and which of them hold a slab, so all pages are one object.
+- Instructions exclude file timestamps, which are written when the clock has moved, and the scheduler's
+  averages.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 
 What = Literal["object", "waiting", "instructions", "sleeping"]
-"""One object's cache lines; accesses while waiting for locks; all instructions; the scheduler's."""
+"""The cache lines of an object; accesses while waiting for locks; all instructions; those while sleeping."""
 
 PAGES, PAGE_LISTS, WAITING, INSTRUCTIONS = (
     "pages and slabs",
@@ -42,7 +43,7 @@ _OF_PAGES = frozenset(
 )
 _OF_PAGE_LISTS = ("struct zone", "struct pglist_data")
 _INODE = "struct inode"
-_WITH_INODE = ("struct ?*_inode", "struct ?*_inode_info")  # a file system's, around it
+_WITH_INODE = ("struct ?*_inode", "struct ?*_inode_info")  # of a file system, which contains it
 _CHANCE = (
     *(
         PAGES,
@@ -58,31 +59,31 @@ _CHANCE = (
     *("struct task_struct", "struct rq", "struct cfs_rq", "struct sched_*", "struct maple_node"),
     *("system_group_pcpu", "call_single_queue"),
 )
-"""Structs and variables whose counts follow the clock, the scheduler and hashes.
+"""Structs and variables whose counts depend on the clock, the scheduler or hashes.
 
-These decide which tasks run, and on which pages. Nodes of trees that RCU frees in numbers go to another CPU.
+These decide which task runs, and which CPU gets which pages and which of the nodes that RCU frees in batches.
 """
 
 
 @dataclass(frozen=True)
 class RepeatableCount:
-    """Of a name in a unit, in each repetition."""
+    """A count of an object in one unit, in each repetition."""
 
     what: What
     name: str
     unit: str
     repetitions: tuple[float, ...]
-    functions: tuple[tuple[str, float], ...] = ()  # who touches an object: accesses per operation
+    functions: tuple[tuple[str, float], ...] = ()  # that touch the object: accesses per operation
 
     @property
     def mean(self) -> float:
-        """Of the repetitions."""
+        """The mean of the repetitions."""
         return fmean(self.repetitions)
 
 
 @dataclass(frozen=True)
 class CellTables:
-    """The tables of the probes conflicts and instructions of a cell; None: not recorded."""
+    """A cell's tables of the probes conflicts and instructions; None: not recorded."""
 
     conflicts: pl.DataFrame | None
     instructions: pl.DataFrame | None
@@ -92,7 +93,7 @@ class CellTables:
 
 
 def counts(repetitions: Sequence[CellTables]) -> list[RepeatableCount]:
-    """All that is held, each with its repetitions."""
+    """All repeatable counts, each with its repetitions."""
     found: dict[tuple[What, str, str], list[tuple[int, RepeatableCount]]] = {}
     for number, recording in enumerate(repetitions):
         for count in _counts(recording):
@@ -143,19 +144,19 @@ def _objects(table: pl.DataFrame, recording: CellTables) -> Iterable[RepeatableC
         )
 
 
-_BLOCK = 64  # bytes, of which `bytes` has a bit each
+_BLOCK = 64  # bytes, each of which has a bit in the column `bytes`
 
-_Line = tuple[int, str, float, float]  # its address, what it is added up as, writes, accesses
+_Line = tuple[int, str, float, float]  # its address, the name that it is merged under, writes, accesses
 
 
 def _lines(table: pl.DataFrame, recording: CellTables) -> list[_Line]:
-    """The shared lines, with those of their accesses that are held."""
+    """The shared cache lines, with the accesses that are repeatable."""
     touched = conflicts.shared(table, recording.operations).with_columns(
         block=pl.col("address") - pl.col("address") % _BLOCK
     )
     written = touched.filter(pl.col("writes") > 0).group_by("block").agg(written=pl.col("bytes").bitwise_or())
     to_written = (pl.col("bytes") & pl.col("written").fill_null(0)) != 0
-    is_symbol = ~pl.col("object").str.starts_with("struct ")  # which lies where it lies in each run
+    is_symbol = ~pl.col("object").str.starts_with("struct ")  # its address is the same in each run
     lines = (
         touched.join(written, on="block", how="left")
         .group_by("line", "object", maintain_order=True)
@@ -166,15 +167,15 @@ def _lines(table: pl.DataFrame, recording: CellTables) -> list[_Line]:
         .sort("line")
     )
     return [
-        (line, _added_up_as(object), writes, min(accesses, writes * recording.cpus))
+        (line, _merged_name(object), writes, min(accesses, writes * recording.cpus))
         for line, object, writes, accesses in lines.iter_rows()
     ]
 
 
-def _added_up_as(object: str) -> str:
-    """What lines are added up by.
+def _merged_name(object: str) -> str:
+    """The name under which cache lines are merged.
 
-    >>> _added_up_as("struct dentry.d_lockref.count (tmpfs directory)"), _added_up_as("struct folio.lru")
+    >>> _merged_name("struct dentry.d_lockref.count (tmpfs directory)"), _merged_name("struct folio.lru")
     ('struct dentry', 'pages and slabs')
     """
     name = ObjectName.parse(object)
@@ -189,11 +190,11 @@ def _is_one_of(base: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(base, glob) for glob in globs)
 
 
-_LEAST_SHARE = 0.02  # of an object's accesses: functions with less are not named
+_LEAST_SHARE = 0.02  # of an object's accesses, for a function to be named
 
 
 def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> dict[str, dict[str, float]]:
-    """By whom each object is touched, hottest first."""
+    """The functions that touch each object, most accesses first."""
     named = pl.DataFrame(
         {"line": [line for line, *_ in lines], "name": [name for _, name, *_ in lines]},
         {"line": pl.UInt64, "name": pl.String},
@@ -212,16 +213,16 @@ def _functions(table: pl.DataFrame, lines: Sequence[_Line], operations: int) -> 
 
 
 def _instructions(table: pl.DataFrame, recording: CellTables) -> Iterable[RepeatableCount]:
-    """Instructions of an operation's own path, of the CPU in the middle: what one alone does is no task's."""
+    """Instructions in process context of the median CPU, as a single CPU may execute more by chance."""
     left_out = "|".join(
         (kernel_functions.WAITING_FOR_LOCK, kernel_functions.PREEMPTED, kernel_functions.DRIVEN_BY_TIME)
     )
     rest = table.filter((pl.col("context") == "process") & ~_whole_path().str.contains(left_out))
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
-    # A workload that has more tasks of its own than was asked for may have any number of them on a CPU.
-    all_of_them = median(each) * len(each) if len(each) == recording.tasks else sum(each)
-    yield RepeatableCount("instructions", INSTRUCTIONS, "instructions", (all_of_them / recording.operations,))
+    # A workload that starts more tasks than requested may run any number of them on a CPU.
+    total = median(each) * len(each) if len(each) == recording.tasks else sum(each)
+    yield RepeatableCount("instructions", INSTRUCTIONS, "instructions", (total / recording.operations,))
     asleep = (
         rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))
         .select(pl.col("instructions").sum())
@@ -238,32 +239,32 @@ _WRITES_WHERE_TASKS_WAIT, _ACCESSES_WHERE_TASKS_WAIT = Tolerance(1.0, 0.1), Tole
 _WAITING = Tolerance(30.0)
 _INSTRUCTIONS = Tolerance(20.0, 0.01)
 _INSTRUCTIONS_ASLEEP = Tolerance(20.0, 0.1)
-_TASKS_WAIT = 1.0  # access while waiting for a lock, an operation
-_SHARE_ASLEEP = 0.1  # of an operation's instructions: how often such tasks sleep is the clock's doing
+_TASKS_WAIT = 1.0  # accesses per operation while waiting for a lock
+_SHARE_ASLEEP = 0.1  # of an operation's instructions; the clock decides how often such tasks sleep
 _LONG = 20_000
-"""Instructions of an operation from which it may have more than `_EXACT` and `_BY_CHANCE` say, in proportion.
+"""Instructions per operation above which `_EXACT` and `_BY_CHANCE` grow in proportion.
 
-The longer an operation is, the more of what the clock decides falls into one.
+A longer operation contains more events that depend on the clock.
 """
-_SELDOM = 1.0  # writes an operation, below which an object's writes alone are held
+_SELDOM = 1.0  # writes per operation below which only the writes of an object are compared
 
 
 @dataclass(frozen=True)
 class ReferenceValue:
-    """What a count was before."""
+    """A count of the older kernel, and how much it varies."""
 
-    count: RepeatableCount  # of the kernel that is held against: the least and the most of its repetitions
-    mean: float  # of them all
-    varies: float = 0.0  # by how much it does, from repetition to repetition and from kernel to kernel
+    count: RepeatableCount  # its repetitions are the smallest and the largest one
+    mean: float  # of all repetitions
+    varies: float = 0.0  # between repetitions or between kernels
 
     @property
     def most(self) -> float:
-        """Of the repetitions."""
+        """The largest count of a repetition."""
         return max(self.count.repetitions)
 
 
 def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) -> list[Finding]:
-    """Each name that is held and that both were recorded for, worst first."""
+    """Each object with counts on both kernels, worst first."""
     known = {(one.count.what, one.count.name, one.count.unit): one for one in before}
     now = {(one.what, one.name, one.unit): one for one in after}
     recorded = {one.what == "instructions" for one in after}
@@ -286,7 +287,7 @@ def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) ->
 
 
 class _Tolerances:
-    """By how much counts may exceed what was before."""
+    """By how much counts may exceed those of the older kernel."""
 
     def __init__(self, before: Sequence[ReferenceValue]) -> None:
         def most(what: What) -> float:
@@ -297,7 +298,7 @@ class _Tolerances:
         self._long = max(1.0, most("instructions") / _LONG)
 
     def of(self, what: What, name: str, unit: str) -> Tolerance:
-        """Of a name's unit."""
+        """The tolerance of an object's unit."""
         if what == "instructions":
             return _INSTRUCTIONS_ASLEEP if self._asleep else _INSTRUCTIONS
         if what == "waiting":
@@ -310,10 +311,10 @@ class _Tolerances:
 
 
 def _units(what: What, written: RepeatableCount | None, tolerances: _Tolerances) -> tuple[str, ...]:
-    """Those that are held of a name."""
+    """The units that are compared for an object."""
     if what == "instructions":
         return ("instructions",)
-    if what == "waiting":  # how much they wait where they do anyway is chance
+    if what == "waiting":  # if tasks wait anyway, chance decides how much
         return () if tolerances.tasks_wait else ("accesses",)
     seldom = written and min(written.repetitions) < _SELDOM
     return ("writes",) if seldom else ("writes", "accesses")
@@ -326,7 +327,7 @@ def _finding(
     after: Sequence[RepeatableCount | None],
     tolerances: Sequence[Tolerance],
 ) -> Finding | None:
-    """None where there is too little on both sides to speak of."""
+    """The finding of an object; None if both kernels have too few accesses."""
     most = [one.most if one else 0.0 for one in before]
     least = tuple(min(one.repetitions) if one else 0.0 for one in after)
     if max((*most, *least), default=0.0) <= LEAST:

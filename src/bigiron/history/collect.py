@@ -1,4 +1,4 @@
-"""From a study's cells to a history's points: what an operation does there, as rows of the database."""
+"""Turns the cells of a study into points of a history: counts per operation as rows of the database."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ from bigiron.util import decode
 from bigiron.util.object_name import object_type
 
 PROBES = ("conflicts", "locks", "instructions", "trace")
-LEAST = 0.01  # accesses an operation: a line with fewer is in the sums only
-_LEAST_OF_LINE = 0.01  # of a line's accesses: a chain with fewer is left out
+LEAST = 0.01  # accesses per operation that a cache line needs for a row of its own
+_LEAST_OF_LINE = 0.01  # of a cache line's accesses that a call chain needs
 _MOST_CHAINS = 8
-_LEAST_TAKEN, _LEAST_HELD = 0.05, 1.0  # times and instructions an operation that a lock must have
-_LEAST_WORK = 1.0  # instructions an operation that a function must have
+_LEAST_TAKEN, _LEAST_HELD = (
+    0.05,
+    1.0,
+)  # acquisitions, and hold time in instructions, per operation that a lock needs
+_LEAST_WORK = 1.0  # instructions per operation that a function needs
 
 
 @dataclass(frozen=True)
 class PointCells:
-    """The repetitions of one point, all measured by the same."""
+    """The repetitions of one point, all measured with the same setup."""
 
     study: Study
-    folder: str  # the study's, in the history's
+    folder: str  # the study's, relative to the history's
     records: Sequence[CellRecord]
 
     @property
     def names(self) -> list[str]:
-        """Their folders in the history's."""
+        """The folders of the cells, relative to the history's."""
         return [f"{self.folder}/cells/{record.id}" for record in self.records]
 
 
 class RecordedSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell's record says of what made it, as far as a history needs it."""
+    """The part of a cell's environment that a history needs."""
 
     workload_sha256: str
     recorder: str = "unknown"
@@ -66,18 +69,18 @@ class RecordedSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def setup_of(study: Study, record: CellRecord) -> RecordedSetup:
-    """UserError where a cell does not say it, as one of a real machine."""
+    """The setup of a cell. UserError if its record lacks it, as that of a real machine does."""
     try:
         return decode.convert(record.environment, RecordedSetup)
     except msgspec.ValidationError as error:
         raise UserError(
-            f"{study.folder} is no study of a history ({record.id}: {error}): take another study, or move "
+            f"{study.folder} is not a study of a history ({record.id}: {error}): use another study, or move "
             "this one out of the history's folder"
         ) from None
 
 
 def identity(study: Study, record: CellRecord) -> Identity:
-    """What made a cell, besides its kernel."""
+    """The setup of a cell, except its kernel."""
     known, file_system = setup_of(study, record), study.spec.file_system
     return Identity(
         id=0,
@@ -101,26 +104,26 @@ def identity(study: Study, record: CellRecord) -> Identity:
 
 
 def _clock(study: Study, record: CellRecord) -> str:
-    """What the machine's clock followed, and how much slower it was where it was slowed down."""
+    """What the machine's clock followed, and how many times slower it was, if it was slowed down."""
     slower = record.clock_slower
     return f"{study.spec.clock}, {slower} times slower" if slower > 1 else study.spec.clock
 
 
-_Sums = tuple[float, float, int]  # of accesses, of writes, the number of lines
+_Sums = tuple[float, float, int]  # accesses, writes, number of lines
 
 
 @dataclass(frozen=True)
 class PointCounts:
-    """What was counted in a point's cells, of which there can be a hundred thousand lines."""
+    """The counts of a point's cells, which may have a hundred thousand cache lines."""
 
     lines: Sequence[tuple[tuple[list[Line], list[Line]], _Sums]]  # of each repetition
     instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
-    locks: Sequence[Lock]  # of point 0, as it has no number yet
-    held: Sequence[repeatable_counts.RepeatableCount]
+    locks: Sequence[Lock]  # with point 0, because the point has no number yet
+    reference_counts: Sequence[repeatable_counts.RepeatableCount]
 
 
 def count(cells: PointCells) -> PointCounts:
-    """From the tables of a point's cells, without the database: in any thread."""
+    """Count the tables of a point's cells. Does not use the database, so it can run in any thread."""
     return PointCounts(
         _lines(cells),
         [dict(_functions(cells.study, record)) for record in cells.records],
@@ -137,7 +140,7 @@ def add_point(
     kernel: int,
     identity: int,
 ) -> None:
-    """Write a point with all that was counted there."""
+    """Write a point with all of its counts."""
     newest = max(cells.records, key=lambda record: record.started)
     repetitions = [sums for _, sums in counted.lines]
     point = history.add(
@@ -174,13 +177,13 @@ def add_point(
             )
     for lock in counted.locks:
         history.add(msgspec.structs.replace(lock, point=point))
-    add_reference_counts(history, counted.held, point)
+    add_reference_counts(history, counted.reference_counts, point)
 
 
 def add_reference_counts(
     history: History, counts: Sequence[repeatable_counts.RepeatableCount], point: int
 ) -> None:
-    """Write what a newer kernel is held against, which a database of version 1 has not."""
+    """Write the counts that newer kernels are compared with."""
     for count in counts:
         history.add(
             ReferenceCount(
@@ -197,7 +200,7 @@ def add_reference_counts(
 
 
 def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
-    """What of a cell is held against a history, of the probes that it has."""
+    """The tables of a cell that are compared with a history."""
     probes = [probe for probe in ("conflicts", "instructions") if probe in record.tables]
     return repeatable_counts.CellTables(
         **{
@@ -211,7 +214,7 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
 
 
 def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
-    """Of each repetition its lines, its pairs, and the accesses, the writes and the number of all lines."""
+    """The cache lines, the adjacent pairs and the sums over all lines, of each repetition."""
     found = []
     for record in cells.records:
         table = cells.study.table(record, "conflicts")
@@ -258,16 +261,16 @@ def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
 
 
 def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
-    """Those that are worth being told, hottest first."""
+    """The weights that are large enough, largest first."""
     ordered = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
     return {name: round(weight, 6) for name, weight in ordered if weight >= _LEAST_OF_LINE * total}
 
 
 def _functions(study: Study, record: CellRecord) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Each function's own and inclusive instructions."""
+    """The self and total instructions per operation of each function."""
     profile = instructions.profile(study.table(record, "instructions"), record.operations("instructions"))
-    for function, own, inclusive in profile.iter_rows():
-        yield function, (own, inclusive)
+    for function, own, total in profile.iter_rows():
+        yield function, (own, total)
 
 
 def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
@@ -280,7 +283,7 @@ def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str,
 
 
 def _locks(cells: PointCells) -> list[Lock]:
-    """Those worth a row, longest held first: means, and of what has no mean the most."""
+    """The locks that need a row, longest hold time first: means, and the maximum of what has no mean."""
     profiles = [
         locks.profile(cells.study.table(record, "locks"), record.operations("locks"))
         for record in cells.records
@@ -326,7 +329,7 @@ def _lost(repetitions: Sequence[CellRecord]) -> dict[str, int]:
 
 
 def _command(study: Study, record: CellRecord) -> str:
-    """What measures such a point anew, in a study of its own."""
+    """The command that measures such a point again, in a study of its own."""
     spec = study.spec
     kernel = next(variant.kernel for variant in spec.variant if variant.name == record.variant)
     words = ["bigiron run", quote(spec.workload), f"--kernel {quote(kernel)} --cpus {record.cpus}"]

@@ -1,6 +1,6 @@
-"""Counting points beside each other: of threads the interpreter would run one at a time.
+"""Counts several points at once, in processes: the interpreter would run threads one at a time.
 
-`python -m bigiron.history.counting STUDY FOLDER CELL...` counts one, and prints it as pickle does.
+`python -m bigiron.history.counting STUDY FOLDER CELL...` counts one point and prints the result as a pickle.
 """
 
 import pickle
@@ -18,13 +18,13 @@ from bigiron.util.sanitize import sanitize
 from bigiron.util.threads import LOOK_S, StoppedError, is_stopped
 
 _SMALL = 256 << 10
-"""Bytes of tables: fewer are counted before a process would have begun."""
+"""Bytes of tables up to which counting is faster than starting a process."""
 
 
 def count(cells: PointCells) -> PointCounts:
-    """What is counted in a point, in any thread; large ones in a process, with which its memory goes.
+    """The counts of a point. Large points are counted in a process, which frees its memory when it ends.
 
-    StoppedError where that thread's work is no longer wanted.
+    StoppedError if this thread is to stop.
     """
     if sum(cells.study.table_bytes(record) for record in cells.records) < _SMALL:
         return collect.count(cells)
@@ -34,21 +34,21 @@ def count(cells: PointCells) -> PointCounts:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C is for us, not for it
+        start_new_session=True,  # so that Ctrl-C does not reach it
     ) as process:
         try:
-            printed, said = _printed_by(process)
+            printed, errors = _printed_by(process)
         finally:
             process.kill()
     which = ", ".join(cells.names)
     if process.returncode > 0:
-        why = said.decode(errors="replace").strip().rpartition("\n")[2]
+        why = errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise UserError(f"{which} cannot be counted: {sanitize(why)}")
     answer = MemoryError() if process.returncode else pickle.loads(printed)
     if isinstance(answer, MemoryError):
         raise UserError(
-            f"the process that counted {which} was ended, as where memory is short: run this again, with "
-            "fewer --jobs"
+            f"the process that counted {which} was killed, perhaps because memory was short: run this again "
+            "with fewer --jobs"
         )
     if isinstance(answer, Exception):
         raise answer

@@ -1,6 +1,6 @@
 """A history's database: one SQLite file, whose tables are the records of records.py (docs/history.md).
 
-It is derived from the studies beside it, and can be made again from them.
+It is derived from the history's studies, and can be rebuilt from them.
 """
 
 import sqlite3
@@ -18,23 +18,23 @@ from bigiron.util import decode, sanitize
 
 VERSION = 4
 FILE = "history.sqlite"
-_APPLICATION = 0x62696769  # what file(1) and SQLite know the kind of file by: "bigi"
-_MADE_AGAIN = "delete it, and `bigiron history add` makes it again from the studies beside it"
-_NO_HISTORY = "`bigiron history add KERNEL -o FOLDER` makes one"
+_APPLICATION = 0x62696769  # "bigi", by which file(1) and SQLite identify the file
+_MADE_AGAIN = "delete it, and `bigiron history add` rebuilds it from the history's studies"
+_NO_HISTORY = "make one with `bigiron history add KERNEL -o FOLDER`"
 
 _Kind = TypeVar("_Kind", bound=Record)
 _COLUMN = {int: "INTEGER", bool: "INTEGER", float: "REAL"}
 
 
 class History:
-    """A history that is read, or written in a transaction."""
+    """A history, opened for reading, or for writing in transactions."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self.path = path
 
     def select(self, kind: type[_Kind], **equal: object) -> list[_Kind]:
-        """The rows of a table in which those columns have those values, in the order of the table.
+        """The rows of a table in which the given columns have the given values, in the table's order.
 
         ```
         history.select(Line, point=3)
@@ -45,17 +45,17 @@ class History:
         )
 
     def find(self, kind: type[_Kind], **equal: object) -> _Kind | None:
-        """The first of them."""
+        """The first row that `select` finds."""
         return next(iter(self.select(kind, **equal)), None)
 
     def _records(self, kind: type[_Kind], where: str, values: Iterable[object]) -> Iterator[_Kind]:
         columns = kind.__struct_fields__
-        # With the table's name: SQLite takes the name of a column that is not there for a text.
+        # With the table's name: SQLite treats a quoted name without such a column as a string.
         selected = ", ".join(f"{kind.TABLE}.{_quoted(column)}" for column in columns)
-        question = f"SELECT {selected} FROM {kind.TABLE}"
-        question += f" WHERE {where}" if where else ""
+        query = f"SELECT {selected} FROM {kind.TABLE}"
+        query += f" WHERE {where}" if where else ""
         with _as_user_error(self.path):
-            rows = self._connection.execute(f"{question} ORDER BY rowid", tuple(values)).fetchall()
+            rows = self._connection.execute(f"{query} ORDER BY rowid", tuple(values)).fetchall()
         kinds = _kinds(kind)
         for row in rows:
             try:
@@ -68,7 +68,7 @@ class History:
             yield record
 
     def add(self, record: Record) -> int:
-        """Write a row; its number, which an `id` of 0 leaves to the database."""
+        """Write a row and return its number. With an `id` of 0 the database chooses the number."""
         columns = record.__struct_fields__
         values = [_encoded(getattr(record, name)) for name in columns]
         if columns[0] == "id" and not values[0]:
@@ -85,25 +85,25 @@ class History:
         self._connection.execute(f"UPDATE {kind.TABLE} SET {changed} WHERE id = ?", encoded)
 
     def remove(self, kind: type[Record], **equal: object) -> None:
-        """Remove the rows in which those columns have those values."""
+        """Remove the rows in which the given columns have the given values."""
         where = " AND ".join(f"{_quoted(column)} = ?" for column in equal)
         self._connection.execute(f"DELETE FROM {kind.TABLE} WHERE {where}", tuple(equal.values()))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Write all that is written inside, or nothing."""
+        """A transaction: everything is written, or nothing."""
         with _as_user_error(self.path), self._connection:
             yield
 
 
 def database_of(path: str | Path) -> Path:
-    """The database's file, of a history's folder or of a copy of the file alone."""
+    """The database file: in a history's folder, or the path itself if it is a file."""
     path = Path(path)
     return path / FILE if path.is_dir() else path
 
 
 def open_history(path: str | Path) -> History:
-    """Open a history for reading: its folder, or the file alone. UserError for what is none.
+    """Open a history for reading: its folder, or only the database file. UserError if it is neither.
 
     >>> history = open_history("history")  # doctest: +SKIP
     >>> [kernel.name for kernel in history.select(Kernel)]  # doctest: +SKIP
@@ -111,9 +111,9 @@ def open_history(path: str | Path) -> History:
     """
     file = database_of(path)
     if not file.is_file():
-        raise UserError(f"{path} is no history: it has no {FILE}; {_NO_HISTORY}")
+        raise UserError(f"{path} is not a history: it has no {FILE}; {_NO_HISTORY}")
     with _as_user_error(file):
-        # Not mode=ro, which cannot undo what a writer left half-written that was killed.
+        # Not mode=ro, which cannot roll back the unfinished transaction of a killed writer.
         connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
         connection.execute("PRAGMA query_only = ON")
     _check(connection, file)
@@ -122,7 +122,7 @@ def open_history(path: str | Path) -> History:
 
 
 def create(folder: Path) -> History:
-    """Open a history for writing, made where there is none."""
+    """Open a history for writing. Creates it if it does not exist."""
     file = folder / FILE
     with _as_user_error(file):
         connection = sqlite3.connect(file, timeout=60)
@@ -133,7 +133,7 @@ def create(folder: Path) -> History:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    """All tables, or none."""
+    """Create all tables, or none."""
     statements = [
         "CREATE TABLE schema (version INTEGER NOT NULL, bigiron TEXT NOT NULL)",
         f"INSERT INTO schema VALUES ({VERSION}, '{bigiron.__version__}')",
@@ -144,7 +144,7 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """0 where it is no history's."""
+    """The version of the database; 0 if it is not a history."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         return 0
     version = connection.execute("SELECT version FROM schema").fetchone()
@@ -187,43 +187,41 @@ def _decoded(kind: Any, value: Any) -> Any:
 
 
 def _check(connection: sqlite3.Connection, file: Path) -> None:
-    """UserError for a file that this bigiron does not read."""
+    """UserError if this bigiron cannot read the file."""
     with _as_user_error(file):
         version = _version(connection)
     if not version:
-        raise UserError(f"{file} is no history of bigiron's; {_NO_HISTORY}")
+        raise UserError(f"{file} is not a history; {_NO_HISTORY}")
     if version != VERSION:
         raise UserError(
-            f"{file} has version {version} and this bigiron reads {VERSION}: use the version that made it, "
-            f"or delete the file, and `bigiron history add` makes it again from the studies beside it"
+            f"{file} has version {version}, this bigiron reads {VERSION}: use the bigiron that made it, or "
+            f"{_MADE_AGAIN}"
         )
 
 
 def _refuse_loose_rows(connection: sqlite3.Connection, file: Path) -> None:
-    """UserError where a row names another that is not there, or two: anybody can have written a history."""
+    """UserError if a row refers to a row that is missing or not unique: the file may come from anywhere."""
     for record in RECORDS:
         of = record.TABLE
         for column in (*({"id"} & set(record.__struct_fields__)), *record.UNIQUE):
-            question = f"SELECT 1 FROM {of} GROUP BY {of}.{_quoted(column)} HAVING COUNT(*) > 1"
-            _refuse_any(connection, file, question, f"two rows of {of} have the same {column}")
+            query = f"SELECT 1 FROM {of} GROUP BY {of}.{_quoted(column)} HAVING COUNT(*) > 1"
+            _refuse_any(connection, file, query, f"two rows of {of} have the same {column}")
         for column, table in record.NAMES.items():
-            question = (
-                f"SELECT 1 FROM {of} WHERE {of}.{_quoted(column)} NOT IN (SELECT {table}.id FROM {table})"
-            )
-            _refuse_any(connection, file, question, f"a {of} is of a {table} that it does not have")
+            query = f"SELECT 1 FROM {of} WHERE {of}.{_quoted(column)} NOT IN (SELECT {table}.id FROM {table})"
+            _refuse_any(connection, file, query, f"a {of} refers to a {table} that does not exist")
 
 
-def _refuse_any(connection: sqlite3.Connection, file: Path, question: str, damage: str) -> None:
-    """UserError where a question has an answer."""
+def _refuse_any(connection: sqlite3.Connection, file: Path, query: str, damage: str) -> None:
+    """UserError if the query returns a row."""
     with _as_user_error(file):
-        found = connection.execute(f"{question} LIMIT 1").fetchone()
+        found = connection.execute(f"{query} LIMIT 1").fetchone()
     if found:
         raise UserError(f"{file} is damaged: {damage}; {_MADE_AGAIN}")
 
 
 @contextmanager
 def _as_user_error(file: Path) -> Iterator[None]:
-    """What SQLite says of a file that is none of its own, damaged, or in use, as a UserError."""
+    """Turn the errors of SQLite about a file that is damaged, in use, or not a database into a UserError."""
     try:
         yield
     except sqlite3.ProgrammingError:

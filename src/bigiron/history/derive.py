@@ -1,4 +1,4 @@
-"""What follows from a history's points: which lines are the same, what changed, what grows."""
+"""Derives from a history's points: which lines are the same, what changed, what grows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from bigiron.gate.check_lines import BY_CHANCE, Tolerance
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
 from bigiron.machines.vm.dilation import SLOWED_FROM
-from bigiron.study.store import clock_step_of
+from bigiron.study.caveats import clock_step_of
 from bigiron.util.object_name import ObjectName
 
 ACCESSES = Tolerance(matching.TOLERANCE, matching.RELATIVE_TOLERANCE)
-"""As in `compare`: what differs by no more is no change, of acquisitions either."""
+"""As in `compare`: a smaller difference is not a change. Applies to acquisitions of locks too."""
 PREDICTED_AT = (64, 256)
 _MOST_FUNCTIONS = 8
 _SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
@@ -27,7 +27,7 @@ _SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
 
 @dataclass
 class PointRows:
-    """A point with its lines and locks."""
+    """A point with its cache lines and locks."""
 
     point: Point
     lines: list[Line]
@@ -35,17 +35,17 @@ class PointRows:
 
 
 def derive(history: History, workload: int) -> None:
-    """Make anew all that follows from a workload's points; for who is `writing`."""
+    """Recompute everything that follows from a workload's points, in a transaction of the caller."""
     kernels = sorted(history.select(Kernel), key=lambda kernel: kernel.position)
     identities = {identity.id: identity for identity in history.select(Identity)}
     for derived in Change, Growth:
         history.remove(derived, workload=workload)
     rows = 0
-    alike: dict[tuple[int, int], dict[int, PointRows]] = {}
+    by_setup: dict[tuple[int, int], dict[int, PointRows]] = {}
     for point in _marked(history, workload):
         counted = PointRows(point, history.select(Line, point=point.id), history.select(Lock, point=point.id))
-        alike.setdefault((point.cpus, point.identity), {})[point.kernel] = counted
-    for of_kernels in alike.values():
+        by_setup.setdefault((point.cpus, point.identity), {})[point.kernel] = counted
+    for of_kernels in by_setup.values():
         ordered = [of_kernels[kernel.id] for kernel in kernels if kernel.id in of_kernels]
         rows = _number(history, ordered, rows)
         current = [one for one in ordered if one.point.current]
@@ -54,14 +54,16 @@ def derive(history: History, workload: int) -> None:
                 history.add(change)
     for kernel in kernels:
         current = [
-            each[kernel.id] for each in alike.values() if kernel.id in each and each[kernel.id].point.current
+            each[kernel.id]
+            for each in by_setup.values()
+            if kernel.id in each and each[kernel.id].point.current
         ]
         for growing in _growths(current, identities):
             history.add(growing)
 
 
 def _marked(history: History, workload: int) -> list[Point]:
-    """The points, those current that were measured last."""
+    """The points, after the last measured one of each kernel and number of CPUs was marked as current."""
     newest: dict[tuple[int, int], Point] = {}
     for point in sorted(history.select(Point, workload=workload), key=lambda point: point.measured):
         newest[point.kernel, point.cpus] = point
@@ -73,7 +75,7 @@ def _marked(history: History, workload: int) -> list[Point]:
 
 
 def as_line(line: Line) -> matching.Line:
-    """A line as `compare` matches it."""
+    """A cache line as `compare` matches it."""
     return matching.Line(
         line.object,
         line.functions,
@@ -87,7 +89,7 @@ def as_line(line: Line) -> matching.Line:
 
 
 def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
-    """The lines of several points that are the same line, by the points' numbers in the sequence."""
+    """The same cache line in several points, by the points' numbers in the sequence."""
     for pair in False, True:
         known: dict[int, Line] = {}
         columns: dict[str, list[matching.Line]] = {}
@@ -103,9 +105,9 @@ def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
 
 
 def _joined(rows: Sequence[dict[int, Line]]) -> list[dict[int, Line]]:
-    """Rows of one name that have no point in common as one, the hottest first.
+    """Joins rows of one object that have no point in common, most accesses first.
 
-    Functions are renamed and inlined elsewhere from release to release; the line that they touch stays.
+    From release to release functions are renamed and inlined elsewhere, but the cache line stays the same.
     """
     of_object: dict[str, list[dict[int, Line]]] = {}
     for row in sorted(rows, key=_heat, reverse=True):
@@ -123,7 +125,7 @@ def _heat(row: dict[int, Line]) -> float:
 
 
 def _number(history: History, points: Sequence[PointRows], rows: int) -> int:
-    """Give the same line the same number in all of the points; the last number given."""
+    """Give the same cache line the same number in all points. Returns the last number used."""
     numbers: dict[int, int] = {}
     for found in matched([counted.lines for counted in points]):
         rows += 1
@@ -140,7 +142,7 @@ _Pair = tuple[Line | None, Line | None]
 
 
 def changes(before: PointRows, after: PointRows) -> Iterator[Change]:
-    """What differs between two points of one identity: both totals, then each, the largest first."""
+    """The differences between two points with the same setup: totals first, then the largest change first."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
     yield from _total(before, after, "instructions", "instructions", INSTRUCTIONS_TOLERANCE)
     lines: dict[int, _Pair] = {line.row: (line, None) for line in before.lines}
@@ -189,13 +191,13 @@ def _of_line(before: PointRows, after: PointRows, was: Line | None, now: Line | 
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float], tolerance: Tolerance) -> bool:
-    """Whether no repetition of one has about as many as any of the other's."""
+    """Whether the ranges of the repetitions are further apart than the tolerance."""
     low, high = sorted((one, other))
     return high[0] > tolerance.allows(low[1])
 
 
 def _of_locks(before: PointRows, after: PointRows) -> Iterator[Change]:
-    """Of locks that several CPUs take in one of them."""
+    """The changes of locks that several CPUs take in one of the points."""
     was, now = ({(lock.name, lock.taken_by): lock for lock in one.locks} for one in (before, after))
     for key in dict.fromkeys([*was, *now]):
         locks = [lock for lock in (now.get(key), was.get(key)) if lock]
@@ -237,10 +239,10 @@ def _change(
 
 
 def _growths(points: Sequence[PointRows], identities: Mapping[int, Identity]) -> Iterator[Growth]:
-    """Of a kernel's points at several numbers of CPUs, if the same measured them."""
+    """The growth of a kernel's counts with the CPUs, if all points have the same setup."""
     points = [counted for counted in points if counted.point.cpus > 1]
-    makers = by_measurement_setup((counted.point for counted in points), identities)
-    if len(points) < growth.FEWEST or len(makers) > 1:
+    setups = by_measurement_setup((counted.point for counted in points), identities)
+    if len(points) < growth.FEWEST or len(setups) > 1:
         return
     totals = {
         what: Series(
@@ -256,7 +258,7 @@ def _growths(points: Sequence[PointRows], identities: Mapping[int, Identity]) ->
 
 
 def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> list[str]:
-    """Sentences: of kernels of which growth may be told, at how many CPUs the clock was how much slower."""
+    """A sentence for each step of the clock rate over the CPUs, if there are enough points for growth."""
     of_kernel: dict[int, list[Point]] = {}
     for point in points:
         of_kernel.setdefault(point.kernel, []).append(point)
@@ -271,10 +273,10 @@ def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> 
 def by_measurement_setup(
     points: Iterable[Point], identities: Mapping[int, Identity]
 ) -> dict[Identity, list[Point]]:
-    """A kernel's points by what measured them, without the machine's shape, which follows from the CPUs.
+    """A kernel's points by their setup, without shape and clock rate, which follow from the CPUs.
 
-    So does by how much its clock was slowed down; but points of many CPUs with and without that are apart,
-    and those of fewer CPUs are with the slowed ones, as one bigiron measures both.
+    Points with many CPUs are separated by whether the clock was slowed down. Points with fewer CPUs belong to
+    the slowed ones, because one version of bigiron measures both.
     """
     found: dict[Identity, list[Point]] = {}
     for point in points:
@@ -282,19 +284,19 @@ def by_measurement_setup(
         clock = identity.clock.partition(",")[0]
         shapeless = msgspec.structs.replace(identity, clock=clock, **dict.fromkeys(_SHAPE, 0))
         found.setdefault(shapeless, []).append(point)
-    return dict(chain.from_iterable(_by_clock(maker, each, identities) for maker, each in found.items()))
+    return dict(chain.from_iterable(_by_clock(setup, each, identities) for setup, each in found.items()))
 
 
 def _by_clock(
-    maker: Identity, points: Sequence[Point], identities: Mapping[int, Identity]
+    setup: Identity, points: Sequence[Point], identities: Mapping[int, Identity]
 ) -> Iterator[tuple[Identity, list[Point]]]:
-    slowed = {point.id for point in points if identities[point.identity].clock != maker.clock}
+    slowed = {point.id for point in points if identities[point.identity].clock != setup.clock}
     fast = [point for point in points if point.id not in slowed and point.cpus >= SLOWED_FROM]
     if not (slowed and fast):
-        yield maker, list(points)
+        yield setup, list(points)
         return
-    yield maker, fast
-    slower = msgspec.structs.replace(maker, clock=f"{maker.clock}, slower from {SLOWED_FROM} CPUs on")
+    yield setup, fast
+    slower = msgspec.structs.replace(setup, clock=f"{setup.clock}, slower from {SLOWED_FROM} CPUs on")
     yield slower, [point for point in points if point not in fast]
 
 

@@ -1,4 +1,4 @@
-"""Measuring what a history lacks: a study for each workload and file system."""
+"""Measures the missing points of a history: one study for each workload and file system."""
 
 import fcntl
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,8 @@ from bigiron.study import store
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pool, Pools, Progress, Threads, missing
-from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
+from bigiron.study.resolve import check_cpus
+from bigiron.study.spec import MOST_CPUS, Spec, Variant, slug
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted
 from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
@@ -40,27 +41,27 @@ from bigiron.workloads import Workload
 _SUITES = ("fxmark/",)
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
-_OPERATIONS = 200  # of each task: most counts repeat exactly with fewer, and there are many cells
-_STUDIES_ON_A_FLEET = 8  # beside each other: one study has too few cells for it
+_OPERATIONS = 200  # of each task; enough, because most counts repeat exactly, and there are many cells
+_STUDIES_ON_A_FLEET = 8  # at once, because one study has too few cells for a fleet
 
 
 @dataclass(frozen=True)
 class WorkloadOnFs:
-    """A workload on a file system; none: the machine's own tmpfs."""
+    """A workload on a file system; empty: the machine's own tmpfs."""
 
     workload: Workload
     fs: str = ""
 
     @property
     def name(self) -> str:
-        """As it stands in the history."""
+        """Its name in the history."""
         return points.name_of(self.workload.name, self.fs)
 
 
 def catalogue() -> list[WorkloadOnFs]:
-    """All that a history has unless it is told otherwise: workloads whose operations go on for ever.
+    """The default workloads of a history: those that run until they are stopped.
 
-    Those that take CPUs offline are left out: no probe that is recorded here measures them.
+    CPU-hotplug workloads are left out, because no probe of a history measures them.
     """
     built_in = [one for one in workloads.builtin() if not one.has_rounds]
     suites = [one for one in built_in if one.name.startswith(_SUITES)]
@@ -68,7 +69,7 @@ def catalogue() -> list[WorkloadOnFs]:
 
 
 def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
-    """Those of the catalogue that any of the globs names; UserError for one that names none.
+    """The workloads of the catalogue that match one of the globs. UserError if a glob matches none.
 
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
     ['open1', 'open2', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
@@ -78,14 +79,14 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
         if not any(fnmatchcase(asked.name, glob) for asked in known):
             names = ", ".join(asked.name for asked in known[:4])
             raise UserError(
-                f"--workloads {glob!r} names none of them ({names}, ...): `bigiron workload list`"
+                f"--workloads {glob!r} matches no workload ({names}, ...): see `bigiron workload list`"
             )
     return [asked for asked in known if not globs or any(fnmatchcase(asked.name, glob) for glob in globs)]
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A workload's study, and which of its cells are to be measured."""
+    """A workload's study, and the cells to measure."""
 
     asked: WorkloadOnFs
     study: Study
@@ -94,18 +95,18 @@ class _Work:
 
 
 class Watcher(Protocol):
-    """Hears how a history gets on."""
+    """Receives the progress of a history."""
 
     def within(self, name: str, cells: int) -> Progress:
-        """What hears how the cells of a workload get on, so many more than were known of."""
+        """The receiver for a workload, which has `cells` additional cells to measure."""
 
     def note(self, line: str) -> None:
-        """Something that concerns no cell alone."""
+        """A message that is not about a single cell."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a history."""
+    """The kernels, CPUs and workloads to add to a history."""
 
     kernels: Sequence[str]
     cpus: list[int]
@@ -115,7 +116,7 @@ class Request:
 
 @dataclass
 class Totals:
-    """What came of it."""
+    """How many cells were measured, failed, or were refused."""
 
     measured: int = 0
     failed: int = 0
@@ -123,11 +124,11 @@ class Totals:
 
 
 def add(folder: Path, question: Request, jobs: int, fleet: Pools | None, watcher: Watcher) -> Totals:
-    """Measure what the history lacks of some kernels, and bring its database up to date.
+    """Measure what a history lacks of some kernels, and update its database.
 
-    KeyboardInterrupt ends the machines that run; what was measured by then is in the history.
+    KeyboardInterrupt stops the running machines; finished measurements are in the history.
     """
-    check_cpus(question.cpus)  # or each workload would stand there as refused for them
+    check_cpus(question.cpus)  # otherwise each workload would be recorded as refused
     images = [kernels.find(name, question.arch) for name in question.kernels]
     with _writing(folder) as history:
         _refuse_another_architecture(history, question.arch)
@@ -139,15 +140,15 @@ def add(folder: Path, question: Request, jobs: int, fleet: Pools | None, watcher
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[History]:
-    """The history, of which this is the only writer; UserError where there is another, or something else."""
+    """The history, locked for writing. UserError if it is locked, or if the folder is not a history."""
     if folder.exists() and not (folder.is_dir() and _OURS.issuperset(path.name for path in folder.iterdir())):
-        raise UserError(f"{folder} is there already and is no history: give another folder with -o")
+        raise UserError(f"{folder} exists and is not a history: give another folder with -o")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another bigiron adds to the history {folder}: wait for it") from None
+            raise UserError(f"another bigiron is adding to history {folder}: wait until it ends") from None
         yield create(folder)
 
 
@@ -155,13 +156,13 @@ def _refuse_another_architecture(history: History, arch: str) -> None:
     for known in history.select(Kernel):
         if known.architecture != arch:
             raise UserError(
-                f"the history has kernels for {known.architecture}, and these are for {arch}: "
+                f"the history has kernels for {known.architecture}, but these are for {arch}: "
                 "give another folder with -o"
             )
 
 
 class _Adding:
-    """What is asked of a history, and where."""
+    """One addition to a history."""
 
     def __init__(
         self,
@@ -177,30 +178,30 @@ class _Adding:
         self._whole = points.whole(history)
 
     def measure(self, jobs: int, fleet: Pools | None) -> Totals:
-        """One workload after the other, several beside each other: each has a machine, or the fleet."""
+        """Measure the workloads, several at once, each on one machine or on the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
-        beside = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
+        at_once = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
         pools = partial(_Stoppable, fleet or partial(Threads, 1))
         works = filter(None, map(self._work, self._asked(fleet)))
-        # What an add that was ended had not counted, before its studies go on.
+        # First count what an interrupted addition has measured but not counted.
         left = (partial(self._count, study) for study in points.studies(self._folder))
         asked = (partial(self._run, work, pools, here=not fleet) for work in works)
         with StoppableThreads() as threads:
-            threads.do_all(left, beside)
-            threads.do_all(asked, beside)
+            threads.do_all(left, at_once)
+            threads.do_all(asked, at_once)
             unpredicted = predict.missing(self._history)
             if unpredicted:
                 machines = " and ".join(predict.MACHINES)
                 self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
-            threads.do_all((partial(self._predict, point) for point in unpredicted), beside)
+            threads.do_all((partial(self._predict, point) for point in unpredicted), at_once)
         return self._totals
 
     def _asked(self, fleet: Pools | None) -> list[WorkloadOnFs]:
-        """What is asked of these machines: a fleet's workers are given no file systems."""
+        """The workloads to measure. A fleet cannot measure those on other file systems."""
         asked = [one for one in self._question.workloads if not (fleet and one.fs)]
         if left_out := len(self._question.workloads) - len(asked):
             self._watcher.note(
-                f"{counted(left_out, 'workload')} on other file systems left out, which no fleet measures: "
+                f"{counted(left_out, 'workload')} on other file systems left out, not possible on a fleet: "
                 "run this again without --fleet"
             )
         return asked
@@ -213,19 +214,19 @@ class _Adding:
             probes=list(PROBES),
             cpus=list(self._question.cpus),
             operations=_OPERATIONS,
-            # By the host's clock ticks come with every operation, and each gives a file another time.
+            # With the host's clock every operation sees a tick, and each tick changes file timestamps.
             clock="instructions" if asked.fs else "host",
             variant=[Variant(name=image.name, kernel=image.name) for image in images],
         )
 
     def _work(self, asked: WorkloadOnFs) -> _Work | None:
-        """The study of a workload, asked what is asked now; None if nothing of that is missing."""
+        """The study of a workload, extended by the request; None if nothing is missing."""
         spec, refused = self._resolved(asked)
         self._totals.refused += len(refused)
         points.refuse(self._history, self._spec(asked, self._images), refused)
         if not spec:
             return None
-        folder = self._folder / points.STUDIES / slug(asked.name) / _maker(spec)
+        folder = self._folder / points.STUDIES / slug(asked.name) / _setup_hash(spec)
         names = [variant.name for variant in spec.variant]
         if (folder / "study.toml").exists():
             spec = extended(store.open_study(folder).spec, spec)
@@ -241,7 +242,7 @@ class _Adding:
         return _Work(asked, study, number, wanted) if number else None
 
     def _resolved(self, asked: WorkloadOnFs) -> tuple[Spec | None, dict[str, str]]:
-        """The question without the kernels that the workload or its file system refuses, and why it does."""
+        """The question without the kernels that cannot run the workload, and why they cannot."""
         try:
             return runner.resolve(self._spec(asked, self._images))[0], {}
         except UserError as error:
@@ -267,7 +268,7 @@ class _Adding:
         return partial(self._written, tried, write)
 
     def _count(self, study: Path) -> Callable[[], None]:
-        """Not where it is written: the main thread would have no other machine begin meanwhile."""
+        """Count in this thread, so that the main thread, which only writes, can start other machines."""
         return partial(self._write, study, points.count(self._folder, study, self._whole))
 
     def _write(self, study: Path, counted: points.AllCounted) -> None:
@@ -286,8 +287,8 @@ class _Adding:
         return partial(predict.write, self._history, point, predicted)
 
 
-def _maker(spec: Spec) -> str:
-    """What of an identity is known before anything is measured: studies of another one are kept apart."""
+def _setup_hash(spec: Spec) -> str:
+    """A hash of the setup, as far as it is known before measuring. Each setup has its own studies."""
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
     qemu = require_qemu(architecture(spec.arch).qemu)
     clocks = SLOWED_FROM, factor(MOST_CPUS)
@@ -297,7 +298,7 @@ def _maker(spec: Spec) -> str:
 
 
 class _Stoppable:
-    """A pool on one of several threads: what asks it for room is stopped with that thread's work."""
+    """A pool for one of several threads. Raises StoppedError when that thread is to stop."""
 
     def __init__(self, pools: Pools, study: Study, programs: Programs | None, progress: Progress) -> None:
         self._pool = pools(study, programs, progress)
@@ -313,11 +314,11 @@ class _Stoppable:
 
     @property
     def room(self) -> int:
-        """How many cells it takes at once."""
+        """How many cells it can measure at once."""
         if is_stopped():
             raise StoppedError
         return self._pool.room
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
-        """Try a cell, and write what comes of it."""
+        """Measure a cell and write its record."""
         return self._pool.submit(cell)

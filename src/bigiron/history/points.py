@@ -1,4 +1,4 @@
-"""Bringing a history's database up to date with the studies beside it."""
+"""Updates a history's database from its studies."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
@@ -36,7 +36,7 @@ _OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, ReferenceCou
 
 
 def name_of(workload: str, fs: str) -> str:
-    """What a workload on a file system is called; none: the machine's own tmpfs.
+    """The name of a workload on a file system; empty: the machine's own tmpfs.
 
     >>> name_of("fxmark/DWAL", "ext4")
     'fxmark/DWAL@ext4'
@@ -45,13 +45,13 @@ def name_of(workload: str, fs: str) -> str:
 
 
 def kernel(history: History, name: str, release: str, version: str, architecture: str, sha256: str) -> int:
-    """The number of a kernel, which is added if it is new; the kernels are numbered anew by their age."""
+    """The number of a kernel. A new one is added, and all kernels are ordered by release again."""
     known = history.find(Kernel, name=name)
     if known:
         if known.sha256 != sha256:
             raise UserError(
                 f"the history has another image of {name} ({known.release}): "
-                "give this one a name of its own (bigiron kernel add --name)"
+                "give this one another name (bigiron kernel add --name)"
             )
         return known.id
     new = Kernel(
@@ -71,7 +71,7 @@ def kernel(history: History, name: str, release: str, version: str, architecture
 
 
 def workload(history: History, spec: Spec) -> Workload:
-    """The row of a study's workload, which is added if it is new."""
+    """The row of a study's workload. A new one is added."""
     name = name_of(spec.workload, spec.fs)
     if known := history.find(Workload, name=name):
         return known
@@ -98,18 +98,18 @@ def studies(folder: Path) -> list[Path]:
 
 
 AllCounted = Mapping[tuple[str, ...], PointCounts]
-"""What was counted in points, by the names of their cells."""
+"""The counts of points, by the names of their cells."""
 
 
 def whole(history: History) -> set[tuple[str, ...]]:
-    """The points that the database has, by the names of their cells."""
+    """The points in the database, by the names of their cells."""
     return {tuple(point.cells) for point in history.select(Point)}
 
 
 def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
-    """The points of a study that are not known: what takes longest of `update`, in any thread.
+    """Count the unknown points of a study: the slow part of `update`, which can run in any thread.
 
-    StoppedError where that thread's work is no longer wanted.
+    StoppedError if this thread is to stop.
     """
     counted = {}
     for cells in _cells(store.open_study(study), str(study.relative_to(folder))):
@@ -121,7 +121,10 @@ def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllC
 
 
 def update(history: History, folder: Path, study: Path, counted: AllCounted) -> None:
-    """Write what a study has and the database has not, and what follows; what is not `counted` is now."""
+    """Write the points of a study that the database lacks, and what follows from them.
+
+    Points that are not in `counted` are counted here.
+    """
     opened = store.open_study(study)
     with history.writing():
         of = workload(history, opened.spec)
@@ -134,9 +137,9 @@ def update(history: History, folder: Path, study: Path, counted: AllCounted) -> 
 
 
 def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
-    """Write why kernels, by name, do not run a workload with any number of CPUs.
+    """Write why kernels, by name, cannot run a workload with any number of CPUs.
 
-    What was written of the spec's other kernels is no longer so, and goes.
+    Removes such refusals of the spec's other kernels.
     """
     if not why and not history.find(Workload, name=name_of(spec.workload, spec.fs)):
         return
@@ -153,7 +156,7 @@ def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
 
 
 def _cells(study: Study, folder: str) -> Iterator[PointCells]:
-    """The measured cells of each point: those of one kernel, CPUs and tasks that the same measured."""
+    """The measured cells of each point: those with the same kernel, CPUs, tasks and setup."""
 
     def place(record: CellRecord) -> tuple[object, ...]:
         identity = msgspec.structs.astuple(collect.identity(study, record))
@@ -165,7 +168,7 @@ def _cells(study: Study, folder: str) -> Iterator[PointCells]:
 
 
 def _point(history: History, of: Workload, cells: PointCells, counted: AllCounted) -> bool:
-    """Write a point, unless it is there with the same cells."""
+    """Write a point, unless the database has it with the same cells."""
     record = cells.records[0]
     number = _kernel_of(history, cells.study, record)
     for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
@@ -198,18 +201,18 @@ def _remove(history: History, point: Point) -> None:
 
 
 def _identity(history: History, identity: Identity) -> int:
-    """The number of an identity, which is added if it is new."""
+    """The number of a setup. A new one is added."""
     values = {name: value for name, value in msgspec.structs.asdict(identity).items() if name != "id"}
     known = history.find(Identity, **values)
     return known.id if known else history.add(identity)
 
 
 def _refusals(history: History, of: Workload, study: Study) -> None:
-    """Write which of a study's cells failed, where nothing newer was measured."""
+    """Write which cells of a study failed, unless a newer measurement exists."""
     for record in study.records():
         known = history.find(Kernel, name=record.variant)
         if not known and "kernel_release" not in record.environment:
-            continue  # it failed before anything was known of its kernel
+            continue  # it failed before its kernel was identified
         number = known.id if known else _kernel_of(history, study, record)
         place = {"workload": of.id, "kernel": number, "cpus": record.cpus}
         newest = max((point.measured for point in history.select(Point, **place)), default="")

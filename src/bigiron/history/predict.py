@@ -1,4 +1,4 @@
-"""What is predicted for larger machines from a history's points."""
+"""Predictions for larger machines from a history's points."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +15,13 @@ from bigiron.study.store import Study
 from bigiron.util import decode
 
 MACHINES = ("epyc-9654-x2", "x86-8s")
-"""Two sockets of AMD's, and eight of Intel's."""
+"""Two AMD sockets, and eight Intel sockets."""
 TASKS = (8, 64, 256)
-SAMPLES = 24  # as the errors in docs/predict.md were measured with
+SAMPLES = 24  # with which the errors in docs/predict.md were measured
 
 
 def missing(history: History) -> list[Point]:
-    """The point with the most CPUs of each workload on each kernel, where it has no prediction yet."""
+    """The point with the most CPUs of each workload on each kernel, if it has no prediction yet."""
     predicted = {one.point for one in history.select(records.Prediction)}
     most: dict[tuple[int, int], Point] = {}
     for point in history.select(Point, current=1):
@@ -31,7 +31,7 @@ def missing(history: History) -> list[Point]:
 
 
 def predict(folder: Path, point: Point) -> list[records.Prediction]:
-    """A row for each machine and number of tasks, or for the machine the reason why there is none."""
+    """A row for each machine and number of tasks, or one row with the reason why the machine has none."""
     cell = folder / point.cells[0]
     study = store.open_study(cell.parent.parent)
     names = {plan.id: plan.variant for plan in study.plan()}
@@ -70,7 +70,7 @@ def _row(point: Point, machine: str, **known: object) -> records.Prediction:
 
 
 def write(history: History, point: Point, predicted: Sequence[records.Prediction]) -> None:
-    """Write what is predicted from a point, instead of what was from another of its workload and kernel."""
+    """Write the predictions from a point. They replace those from other points of its workload and kernel."""
     with history.writing():
         history.remove(records.Prediction, workload=point.workload, kernel=point.kernel)
         for row in predicted:

@@ -1,6 +1,6 @@
-"""What a history's database holds: one class a table, one field a column (docs/history.md).
+"""The tables of a history's database: one class per table, one field per column (docs/history.md).
 
-Counts are per operation, and means of a point's repetitions where there are several.
+Counts are per operation, and means over a point's repetitions.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     TABLE: ClassVar[str]
     INDEX: ClassVar[tuple[str, ...]] = ()
-    """Columns by which rows are looked for."""
+    """Indexed columns."""
     UNIQUE: ClassVar[tuple[str, ...]] = ()
-    """Columns besides `id` in which no two rows are the same."""
+    """Columns besides `id` whose values are unique."""
     NAMES: ClassVar[Mapping[str, str]] = {}
-    """Columns that hold the `id` of a row of another table, and which."""
+    """Columns that hold the `id` of a row of another table, and that table."""
 
 
 class Kernel(Record, frozen=True, kw_only=True):
@@ -29,13 +29,13 @@ class Kernel(Record, frozen=True, kw_only=True):
 
     id: int
     name: str
-    """What a user types: debian/6.1."""
+    """As a user types it: debian/6.1."""
     release: str
     version: str
-    """Of its package; "": not known."""
+    """Of its package; "": unknown."""
     architecture: str
     sha256: str
-    """Of the image, and so of its configuration too."""
+    """Of the image."""
     position: int
     """Oldest release first, from 0."""
 
@@ -48,25 +48,28 @@ class Workload(Record, frozen=True, kw_only=True):
 
     id: int
     name: str
-    """`open1`, and `fxmark/DWAL@ext4` on another file system than the machine's own tmpfs."""
+    """`open1`, or `fxmark/DWAL@ext4` on another file system than the machine's own tmpfs."""
     workload: str
     fs: str
     """"": the machine's own tmpfs."""
     description: str
     mode: str
     operations: int
-    """That each task does while it is recorded."""
+    """Recorded operations of each task."""
 
 
 class Identity(Record, frozen=True, kw_only=True):
-    """What made a point, besides the kernel: counts of two points are compared only if it is the same."""
+    """The setup of a point, except its kernel.
+
+    Counts are compared only between points with the same setup.
+    """
 
     TABLE: ClassVar[str] = "identity"
 
     id: int
     workload_sha256: str
     recorder: str
-    """The hash of its source."""
+    """The hash of the recorder's source."""
     qemu: str
     accelerator: str
     architecture: str
@@ -74,26 +77,26 @@ class Identity(Record, frozen=True, kw_only=True):
     operations: int
     time_slice: str
     clock: str
-    """What it followed, and how many times slower it was, if it was: `host, 128 times slower`."""
+    """What the clock followed, and how many times slower it was, if it was: `host, 128 times slower`."""
     memory_mib: int
     sockets: int
     nodes: int
     cores: int
     threads: int
     cgroup: str
-    """The control group that tasks run in; `none`: the root group."""
+    """The control group of the tasks; `none`: the root group."""
     fs: str
-    """With its options, its disk and the version of its mkfs."""
+    """The file system with its options, its disk and the version of its mkfs."""
 
     @property
     def clock_slower(self) -> int:
-        """How many times slower the clock was than what it followed."""
+        """How many times slower the clock was than the one that it followed."""
         slower = self.clock.partition(", ")[2]
         return int(slower.split()[0]) if slower else 1
 
 
 class Point(Record, frozen=True, kw_only=True):
-    """A workload on a kernel with so many CPUs, measured."""
+    """A measurement: a workload on a kernel with a number of CPUs."""
 
     TABLE: ClassVar[str] = "point"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
@@ -106,30 +109,30 @@ class Point(Record, frozen=True, kw_only=True):
     tasks: int
     identity: int
     current: bool
-    """Whether no newer recorder, QEMU or machine has measured it again."""
+    """Whether it was not measured again with a newer setup."""
     repetitions: int
     accesses_per_op: float
-    """To all lines that several CPUs share, without pairs."""
+    """Accesses to all shared cache lines, without adjacent pairs."""
     writes_per_op: float
     shared_lines: int
     instructions_per_op: float
-    """Of the kernel, in the operation's own path."""
+    """Instructions of the kernel in process context."""
     lost: dict[str, int]
-    """What should have been counted and was not."""
+    """Counts that were lost, by kind."""
     measured: str
-    """UTC, ISO 8601: the newest of its cells."""
+    """When the newest of its cells was measured: UTC, ISO 8601."""
     seconds: float
-    """That its cells took, all repetitions together."""
+    """The duration of all repetitions together."""
     bigiron: str
-    """The version that measured it."""
+    """The version of bigiron that measured it."""
     cells: list[str]
-    """Their folders in the history's."""
+    """The folders of the cells, relative to the history's."""
     command: str
-    """What measures it again, elsewhere."""
+    """The command that measures it again, in a study of its own."""
 
 
 class Line(Record, frozen=True, kw_only=True):
-    """A cache line that several CPUs share at a point; lines that are alike are added up."""
+    """A shared cache line at a point; similar lines are merged."""
 
     TABLE: ClassVar[str] = "line"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "object")
@@ -138,32 +141,32 @@ class Line(Record, frozen=True, kw_only=True):
     id: int
     point: int
     row: int
-    """The same line has the same number in all points of its workload with its CPUs and identity."""
+    """The same cache line has the same number in all points with the same workload, CPUs and setup."""
     object: str
     """`struct aa_label.count.count`."""
     kind: str
-    """What it is a part of: `struct aa_label`."""
+    """The type that contains it: `struct aa_label`."""
     pair: bool
-    """Whether it is two lines that are shared only as one, as an adjacent-line prefetcher has them."""
+    """Whether it is a pair of adjacent lines that is shared only because of the prefetcher."""
     accesses_per_op: float
     writes_per_op: float
     least_accesses: float
-    """In the repetition that has fewest."""
+    """The smallest count of a repetition."""
     most_accesses: float
     least_writes: float
     most_writes: float
     writers: int
-    """How many CPUs write it."""
+    """The number of CPUs that write it."""
     readers: int
     false_sharing: bool
     sharing: dict[str, str]
-    """What kind of sharing it is, and what tells it."""
+    """The kind of sharing, and the evidence for it."""
     functions: dict[str, float]
-    """Accesses an operation of those that touch it, hottest first."""
+    """Accesses per operation of the functions that touch it, most first."""
 
 
 class Chain(Record, frozen=True, kw_only=True):
-    """By which calls a line is reached, outermost first, with semicolons."""
+    """A call chain that accesses a cache line: functions separated by semicolons, outermost first."""
 
     TABLE: ClassVar[str] = "chain"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "line")
@@ -176,7 +179,7 @@ class Chain(Record, frozen=True, kw_only=True):
 
 
 class Lock(Record, frozen=True, kw_only=True):
-    """A lock of the kernel that an operation takes at a point."""
+    """A kernel lock that operations take at a point."""
 
     TABLE: ClassVar[str] = "lock"
     INDEX: ClassVar[tuple[str, ...]] = ("point", "name")
@@ -188,15 +191,15 @@ class Lock(Record, frozen=True, kw_only=True):
     """`spin_lock`, `down_read`."""
     acquisitions_per_op: float
     held_per_op: float
-    """Instructions."""
+    """Hold time in instructions."""
     longest: int
-    """Instructions of one acquisition."""
+    """The longest hold time, in instructions."""
     cpus: int
-    """The most that take one of them."""
+    """The number of CPUs that take it; if several locks have the name, the largest number."""
     locks: int
-    """How many there are that are called so."""
+    """The number of locks with this name."""
     taken_in: list[str]
-    """Functions, most acquisitions first."""
+    """The functions that take it, most acquisitions first."""
 
 
 class Function(Record, frozen=True, kw_only=True):
@@ -213,7 +216,7 @@ class Function(Record, frozen=True, kw_only=True):
 
 
 class ReferenceCount(Record, frozen=True, kw_only=True):
-    """A count of a point that the same kernel has again: what `check --history` holds another one against."""
+    """A repeatable count of a point, with which `check --history` compares newer kernels."""
 
     TABLE: ClassVar[str] = "held"
     INDEX: ClassVar[tuple[str, ...]] = ("point",)
@@ -221,26 +224,26 @@ class ReferenceCount(Record, frozen=True, kw_only=True):
 
     point: int
     what: Literal["object", "waiting", "instructions", "sleeping"]
-    """One object's cache lines; accesses while waiting for locks; all instructions; those while asleep."""
+    """The cache lines of an object; accesses while waiting for locks; instructions, all and while asleep."""
     name: str
     """`struct aa_label`."""
     unit: str
     """`writes`, `accesses`, `instructions`."""
     per_op: float
     least: float
-    """In the repetition that has fewest."""
+    """The smallest count of a repetition."""
     most: float
     functions: dict[str, float]
-    """Accesses an operation of those that touch it, hottest first."""
+    """Accesses per operation of the functions that touch it, most first."""
 
 
 What = Literal["line", "pair", "lines", "lock", "instructions"]
-"""A line, a pair of lines, all shared lines together (without pairs), a lock, all instructions."""
+"""A cache line, an adjacent pair, all shared lines (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
 
 
 class Growth(Record, frozen=True, kw_only=True):
-    """How a count grows with the CPUs, of one identity but for the shape."""
+    """How a count grows with the CPUs, between points whose setup differs only in the shape."""
 
     TABLE: ClassVar[str] = "growth"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
@@ -250,21 +253,21 @@ class Growth(Record, frozen=True, kw_only=True):
     kernel: int
     what: What
     name: str
-    """Of the line."""
+    """The object of the cache line; "" for a total."""
     functions: str
     law: str
-    """`constant`, `log N`, `N`, `N log N`, `N^2`; "": none can be told."""
+    """`constant`, `log N`, `N`, `N log N`, `N^2`; "": no law fits."""
     sure: float
     text: str
-    """`2 + N`, or why there is no law."""
+    """`2 + N`, or why no law fits."""
     points: dict[str, float]
     """The count at each number of CPUs."""
     predicted: dict[str, tuple[float, float, float]]
-    """At other numbers of CPUs: by the law, and the ends of the interval."""
+    """The prediction at other numbers of CPUs: the value, and the ends of the interval."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes a share of the tasks' time."""
+    """A cause that takes a share of the tasks' time."""
 
     kind: str
     object: str
@@ -272,7 +275,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prediction(Record, frozen=True, kw_only=True):
-    """What throughput is predicted on a machine, relative to one task."""
+    """The predicted throughput on a machine, relative to one task."""
 
     TABLE: ClassVar[str] = "prediction"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "kernel")
@@ -281,23 +284,23 @@ class Prediction(Record, frozen=True, kw_only=True):
     workload: int
     kernel: int
     point: int
-    """From whose recording."""
+    """The point whose recording was replayed."""
     machine: str
     tasks: int
     relative: float
     low: float
-    """90 % of the samples lie between."""
+    """The lower end of the interval that has 90 % of the samples."""
     high: float
     limits: list[Limit]
-    """A hundredth of the time and more, largest share first."""
+    """Those with at least 1 % of the time, largest share first."""
     knee: int
-    """Tasks past which one more adds less than half of what the first does; 0: none up to the most."""
+    """The number of tasks past which a task adds less than half of what the first adds; 0: no knee."""
     refused: str
-    """Why nothing is predicted; the figures are 0 then, and so is the number of tasks."""
+    """Why there is no prediction; then all numbers are 0."""
 
 
 class Change(Record, frozen=True, kw_only=True):
-    """What differs between two kernels that follow each other, measured by the same."""
+    """A difference between two consecutive kernels that were measured with the same setup."""
 
     TABLE: ClassVar[str] = "change"
     INDEX: ClassVar[tuple[str, ...]] = ("workload", "after")
@@ -307,24 +310,24 @@ class Change(Record, frozen=True, kw_only=True):
     workload: int
     cpus: int
     before: int
-    """The kernel."""
+    """The older kernel."""
     after: int
     what: What
     name: str
-    """The line or the lock; "" for all cache lines and for all instructions."""
+    """The object or the lock; "" for a total."""
     how: How
     unit: str
     count_before: float
     count_after: float
     functions: list[str]
-    """Who touches the line, or takes the lock, hottest first."""
+    """The functions that touch the line or take the lock, most first."""
     line_before: int
-    """Of the table line; 0: none."""
+    """Its row in the table `line`; 0: none."""
     line_after: int
 
 
 class Refusal(Record, frozen=True, kw_only=True):
-    """A workload that a kernel, a file system or a machine refused, or failed in."""
+    """A workload that a kernel, a file system or a machine cannot run, or that failed."""
 
     TABLE: ClassVar[str] = "refusal"
     INDEX: ClassVar[tuple[str, ...]] = ("workload",)
@@ -333,7 +336,7 @@ class Refusal(Record, frozen=True, kw_only=True):
     workload: int
     kernel: int
     cpus: int
-    """0: with any number."""
+    """0: any number."""
     kind: Literal["input", "machine"]
     reason: str
 

@@ -23,9 +23,8 @@ class Change:
     unit: str  # of both: "accesses", "times taken", "instructions"
     cost: float  # instructions per operation at the report's number of tasks; negative: saved
     share: float  # the cost as a share of an operation's time there, if nothing else limits it
-    held: tuple[float, float] | None = (
-        None  # hold time of a lock, in instructions per operation: before, after
-    )
+    held: tuple[float, float] | None = None
+    """Hold time of a lock, in instructions per operation: before, after."""
     writers: tuple[str, ...] = ()  # functions, most accesses first
     readers: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()  # functions that touch the cache line only on the new kernel

@@ -1,4 +1,4 @@
-"""A reported regression as a study: what to measure of it, and what that says of it (docs/judge.md)."""
+"""A reported regression as a study: what to measure, and what the results say about it (docs/judge.md)."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from bigiron.readers.robot_mail import RobotMail
 from bigiron.results import measurements, prediction
 from bigiron.results.prediction import NothingPredictedError, Prediction
 from bigiron.simulator import machine_files, reported_machine
-from bigiron.study import store
+from bigiron.study import caveats, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
 
 PROBES = ("conflicts", "locks", "instructions")
-MODULES = "modules: only what is built into the kernels was compared"
+MODULES = "modules: only built-in code was compared"
 CPUS = 8
-"""On which it is measured unless more are asked for: what all of them touch shows from a few on."""
+"""The default number of CPUs: a few are enough to show the cache lines that all CPUs touch."""
 
 BOOTS = (2, 4)
-"""How often each kernel is booted anew: first, and where it then seems that something differs.
+"""The number of boots of each kernel: at first, and again if something seems to differ.
 
-Where objects lie in their lines and pages, and who waits for whom, differ from boot to boot. Each boot more
-can only take differences away, as each kernel's own spread grows: where there is none, no more are needed.
+The offsets of objects in cache lines and pages, and which task waits for which, differ from boot to boot.
+An additional boot can only remove differences, because it widens each kernel's own range: without a
+difference, no more boots are needed.
 """
 
 OPERATIONS = 200
-_OF_LONG = {"page_fault1": 50, "page_fault3": 50}
-"""Where an operation is 64 faults: as many say as much, and take as long to record as thousands of others."""
+_LONG_OPERATIONS = {"page_fault1": 50, "page_fault3": 50}
+"""Operations of workloads with 64 page faults per operation, which take long to record."""
 
-_DRAWS = 16
-_QUIET = "numa_balancing=disable"  # it moves pages by the clock, on machines of several nodes
+_SAMPLES = 16
+_QUIET = "numa_balancing=disable"  # on machines with several nodes it migrates pages by a timer
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is run for the report's benchmark: a built-in workload, or a C file."""
+    """The workload that runs instead of the report's benchmark: a built-in one, or a C file."""
 
     workload: str = ""
     workload_file: str = ""
@@ -52,35 +53,35 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class ReportedShape:
-    """The report's machine, as far as it is known here."""
+    """The shape of the report's machine, as far as it is known."""
 
-    like: str  # a machine file; "": the report does not tell enough
-    base: str  # whose figures that has
+    like: str  # a machine file; "": the report does not contain enough
+    base: str  # the machine whose latencies the file has
     why_not: str = ""
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """A judgement with all that a reply says of it."""
+    """A judgement with everything that a reply contains."""
 
     mail: RobotMail
     names: tuple[str, str]
     workload: str
     mode: str
     judgement: Judgement | None  # None: the kernels are the same, and nothing was measured
-    same: str = ""  # what is the same of both kernels
+    same: str = ""  # what is identical in both kernels
     predicted: Predicted | None = None
     not_predicted: str = ""
-    not_looked_at: list[str] = field(default_factory=list)
+    not_considered: list[str] = field(default_factory=list)
     study: str = ""
 
 
 def shape(mail: RobotMail) -> ReportedShape:
-    """A machine file for the report's machine, in the cache."""
+    """Write a machine file for the report's machine into the cache."""
     if mail.machine is None:
-        return ReportedShape("", "", "the report does not say on which machine")
+        return ReportedShape("", "", "the report does not name the machine")
     if not mail.machine.memory_gib:
-        return ReportedShape("", "", "the report does not say how much memory the machine has")
+        return ReportedShape("", "", "the report does not give the machine's memory size")
     try:
         found = reported_machine.like(mail.machine)
     except UserError as error:
@@ -94,7 +95,7 @@ def shape(mail: RobotMail) -> ReportedShape:
     except UserError as error:
         why = str(error).replace(str(file), found.base)
         return ReportedShape(
-            "", "", f"no machine file can be made of what the report says of its machine: {why}"
+            "", "", f"the report's description of its machine is not enough for a machine file: {why}"
         )
     return ReportedShape(str(file), found.base)
 
@@ -108,7 +109,7 @@ def spec(
     shaped: ReportedShape,
     repetitions: int,
 ) -> Spec:
-    """What to measure: the report's benchmark on both kernels, in the shape of its machine."""
+    """The study: the report's benchmark on both kernels, in the shape of its machine."""
     return Spec(
         workload=what.workload,
         workload_file=what.workload_file,
@@ -119,29 +120,29 @@ def spec(
         tasks=_tasks(mail, cpus),
         like=shaped.like,
         repetitions=repetitions,
-        operations=_OF_LONG.get(what.workload, OPERATIONS),
+        operations=_LONG_OPERATIONS.get(what.workload, OPERATIONS),
         fs=what.fs,
         variant=[Variant(name=kernel, kernel=kernel, boot=_QUIET) for kernel in kernels],
     )
 
 
 def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
-    """As large a share of the CPUs as in the report, with at least two, as one shares nothing."""
+    """The same share of the CPUs as in the report, but at least two tasks, because one shares nothing."""
     if mail.tasks is None or mail.machine is None or mail.tasks >= mail.machine.cpus:
         return "all"
     return sorted({max(2, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
 
 
 def looks(folder: Path) -> list[int]:
-    """How often to boot each kernel, at first and then, where the folder may have a study already."""
+    """The numbers of boots of each kernel, one after the other. The folder may have a study with some."""
     there = store.open_study(folder).spec.repetitions if (folder / "study.toml").exists() else 0
     return [number for number in BOOTS if number >= there] or [there]
 
 
 def smaller_cpu_counts(folder: Path, cpus: list[int], judged: Judgement | None = None) -> list[int]:
-    """Those numbers of CPUs and the folder's, and half of the largest where that would tell more.
+    """The given numbers of CPUs, those of the study in the folder, and half of the largest if that helps.
 
-    That is where lines changed of which each CPU has its own: with the report's CPUs there may be many.
+    It helps if per-CPU cache lines changed, because their accesses may grow up to the report's CPUs.
     """
     there = store.open_study(folder).spec.cpus if (folder / "study.toml").exists() else []
     half = [max(cpus) // 2] if judged and judged.may_grow and max(cpus) >= 4 else []
@@ -149,7 +150,7 @@ def smaller_cpu_counts(folder: Path, cpus: list[int], judged: Judgement | None =
 
 
 def judged(study: Study, mail: RobotMail) -> Judgement:
-    """What the counts of a study that has been measured say."""
+    """The judgement from the counts of a measured study."""
     base, new = (variant.name for variant in study.spec.variant)
     of = {probe: measurements.read(study, probe) for probe in PROBES}
     point = max(of["conflicts"].points)
@@ -162,9 +163,9 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
 def opinion(
     study: Study, mail: RobotMail, shaped: ReportedShape, judged: Judgement, as_configured: bool = False
 ) -> Opinion:
-    """The judgement with what is predicted for the report's machine.
+    """The judgement, and the prediction for the report's machine.
 
-    `as_configured`: whether the kernels have the report's configuration, as far as a virtual machine can.
+    `as_configured`: whether the kernels have the report's configuration, as far as a virtual machine allows.
     """
     base, new = (variant.name for variant in study.spec.variant)
     predicted, why_not = _predicted(study, mail, shaped)
@@ -176,7 +177,7 @@ def opinion(
         judged,
         predicted=predicted,
         not_predicted=why_not,
-        not_looked_at=_not_looked_at(study, mail, judged, shaped, as_configured),
+        not_considered=_not_considered(study, mail, judged, shaped, as_configured),
         study=study.name,
     )
 
@@ -185,7 +186,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Pr
     if shaped.why_not:
         return None, shaped.why_not
     if not (tasks := mail.tasks_at_once):
-        return None, "the report does not say how many tasks ran"
+        return None, "the report does not give the number of tasks"
     found = _replayed(study, shaped.like, tasks, traces=True)
     if isinstance(found, Prediction):
         why_counts = ""
@@ -199,9 +200,9 @@ def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Pr
 
 
 def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Prediction | str:
-    """What is predicted of both kernels, from traces of both or from counts; or why that cannot be."""
+    """The prediction for both kernels, from traces of both or from counts; or why there is none."""
     try:
-        found = prediction.predict(study, machine, [tasks], samples=_DRAWS, traces=traces)
+        found = prediction.predict(study, machine, [tasks], samples=_SAMPLES, traces=traces)
     except NothingPredictedError as error:
         return error.why
     except UserError as error:
@@ -209,32 +210,32 @@ def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Predic
     if not found.ratios:
         return "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
     if traces and not all(one.is_trace for one in found.recordings):
-        return "nothing was traced"
+        return "no trace was recorded"
     return found
 
 
-def _not_looked_at(
+def _not_considered(
     study: Study, mail: RobotMail, judged: Judgement, shaped: ReportedShape, as_configured: bool
 ) -> list[str]:
-    """What the judgement does not rest on, so that nobody thinks it does."""
-    found = ["time: nothing here was measured in seconds"]
+    """What the judgement does not consider."""
+    found = ["time: nothing was measured in seconds"]
     records = study.all_records()
-    found += [f"counts that were lost: {sentence}" for sentence in store.losses(records)]
-    found += [clocks] if (clocks := store.clocks(records)) else []
+    found += [f"lost counts: {sentence}" for sentence in caveats.losses(records)]
+    found += [clocks] if (clocks := caveats.clocks(records)) else []
     if mail.tasks_at_once and mail.tasks_at_once > judged.tasks:
         found.append(
-            f"more than {judged.tasks} tasks on {judged.cpus} CPUs: what grows with CPUs shows less here"
+            f"more than {judged.tasks} tasks on {judged.cpus} CPUs: effects that grow with CPUs look smaller"
         )
     if any(change.is_pair for change in judged.changes):
         found.append(
-            "pairs of lines in the prediction: it is of processors that do not prefetch the adjacent one"
+            "adjacent cache lines in the prediction: it assumes processors that do not prefetch them"
         )
-    found.append("interrupts and kernel threads: counts are of what system calls and faults execute")
+    found.append("interrupts and kernel threads: counts include only system calls and page faults")
     found.append(
-        "modules: of your configuration only what is built in"
+        "modules: only the built-in part of your configuration was compared"
         if as_configured
-        else "your configuration: the kernels judged here were built with another than the robot's"
+        else "your configuration: the kernels compared here were built with another one"
     )
     if shaped.why_not:
-        found.append("the shape of the report's machine: all CPUs here are of one socket")
+        found.append("the shape of the report's machine: all CPUs here are on one socket")
     return found

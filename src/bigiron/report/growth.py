@@ -18,7 +18,8 @@ from bigiron.probes import GrowthSource
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results import measurements
-from bigiron.study.store import CellRecord, Study, clock_step
+from bigiron.study.caveats import clock_step
+from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted, some
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise

@@ -7,8 +7,9 @@ from bigiron import probes
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.report.formats.listing import Listing, as_json
 from bigiron.study import spec as specs
+from bigiron.study.caveats import losses
 from bigiron.study.spec import Spec
-from bigiron.study.store import CellRecord, Study, losses
+from bigiron.study.store import CellRecord, Study
 from bigiron.util.sanitize import sanitize
 
 _COLUMNS = {

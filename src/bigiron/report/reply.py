@@ -78,7 +78,7 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
         yield ""
         yield from _neither(opinion)
         yield ""
-        yield from _not_looked_at(opinion)
+        yield from _not_considered(opinion)
         return
     judgement = opinion.judgement
     yield from _wrapped(_verdict(opinion, judgement))
@@ -99,13 +99,13 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
         yield ""
         yield from _wrapped(f"The report's own figures: {figures}.")
     yield ""
-    yield from _not_looked_at(opinion)
+    yield from _not_considered(opinion)
     yield ""
     yield from _wrapped(_measured(opinion, judgement))
 
 
-def _not_looked_at(opinion: Opinion) -> Iterator[str]:
-    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_looked_at)}.")
+def _not_considered(opinion: Opinion) -> Iterator[str]:
+    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_considered)}.")
 
 
 def _about(opinion: Opinion) -> str:
@@ -375,7 +375,7 @@ def as_document(opinion: Opinion) -> str:
             else None
         ),
         "not_predicted": opinion.not_predicted or None,
-        "not_looked_at": opinion.not_looked_at,
+        "not_looked_at": opinion.not_considered,
         "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
         "study": opinion.study or None,
     }

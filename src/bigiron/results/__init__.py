@@ -1,1 +1,1 @@
-"""From a stored study to a value: what it measured, grew by, predicts. Nothing here prints."""
+"""Turns a stored study into values: comparison, growth, scaling, prediction. Prints nothing."""

@@ -1,7 +1,6 @@
-"""Booting each kernel again while counts may differ by chance, as `study.sequential` adds repetitions.
+"""Adds boots of each kernel while counts may differ by chance.
 
-Each repetition has a boot of its own. The study records how its plan grows, so that a run that was killed
-goes on where it was.
+Each repetition boots its kernel. The study records its growing plan, so that a killed run can continue.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from bigiron.util.english import counted
 
 
 def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress) -> list[CellRecord]:
-    """Measure what is missing, and boot again where counts may differ, twice as often each time."""
+    """Measure what is missing, and double the number of boots at points where counts may differ."""
     records: list[CellRecord] = []
     with study.writing():
         while True:
@@ -34,13 +33,14 @@ def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Pr
             study.widen(msgspec.structs.replace(study.spec, look=[*study.spec.look, Look(more, undecided)]))
             still = ", ".join(where(*point) for point in undecided)
             progress.added(
-                missing(study), f"counts differ after {counted(before, 'boot')}: {still}; going on to {more}"
+                missing(study),
+                f"counts differ after {counted(before, 'boot')}: {still}; continuing up to {more}",
             )
 
 
 def _undecided(study: Study) -> Iterator[tuple[int, int]]:
-    """The CPUs and tasks where some count may differ, and more boots are allowed."""
-    # Here, as it takes long to load, and a study of one variant needs none of it.
+    """The points where some count may differ and more boots are allowed."""
+    # Imported here because it loads slowly, and a study of one variant does not need it.
     from bigiron.analysis.comparison.model import Options
     from bigiron.results import measurements
 

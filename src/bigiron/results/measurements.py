@@ -1,4 +1,4 @@
-"""What a study has measured, as the plain values that `bigiron.analysis` compares."""
+"""The measurements of a study as the plain values that `bigiron.analysis` compares."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -9,14 +9,14 @@ from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, 
 from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
-from bigiron.study import store
-from bigiron.study.store import CellRecord, Study, losses, machine_differences
+from bigiron.study.caveats import losses, machine_differences, why_missing
+from bigiron.study.store import CellRecord, Study
 
 NOT_RECORDED = "the probe was not recorded"
 
 
 def read(study: Study, probe: str) -> Measurements:
-    """All measured cells of one probe, each with its tables. UserError where there is none."""
+    """All measured cells of one probe, each with its tables. UserError if there are none."""
     if any(one.samples for one in probes.among([probe])):
         return _with_noise(study, probe)
     measured = study.measured(probe)
@@ -46,31 +46,31 @@ def _cells(study: Study, measured: _Measured, probe: str) -> dict[tuple[int, int
 
 
 def _changed(study: Study, probe: str) -> Iterator[ChangedShape]:
-    """What was measured on machines of other shapes."""
+    """The measurements on machines of changed shapes."""
     for change in CHANGES:
         if measured := study.measured_with(change.name, probe):
             records = {point: next(chain.from_iterable(cells.values())) for point, cells in measured.items()}
             phrases = {point: _phrase(change.of, record.environment) for point, record in records.items()}
-            # Without a snapshot each cell boots, and with other memory or nodes it is of another boot anyway.
+            # Without a snapshot each cell boots. With other memory or nodes it never resumes the same boot.
             resumed = all("resuming" in record.times for record in records.values())
             boots = not resumed or change.times_memory * change.times_nodes > 1
             yield ChangedShape(change.of, phrases, _cells(study, measured, probe), boots)
 
 
 def _phrase(of: str, environment: Mapping[str, Any]) -> str:
-    """How that machine differs."""
+    """How the machine differs, in words."""
     if of == "memory":
         return f"with {environment['memory_mib'] / 1024:g} GiB"
     if of == "nodes":
         return f"with {environment['nodes']} nodes"
     if of == "the boot":
         return "when booted again"
-    turn = environment["time_slice"]
-    return "with time slices at random" if turn == "random" else f"with time slices of {turn}"
+    ended_by = environment["time_slice"]
+    return "with time slices at random" if ended_by == "random" else f"with time slices of {ended_by}"
 
 
 def _with_noise(study: Study, probe: str) -> Measurements:
-    """All metrics, whatever probe they are of: their verdicts are corrected for each other."""
+    """All metrics of all probes, because their verdicts are corrected for multiple comparisons."""
     records = [record for record in study.records() if record.measured]
     return Measurements(
         study=study.name,
@@ -90,12 +90,12 @@ def _with_noise(study: Study, probe: str) -> Measurements:
 
 
 def missing(study: Study, probe: str) -> tuple[Missing, ...]:
-    """The cells that the study asks for and that have nothing of a probe, in the plan's order."""
-    any_will_do = any(one.samples for one in probes.among([probe]))  # as all metrics are compared at once
+    """The requested cells that have no results of a probe, in the plan's order."""
+    any_will_do = any(one.samples for one in probes.among([probe]))  # all metrics are compared together
     found = []
     for cell in study.plan():
         record = study.record(cell)
-        why = store.why_missing(record)
+        why = why_missing(record)
         if record and not why and not any_will_do and probe not in record.tables:
             why = NOT_RECORDED
         if why and (probe == probes.DEFAULT or not cell.change):
@@ -104,7 +104,7 @@ def missing(study: Study, probe: str) -> tuple[Missing, ...]:
 
 
 def cell(study: Study, record: CellRecord, probe: str) -> Cell:
-    """What a probe left of one cell: its table, and those whose names start with its own."""
+    """A probe's results in one cell: its table, and the tables whose names start with the probe's."""
     others = [name for name in record.tables if name.startswith(f"{probe}_")]
     return Cell(
         study.table(record, probe),

@@ -1,4 +1,4 @@
-"""What a study measured with noise: its metrics, and how its variants compare in them."""
+"""The noisy metrics of a study, and the comparison of its variants."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ _SIMULATED = "simulation"
 
 
 def metrics(study: Study) -> list[Repetitions]:
-    """Every metric of every variant at all CPUs and tasks, in the plan's order. UserError for none."""
+    """Every metric of every variant at all points, in the plan's order. UserError if there is none."""
     gathered: dict[tuple[Metric, str, int, int], list[tuple[CellRecord, tuple[float, ...]]]] = {}
     first: dict[str, tuple[Metric, CellRecord]] = {}
     for record in filter(lambda record: record.measured, study.records()):
@@ -50,15 +50,15 @@ def metrics(study: Study) -> list[Repetitions]:
 
 
 def _spans(records: Sequence[CellRecord]) -> tuple[tuple[float, float], ...]:
-    """When cells were measured; nothing if one of them does not tell."""
+    """When the cells were measured; empty if the record of one of them lacks it."""
     if not all(record.started for record in records):
         return ()
-    begun = [datetime.fromisoformat(record.started).timestamp() for record in records]
-    return tuple((begin, begin + record.seconds) for begin, record in zip(begun, records, strict=True))
+    starts = [datetime.fromisoformat(record.started).timestamp() for record in records]
+    return tuple((start, start + record.seconds) for start, record in zip(starts, records, strict=True))
 
 
 def of_cell(study: Study, record: CellRecord) -> MetricSamples:
-    """Each metric of a cell, with its samples."""
+    """Each metric of a cell with its samples."""
     for probe in probes.among(record.tables):
         if probe.samples:
             yield from probe.samples(study.table(record, probe.name))
@@ -74,20 +74,20 @@ def _mixed(one: Metric, first: CellRecord, other: Metric, record: CellRecord) ->
 
     return (
         f"{one.name} is {in_words(one)} in cell {first.id} and {in_words(other)} in cell {record.id}: "
-        "units cannot be mixed in a study, make one for each"
+        "a study cannot mix units; make one study for each"
     )
 
 
 def compare(study: Study, base: str | None = None, metric: str | None = None) -> list[MetricComparison]:
-    """The study's variants against one of them, in all metrics or in one; none if there is but one variant.
+    """Compare the study's variants with one of them, in all metrics or in one.
 
-    UserError where variants have nothing in common.
+    Empty if there is only one variant. UserError if variants have nothing in common.
     """
     return throughput.judgements(repeated(study), study.base(base), metric=metric)
 
 
 def repeated(study: Study) -> Repeated:
-    """All metrics of a study, and how they are judged. UserError for none."""
+    """All metrics of a study, and how they are judged. UserError if there are none."""
     return Repeated(
         folder=str(study.folder),
         repetitions=tuple(metrics(study)),
@@ -102,5 +102,5 @@ def repeated(study: Study) -> Repeated:
 
 
 def untried(study: Study) -> list[Cell]:
-    """The cells of the plan that were neither measured nor have failed yet."""
+    """The cells of the plan that were not tried yet."""
     return [cell for cell in study.plan() if study.record(cell) is None]

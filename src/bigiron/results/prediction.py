@@ -1,4 +1,4 @@
-"""What a study has recorded, replayed on a machine that is described (docs/predict.md)."""
+"""Replays the recordings of a study on a described machine (docs/predict.md)."""
 
 from __future__ import annotations
 
@@ -20,73 +20,79 @@ from bigiron.results import measurements
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import Asked, KnownRate, Replayed, Source, replay
-from bigiron.study.store import CellRecord, Study, clock_step
+from bigiron.study.caveats import clock_step
+from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
 PROBES = ("conflicts", "locks", "instructions")
-"""Without a trace, these are what a prediction is made of."""
+"""The probes from which a prediction is made if there is no trace."""
 
-_EXTRAPOLATED_FROM = ("instructions", "conflicts")  # the probes that tell what more CPUs add
+_EXTRAPOLATED_FROM = (
+    "instructions",
+    "conflicts",
+)  # the probes from which counts are extrapolated to more CPUs
 
 SAMPLES = 64
-"""Machines drawn from all that is not known."""
+"""Machines that are sampled from the ranges of all unknowns."""
 
 _SAMPLED = 32  # operations of a trace in one sample
-_UNEVEN = 1.0  # standard deviation of operations' instructions, of their mean, from which all are in it
+_UNEVEN = (
+    1.0  # relative standard deviation of instructions per operation above which samples have all of them
+)
 
-_ALONE = "it was recorded with one task, which shares nothing: record it with 8 CPUs or more"
+_ALONE = "it was recorded with one task, which shares nothing: record it with at least 8 CPUs"
 
-_SLEEPS = 0.05  # share of the instructions that may be the scheduler's, for other reasons than locks
+_SLEEPS = 0.05  # share of the instructions that the scheduler may execute for other reasons than locks
 
-_FEWEST = 50  # instructions an operation in the kernel: entering and leaving it takes more than twice as many
+_FEWEST = 50  # kernel instructions per operation; entering and leaving the kernel takes more than 100
 _OUTSIDE = (
-    "most of its operations do not enter the kernel, and how much they execute outside is not recorded: "
-    "take a workload whose operation is a system call or a fault, or many"
+    "most of its operations never enter the kernel, and user-space instructions are not recorded: use a "
+    "workload that makes at least one system call or page fault per operation"
 )
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A variant of which nothing is predicted."""
+    """A variant that cannot be predicted."""
 
     variant: str
     why: str
 
 
 class NothingPredictedError(UserError):
-    """Of no variant of a study anything can be predicted."""
+    """No variant of a study can be predicted."""
 
     def __init__(self, study: Study, refused: Sequence[Refused]) -> None:
         self.why = f"{refused[0].variant}: {refused[0].why}"
-        super().__init__(f"nothing of {study.folder} can be predicted: {self.why}")
+        super().__init__(f"{study.folder} cannot be predicted: {self.why}")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a variant's programs come from."""
+    """A variant's recording, from which its programs are made."""
 
     variant: str
     cpus: int
-    instructions: float  # an operation
+    instructions: float  # per operation
     source: Source
     extrapolated: Extrapolated = NOTHING
     is_trace: bool = False
-    not_extrapolated: str = ""  # why a study of several numbers of CPUs does not tell what more of them add
+    not_extrapolated: str = ""  # why it could not be extrapolated to more CPUs
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a study's variants would do on a machine."""
+    """The predicted throughput of a study's variants on a machine."""
 
     study: str
     workload: str
     machine: str
-    machine_file: str  # the machine as `predict` was given it: its name, or its file's
+    machine_file: str  # the machine's name or file, as given
     description: str
     tasks: list[int]
-    first: str  # the study's first variant, whose rate `one_task` and `measured` are
-    one_task: float | None  # operations a second, where that was given
+    first: str  # the study's first variant, to which `one_task` and `measured` belong
+    one_task: float | None  # operations per second, if given
     measured: Measured | None
     lock: str
     samples: int
@@ -95,7 +101,7 @@ class Prediction:
     curves: list[PredictedCurve]
     ratios: list[PredictedRatio]
     refused: list[Refused]
-    costs: LineCosts  # at the most tasks
+    costs: LineCosts  # at the largest number of tasks
 
 
 def predict(
@@ -113,13 +119,13 @@ def predict(
     traces: bool = True,
     extrapolated: Mapping[str, Extrapolated] | None = None,
 ) -> Prediction:
-    """Every variant at each number of tasks; none given: by doubling, as many as the machine has CPUs.
+    """Predict every variant at each number of tasks. Default: powers of two up to the machine's CPUs.
 
-    `one_task`: how many operations per second one task of the study's first variant does there. `measured`:
-    the throughput of that variant there; its numbers of tasks are predicted too. Without `traces`
-    everything is predicted from counts. `lock`: what spinlocks are, if not what they are on that machine.
-    `extrapolated`: what an operation of each variant does more of as the machine has more CPUs; else what the
-    study's own numbers of CPUs tell of that.
+    `one_task`: operations per second of one task of the study's first variant on the machine. `measured`:
+    the measured throughput of that variant; its numbers of tasks are predicted too. Without `traces`
+    everything is predicted from counts. `lock`: the kind of spinlock, instead of the machine's.
+    `extrapolated`: the additional counts per operation of each variant on a machine with more CPUs;
+    default: extrapolated from the study.
     """
     model = _machine(machine)
     tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
@@ -155,7 +161,7 @@ def predict(
 
 
 def _refuse_without_first(first: str, refused: Sequence[Refused], given: Mapping[str, object]) -> None:
-    """UserError where something is given of the first variant, and that variant cannot be predicted."""
+    """UserError if an option belongs to the first variant and that variant cannot be predicted."""
     options = " and ".join(option for option, value in given.items() if value)
     for one in refused:
         if options and one.variant == first:
@@ -174,13 +180,13 @@ def _machine(name: str) -> _sim.Machine:
     model = machine_files.load(name)
     if not model.has_processor:
         raise UserError(
-            f"{name} does not say what its processors are: add the table [processor] (docs/predict.md)"
+            f"{name} does not describe its processors: add the table [processor] (docs/predict.md)"
         )
     return model
 
 
 def doublings(machine: str) -> list[int]:
-    """1, 2, 4 and so on, and as many as the machine has CPUs."""
+    """1, 2, 4 and so on, up to the number of CPUs of the machine."""
     most = machine_files.load(machine).cpus
     return sorted({*(1 << power for power in range(most.bit_length())), most})
 
@@ -216,12 +222,12 @@ def record(
     extrapolated: Mapping[str, Extrapolated] | None = None,
     cpus: int = 0,
 ) -> tuple[list[Recording], list[Refused]]:
-    """The programs of every variant, of its cells with the most CPUs; why there are none of the others.
+    """The recording of every variant at its largest number of CPUs; or why the variant has none.
 
-    `extrapolated`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
+    `extrapolated`: the additional counts of each variant; default: extrapolated from the study up to `cpus`.
     """
     if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
-        raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
+        raise UserError(f"{study.folder} has no recording of a kernel: record one with `bigiron run`")
     found: list[Recording] = []
     measured = [one for one in study.records() if one.measured]
     by_variant = {
@@ -229,7 +235,7 @@ def record(
         for variant in study.spec.variant
     }
     refused = [
-        Refused(name, "no cell of it was measured") for name, records in by_variant.items() if not records
+        Refused(name, "none of its cells was measured") for name, records in by_variant.items() if not records
     ]
     by_variant = {name: records for name, records in by_variant.items() if records}
     adds, why_not = _extrapolated(study, by_variant, cpus) if extrapolated is None else (extrapolated, "")
@@ -257,19 +263,19 @@ def record(
 def _extrapolated(
     study: Study, variants: Mapping[str, Sequence[CellRecord]], cpus: int
 ) -> tuple[dict[str, Extrapolated], str]:
-    """What a machine with so many CPUs adds to each variant, by cells with a task on each of several CPUs.
+    """The additional counts of each variant on a machine with `cpus` CPUs, from cells with one task per CPU.
 
-    Where such cells are enough, but do not tell, nothing, and why.
+    If there are enough such cells but they cannot be extrapolated, the counts are empty, with the reason.
     """
-    alike = {
+    one_per_cpu = {
         name: [one for one in records if one.tasks == one.cpus > 1] for name, records in variants.items()
     }
-    numbers = sorted({one.cpus for records in alike.values() for one in records})
+    numbers = sorted({one.cpus for records in one_per_cpu.values() for one in records})
     most = max((one.cpus for records in variants.values() for one in records), default=0)
     if len(numbers) < growth.FEWEST or numbers[-1] < most or most >= cpus:
         return {}, ""
-    every = [one for records in alike.values() for one in records]
-    if not all({one.cpus for one in records} == set(numbers) for records in alike.values()):
+    every = [one for records in one_per_cpu.values() for one in records]
+    if not all({one.cpus for one in records} == set(numbers) for records in one_per_cpu.values()):
         return {}, "not all variants have the same numbers of CPUs"
     if not all(set(_EXTRAPOLATED_FROM) <= set(one.tables) for one in every):
         return (
@@ -278,7 +284,7 @@ def _extrapolated(
             f"{study.recording(*_EXTRAPOLATED_FROM)}",
         )
     if any(_lost(one) for one in every):
-        return {}, "something was lost while it was recorded"
+        return {}, "counts were lost while it was recorded"
     if step := clock_step(every):
         return {}, step.partition(":")[0]
     counts = {
@@ -291,13 +297,13 @@ def _extrapolated(
                 for probe in _EXTRAPOLATED_FROM
             )
         )
-        for name, records in alike.items()
+        for name, records in one_per_cpu.items()
     }
     return carry(counts, cpus), ""
 
 
 def _any_of(repeated: Sequence[Recording]) -> Recording:
-    """Of repetitions, of which each sample has one: where objects lie differs from boot to boot."""
+    """A recording whose samples each take one repetition, as addresses differ from boot to boot."""
     if len(repeated) == 1:
         return repeated[0]
 
@@ -309,7 +315,7 @@ def _any_of(repeated: Sequence[Recording]) -> Recording:
 
 
 def _lost(record: CellRecord) -> list[str]:
-    """What was lost while it was recorded, but for names."""
+    """The counts that were lost in the recording, except names."""
     return [what for what, count in record.lost.items() if count and "lacks a name" not in what]
 
 
@@ -320,14 +326,14 @@ def _why_not(study: Study, record: CellRecord) -> str:
     if record.tasks < 2:
         return _ALONE
     if lost := _lost(record):
-        return f"something was lost while it was recorded ({lost[0]}): record fewer operations"
+        return f"counts were lost while it was recorded ({lost[0]}): record fewer operations"
     return ""
 
 
 def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Recording | Refused:
     table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
-        return Refused(record.variant, f"its trace was cut: {lost[0]}")
+        return Refused(record.variant, f"its trace is incomplete: {lost[0]}")
     if record.tasks < 2:
         return Refused(record.variant, _ALONE)
     if why := _lock_of_user_space(study, record):
@@ -346,7 +352,7 @@ def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Rec
 
     each = followed.group_by("task", "operation").agg(pl.col("instructions").sum())
     executed = each["instructions"].to_numpy()
-    # A rare, long operation would be in few samples and weigh too much there: average over all instead.
+    # A rare, long operation would be in few samples and dominate them: average over all operations instead.
     is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
 
     def source(chance: np.random.Generator) -> Program:
@@ -368,7 +374,7 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
     function = synthetic_operation.lock_of_user_space(study.table(record, "conflicts"))
     if not function:
         return ""
-    return f"its tasks wait for each other in {function}: a lock of user space is not executed in a replay"
+    return f"its tasks wait for each other in {function}: replay cannot model a user-space lock"
 
 
 def _counted(
@@ -381,8 +387,8 @@ def _counted(
     asleep = synthetic_operation.share_of_sleep(executed)
     if asleep > _SLEEPS:
         why = (
-            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, other than for locks: "
-            "whom they wait for is in no count, and needs a trace"
+            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, not for locks: counts do not "
+            "show which task waits for which; record a trace"
         )
         return Refused(record.variant, why)
     if why := _lock_of_user_space(study, record):
@@ -403,7 +409,7 @@ def _counted(
 
 
 def _with_callbacks(recording: Recording, done: synthetic_operation.Reconstruction | None) -> Recording:
-    """The same, whose programs execute what RCU's callbacks have done besides."""
+    """The recording with the work of RCU callbacks added to its programs."""
     if done is None:
         return recording
 
@@ -416,7 +422,7 @@ def _with_callbacks(recording: Recording, done: synthetic_operation.Reconstructi
 def _callbacks(
     study: Study, record: CellRecord, most_tasks: int
 ) -> synthetic_operation.Reconstruction | None:
-    """What RCU's callbacks do for an operation, where that was counted, to lines that others touch too."""
+    """The work of RCU callbacks per operation on shared cache lines; None if it was not counted."""
     operations = record.operations("instructions")
     if _why_not(study, record) or not operations:
         return None

@@ -1,8 +1,8 @@
-"""Adding repetitions, in random blocks, until every comparison of a study is decided or time is up.
+"""Adds repetitions, in random blocks, until every comparison of a study is decided or the time is up.
 
-The study records how its plan grows: each look that is added to study.toml asks for more repetitions of the
-points where something was undecided. So a run that was killed goes on where it was, and whoever reads the
-study later judges it by the same looks, and with the same chance of a false alarm.
+The study records its growing plan: each look that is added to study.toml asks for more repetitions of the
+undecided points. So a killed run can continue, and a later reader judges the study by the same looks, with
+the same false-positive rate.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from bigiron.study.store import CellRecord, Study
 
 
 def refuse_undecidable(spec: Spec) -> None:
-    """UserError if there is nothing in a study to decide."""
+    """UserError if a study has nothing to decide."""
     if len(spec.variant) < 2:
         raise UserError(
             "only one variant: --until-decided compares, so give two kernels, --boot-sweep or --set-sweep"
@@ -32,10 +32,10 @@ def refuse_undecidable(spec: Spec) -> None:
 def run(
     study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress, until: float
 ) -> tuple[list[CellRecord], int | None]:
-    """Measure what is missing, and more where something is undecided: the records, and how much still is.
+    """Measure what is missing, and more where something is undecided.
 
-    No block is begun after `until`, by the monotonic clock. Cells that fail end it, as more of them would
-    fail too: then what is undecided is not known.
+    Returns the records and the number of undecided comparisons. No block starts after `until` (monotonic
+    clock). A failed cell ends the run, because further cells would fail too; then the number is None.
     """
     records: list[CellRecord] = []
     with study.writing():
@@ -52,14 +52,14 @@ def run(
 
 
 def _undecided(study: Study) -> list[tuple[int, int]]:
-    """CPUs and tasks of each comparison that is."""
+    """The point of each undecided comparison."""
     if untried(study):
         return [point for point in points(study.spec) for _ in study.spec.variant[1:]]
     return [found.ours.point for found in compare(study) if found.verdict is Verdict.undecided]
 
 
 def _look_again(study: Study, undecided: Iterable[tuple[int, int]], progress: Progress) -> bool:
-    """Ask for more repetitions; False if there can be no more."""
+    """Ask for more repetitions; False if the maximum is reached."""
     before = looks(study.spec)[-1].repetitions
     if before == MOST_REPETITIONS:
         return False
@@ -67,13 +67,13 @@ def _look_again(study: Study, undecided: Iterable[tuple[int, int]], progress: Pr
     _look_at(study, [*study.spec.look, look])
     still = ", ".join(where(*point) for point in look.points)
     progress.added(
-        untried(study), f"undecided after {before} repetitions: {still}; going on to {look.repetitions}"
+        untried(study), f"undecided after {before} repetitions: {still}; continuing up to {look.repetitions}"
     )
     return True
 
 
 def _end_look_here(study: Study) -> None:
-    """Time is up: judge as many repetitions as there are. The clock chose them, not what they gave."""
+    """Time is up: judge the complete repetitions. The clock chose their number, not their results."""
     if not study.spec.look:
         return
     look = study.spec.look[-1]

@@ -16,7 +16,8 @@ from bigiron.machines.vm.shape_change import change
 from bigiron.study import simulated, store
 from bigiron.study.environment import CLOCK, environment, refuse_another_clock, refuse_another_machine
 from bigiron.study.plan import Cell
-from bigiron.study.spec import Spec, command_words
+from bigiron.study.resolve import command_words
+from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Collected, Failure, Study
 from bigiron.util.sanitize import sanitize
 from bigiron.util.threads import StoppedError

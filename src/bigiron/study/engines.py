@@ -1,4 +1,4 @@
-"""The engine that runs a study's cells, by the machine that the study names."""
+"""The engine that runs the cells of a study, chosen by the machine that the study names."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ SIMULATED, IMPORTED = "simulated", "imported"
 
 
 def engine(spec: "Spec") -> Engine:
-    """The engine of a study; UserError where there is no such machine."""
+    """The engine of a study. UserError if there is no such machine."""
     if spec.machine not in _ENGINES:
         raise UserError(f"machine = {spec.machine!r}: use one of {', '.join(_ENGINES)}")
     return _ENGINES[spec.machine](spec)

@@ -1,6 +1,6 @@
-"""Asking a study more than so far: CPUs, tasks, repetitions, variants, shapes and probes can be added.
+"""Extending a study: CPUs, tasks, repetitions, variants, shapes and probes can be added.
 
-Whatever else is asked otherwise contradicts it: the cells that there are would answer another question.
+Any other change is refused, because the existing cells would not fit the new question.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ _Item = TypeVar("_Item")
 
 
 def union_of(old: Spec, asked: Spec) -> Spec | None:
-    """The question that has both for an answer; None if what is asked does more than add to the old one."""
+    """The union of two questions; None if the second one changes the first instead of adding to it."""
     both = extended(old, asked)
     if not _can_add(old, "tasks", asked.tasks) or not _can_add(old, "repetitions", asked.repetitions):
         return None
-    # As `both` has all of `asked`, they are the same if they are equally many.
+    # `both` contains all of `asked`, so lists of the same length are the same.
     lists = ("cpus", "tasks", "variant", "probes")
     if any(len(getattr(both, key)) != len(getattr(asked, key)) for key in lists):
         return None
@@ -32,21 +32,21 @@ def union_of(old: Spec, asked: Spec) -> Spec | None:
 
 
 def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:
-    """What a study asks with options that were given beside it, by their keys in study.toml.
+    """A study's question extended by options, which are given by their keys in study.toml.
 
-    UserError names the first that contradicts it.
+    UserError names the first option that contradicts the study.
     """
     if "variant" in given:
         known = [replace(variant, kernel_sha256="") for variant in spec.variant]
         new = [one for one in given["variant"] if one not in known]
         given = {**given, "variant": new}
     if "cpus" in given and not spec.cpus:
-        spec = replace(spec, cpus=spec.engine.cpus([]))  # more are asked for besides
+        spec = replace(spec, cpus=spec.engine.cpus([]))  # make them explicit before more are added
     keys = document(spec)
     for key, value in given.items():
         if whole(key, keys[key]) != whole(key, value) and not _can_add(spec, key, value):
             raise UserError(
-                f"{source} has {_difference(spec, key, value)}: change it there, or ask a new study"
+                f"{source} has {_difference(spec, key, value)}: change it there, or make a new study"
             )
     return extended(spec, replace(spec, **{key: given[key] for key in _ADDS if key in given}))
 
@@ -55,7 +55,7 @@ def _can_add(spec: Spec, key: str, value: Any) -> bool:
     if key == "tasks":
         return spec.tasks == value or "all" not in (spec.tasks, value)
     if key == "repetitions":
-        # What was added since to a throughput was chosen by what the first repetitions gave.
+        # Repetitions of a throughput that were added later were chosen by the results of the first ones.
         chosen = spec.look and not spec.is_booted_again
         return spec.repetitions == value or bool(value > spec.repetitions and not chosen)
     if key == "variant":
@@ -91,5 +91,5 @@ def _added(there: Iterable[_Item], more: Iterable[_Item]) -> list[_Item]:
 def _difference(spec: Spec, key: str, value: Any) -> str:
     if key == "variant":
         names = {variant.name for variant in spec.variant}
-        return f"another variant of the name {next(one.name for one in value if one.name in names)}"
+        return f"another variant called {next(one.name for one in value if one.name in names)}"
     return f"{key} = {document(spec)[key]!r}, not {value!r}"

@@ -1,4 +1,4 @@
-"""Figures measured elsewhere become cells of a study (docs/import.md)."""
+"""Importing results of other tools as cells of a study (docs/import.md)."""
 
 import hashlib
 from collections import defaultdict
@@ -17,7 +17,8 @@ from bigiron.study import store
 from bigiron.study.engines import IMPORTED
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
-from bigiron.study.spec import Spec, Variant, check_variant_name
+from bigiron.study.resolve import check_variant_name
+from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
 
 
@@ -32,7 +33,7 @@ class Source:
 
 
 def read(format: Format, path: Path) -> Source:
-    """What is in a file or folder; UserError says in which line what is wrong."""
+    """The results in a file or folder. UserError names the line that is wrong."""
     try:
         if format.read_folder:
             folder = Folder(path)
@@ -55,9 +56,9 @@ def add(
     cpus: int | None,
     tasks: int | None,
 ) -> tuple[Study, list[Cell]]:
-    """Add the figures to a study, which is made if there is none; the cells that are new in it.
+    """Add the results to a study, which is created if it does not exist; returns the study and its new cells.
 
-    A variant that has such cells already gets more repetitions. What the source does not say must be given.
+    A variant that already has cells gets more repetitions. Facts that the source lacks must be given.
     """
     cells = _by_cell(source, tasks)
     before = store.open_study(output) if (output / "study.toml").exists() else None
@@ -82,8 +83,10 @@ def add(
         placed = _placed(study, asked, source, cells)
         added = {place: cell for place, cell in placed.items() if cell.id not in there}
         if not added:
-            raise UserError(f"{source.name} is in {study.name} already, as {asked.variant[0].name}")
-        # The question comes first: what an interrupted import lacks is then missing, and can be added.
+            raise UserError(
+                f"{source.name} was already imported into {study.name} as {asked.variant[0].name}"
+            )
+        # Widen study.toml first: then an interrupted import leaves missing cells, which can be added later.
         repetitions = max(cell.repetition for cell in added.values())
         spec = extended(study.spec, msgspec.structs.replace(asked, repetitions=repetitions))
         study.widen(msgspec.structs.replace(spec, cpus=sorted(spec.cpus), tasks=sorted(spec.tasks)))
@@ -95,15 +98,15 @@ def add(
 
 
 def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
-    """The figures of each number of tasks and run."""
+    """The results of each number of tasks and run."""
     figures: dict[tuple[int, int], list[Figure]] = defaultdict(list)
     for figure in source.reading.figures:
         if figure.tasks is None and tasks is None:
-            raise UserError(f"{source.name} does not say how many tasks there were: give --tasks N")
+            raise UserError(f"{source.name} does not record the number of tasks: give --tasks N")
         figures[figure.tasks or tasks or 0, figure.run].append(figure)
     if not figures:
         raise UserError(
-            f"{source.name} has no figures of {source.format.name}: is it {source.format.description}?"
+            f"{source.name} has no results of {source.format.name}: is it {source.format.description}?"
         )
     try:
         table(source.reading.figures)
@@ -113,7 +116,7 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
 
 
 def _check_alike(study: Study, asked: Spec, source: Source) -> None:
-    """UserError where the figures do not belong into that study."""
+    """UserError if the results do not fit into that study."""
     spec = study.spec
     if not spec.engine.is_elsewhere:
         raise UserError(f"{study.folder} was measured by bigiron: give another folder with -o")
@@ -123,7 +126,7 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     ):
         if old != new:
             raise UserError(
-                f"{study.folder} has figures of {what} {old}, these are of {new}: give another folder with -o"
+                f"{study.folder} has results of {what} {old}, these are of {new}: give another folder with -o"
                 + (f", or --workload {old}" if what == "workload" else "")
             )
     if not study.records():
@@ -132,15 +135,15 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     for figure in source.reading.figures:
         if units.get(figure.metric, figure.unit) != figure.unit:
             raise UserError(
-                f"{source.name}: {figure.metric} is in {figure.unit!r}, and in {study.folder} "
-                f"in {units[figure.metric]!r}"
+                f"{source.name}: {figure.metric} has the unit {figure.unit!r}, but in {study.folder} "
+                f"the unit {units[figure.metric]!r}"
             )
 
 
 def _placed(
     study: Study, asked: Spec, source: Source, places: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], Cell]:
-    """The cell of each number of tasks and run: the one that has it already, or the next repetition."""
+    """The cell of each number of tasks and run: the one that already has it, or the next repetition."""
     (variant,), (cpus,) = asked.variant, asked.cpus
     placed: dict[tuple[int, int], Cell] = {}
     for tasks, run in places:
@@ -168,7 +171,7 @@ def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -
 
 
 def _cpus(study: Study | None) -> int | None:
-    """Of the machine, as the study knows it."""
+    """The machine's number of CPUs, if the study has one."""
     return study.spec.cpus[0] if study and len(study.spec.cpus) == 1 else None
 
 

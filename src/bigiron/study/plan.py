@@ -1,4 +1,4 @@
-"""The cells of a study: every combination that it asks for, in the order in which they run."""
+"""The cells of a study: every requested combination, in the order in which they run."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from bigiron.util.english import counted
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: what it is of. Its id is unique in the study, and names its folder."""
+    """One measurement. Its id is unique in the study, and is the name of its folder."""
 
     variant: Variant
     cpus: int
     tasks: int
     repetition: int  # from 1
-    change: str = ""  # of the machine's shape (bigiron.machines.shape_change); none: as asked
+    change: str = ""  # of the machine's shape (machines/vm/shape_change.py); empty: none
 
     @property
     def id(self) -> str:
@@ -25,7 +25,7 @@ class Cell:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        """What the cells that are compared with each other have in common: they run one after the other."""
+        """Cells with the same block are compared with each other, and run one after the other."""
         return self.repetition, self.cpus, self.tasks
 
     def __str__(self) -> str:
@@ -36,9 +36,9 @@ class Cell:
 
 
 def cells(spec: Spec) -> list[Cell]:
-    """All cells: whole rounds of repetitions, small machines first, variants side by side.
+    """All cells: repetition by repetition, small machines first, the variants of a point together.
 
-    Those on machines of another shape than asked come last.
+    Cells on machines of a changed shape come last.
     """
     at = {point: repetitions_at(spec, *point) for point in points(spec)}
     changes = ["", *(change.name for change in CHANGES if spec.check_shape)]

@@ -1,4 +1,4 @@
-"""What another machine must be asked to measure the same again."""
+"""The study.toml with which another machine repeats a study."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from bigiron.kernels import debian
 from bigiron.study.store import Study
 
 _FILLED_IN = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
-"""When a study is made."""
+"""Keys that bigiron fills in when a study is created."""
 
 
 def kernels(study: Study) -> dict[str, str]:
-    """The kernels that variants name, and the name of each that means the same image anywhere.
+    """Maps each kernel name of the variants to a name that means the same image everywhere.
 
-    `debian/6.12` is the newest of its series, so it is another kernel once Debian has a newer one.
+    `debian/6.12` is the newest of its series, so it names another kernel once Debian publishes a newer one.
     """
     named = {variant.name: variant.kernel for variant in study.spec.variant}
     exact = {kernel: kernel for kernel in named.values() if kernel}
@@ -28,7 +28,7 @@ def kernels(study: Study) -> dict[str, str]:
 
 
 def study_file(study: Study) -> str:
-    """What study.toml must say to ask the same again, of the same kernels or not at all."""
+    """The content of a study.toml that asks the same question of exactly the same kernels."""
     spec, exact = study.spec, kernels(study)
     document = _without_defaults(spec)
     options = document.pop("options", probes.Options())
@@ -47,10 +47,10 @@ def study_file(study: Study) -> str:
 
 
 def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:
-    said = {}
+    changed = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
         default = field.default_factory() if callable(field.default_factory) else field.default
         if value != default and field.name not in _FILLED_IN:
-            said[field.name] = value
-    return said
+            changed[field.name] = value
+    return changed

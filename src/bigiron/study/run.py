@@ -6,8 +6,8 @@ from bigiron import compile, libbpf, probes
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines.engine import Programs
+from bigiron.study import resolve as study_resolve
 from bigiron.study import simulated
-from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pools, Progress, any_cell, measure_missing
 from bigiron.study.spec import Spec
@@ -26,7 +26,7 @@ def default_jobs(spec: Spec) -> int:
 
 def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     """Check a study's question before anything runs, and fill in hashes and defaults."""
-    return (simulated.resolve(spec), None) if spec.engine.is_model else study_spec.resolve(spec)
+    return (simulated.resolve(spec), None) if spec.engine.is_model else study_resolve.resolve(spec)
 
 
 def prepare(

@@ -1,4 +1,4 @@
-"""Simulated cells: a design on a machine of any size, not a workload on a kernel (docs/simulate.md)."""
+"""Simulated cells: a design on a machine of any size (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def listing() -> list[tuple[str, str, str, str]]:
 
 
 def variants(settings: list[str]) -> list[Variant]:
-    """A variant for every combination of the values that `NAME=VALUE,VALUE` settings list.
+    """A variant for every combination of the values in `NAME=VALUE,VALUE` settings.
 
     >>> [variant.name for variant in variants(["mask=0,3", "hz=1024"])]
     ['mask=0 hz=1024', 'mask=3 hz=1024']
@@ -73,7 +73,7 @@ def asking(
     timeline_us: float = 0,
     ranges: bool = False,
 ) -> Spec:
-    """A study's question; all the machine's CPUs unless some numbers of them are given."""
+    """A study's question; without `cpus`, all CPUs of the machine."""
     return Spec(
         workload=design,
         machine=SIMULATED,
@@ -92,21 +92,21 @@ def asking(
 
 
 def resolve(spec: Spec) -> Spec:
-    """Check what a simulated study asks, and fix what names can change. UserError for what cannot be run."""
+    """Check a simulated study's question and fill in hashes. UserError if it cannot run."""
     known = parameters(spec.workload)
     cpus = spec.engine.cpus(spec.cpus)
     if spec.tasks != "all" and "tasks" not in known:
-        raise UserError(f"{spec.workload} has no tasks to number: leave out --tasks")
+        raise UserError(f"{spec.workload} has no parameter `tasks`: leave out --tasks")
     for variant in spec.variant:
         for setting in variant.set:
             name, equals, _value = setting.partition("=")
             if not equals or name not in known:
                 raise UserError(
-                    f"setting {setting!r}: use NAME=VALUE, and {spec.workload} has {', '.join(known)}"
+                    f"setting {setting!r}: use NAME=VALUE; {spec.workload} has {', '.join(known)}"
                 )
     names = [variant.name for variant in spec.variant]
     if len({slug(name) for name in names}) < len(names):
-        raise UserError(f"variants need names that differ, and these are {names}")
+        raise UserError(f"variants need different names: {', '.join(names)}")
     for what in ("warmup_ms", "duration_ms", "timeline_us"):
         if not 0 <= getattr(spec.simulation, what) < 1e9:
             raise UserError(f"{what} = {getattr(spec.simulation, what)}: use a time, zero or more")
@@ -117,14 +117,14 @@ def resolve(spec: Spec) -> Spec:
 
 
 def collect(outcome: Outcome) -> Collected:
-    """What a simulation reported, as tables, and its timeline where one was kept."""
+    """The report of a simulation as tables, and its timeline if one was recorded."""
     (report,) = (message.content for message in outcome.messages)
     timeline = report["timeline"]
     return Collected(tables(report), {"timeline.json": timeline.encode()} if timeline else {})
 
 
 def tables(outcome: dict[str, Any]) -> dict[str, Table]:
-    """What a run reported: its figures, and where time went by line, by lock and by CPU."""
+    """The figures of a run, and its time by cache line, by lock and by CPU."""
     cpus = pl.DataFrame(outcome["cpus"]).with_row_index("cpu")
     return {
         "simulation": Table(pl.DataFrame(_figures(outcome, cpus), schema=FIGURES, orient="row")),
@@ -135,7 +135,7 @@ def tables(outcome: dict[str, Any]) -> dict[str, Table]:
 
 
 def _figures(outcome: dict[str, Any], cpus: pl.DataFrame) -> list[tuple[str, float, str]]:
-    """The design's own, and of the machine as a whole."""
+    """The figures of the design, then those of the whole machine."""
     whole = outcome["elapsed_ns"] * cpus.height
     shares = [(f"CPUs' time: {what}", 100 * cpus[f"{what}_ns"].sum() / whole, "%") for what in _SPENT]
     interrupts = ("of it in interrupts", 100 * cpus["interrupt_ns"].sum() / whole, "%")

@@ -1,8 +1,8 @@
 """A study on disk (docs/study.md): study.toml, and a folder for every cell measured so far.
 
-Invariant: a folder in cells/ under its final name is whole. It is made under a temporary name and renamed,
-and nothing in it changes afterwards; a failed cell is replaced by its next try, and one that lacks a probe
-by one that has it.
+Invariant: a folder in cells/ under its final name is complete. It is made under a temporary name, then
+renamed, and nothing in it changes afterwards. The next attempt replaces a failed cell, and a cell that has
+more probes replaces one that lacks them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -28,33 +27,32 @@ import msgspec
 import bigiron
 from bigiron import probes
 from bigiron.errors import UserError
-from bigiron.machines.vm import cgroup
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend
 from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
+from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
-from bigiron.util.english import some
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
 _STAGING = ".new-"
-_NEW = "cell"  # no cell is called so
+_NEW = "cell"  # no cell has this name
 _FILES = ("study.toml", "workload.c", "machine.toml")
 _OURS = {".lock", "cells", *_FILES, *(f".{name}" for name in _FILES)}
 
 
 class TableFile(msgspec.Struct, frozen=True):
-    """A probe's table as a file of the cell's folder."""
+    """A probe's table, a file in the cell's folder."""
 
     file: str
     sha256: str
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a cell failed. kind: `input` for what the user gave, `machine` for the machine under test."""
+    """Why a cell failed: `input` is an error of the user, `machine` one of the machine under test."""
 
     kind: Literal["input", "machine"]
     reason: str
@@ -63,7 +61,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class CellRecord(msgspec.Struct, kw_only=True):
-    """cell.json: everything that produced a cell, and what came of it."""
+    """cell.json: everything that produced a cell, and its outcome."""
 
     format: int = FORMAT
     id: str
@@ -72,21 +70,21 @@ class CellRecord(msgspec.Struct, kw_only=True):
     cpus: int
     tasks: int
     repetition: int
-    change: str = ""  # of the machine's shape; none: as the study asks
+    change: str = ""  # of the machine's shape; empty: none
     environment: dict[str, Any]
     started: str = ""  # UTC, ISO 8601
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
-    recorded_ns: int = 0  # that the recording took by the machine's clock
-    times: dict[str, float] = {}  # of its stages, in seconds
+    recorded_ns: int = 0  # duration of the recording by the machine's clock
+    times: dict[str, float] = {}  # seconds of each stage
     facts: dict[str, Any] = {}  # of each probe
-    lost: dict[str, int] = {}  # what should be in the tables and is not, with the reason: how many
+    lost: dict[str, int] = {}  # counts that the tables lack, by kind and reason
     tables: dict[str, TableFile] = {}
     failure: Failure | None = None
 
     @property
     def measured(self) -> bool:
-        """Whether it holds results."""
+        """Whether it has results."""
         return self.failure is None
 
     def operations(self, probe: str) -> int:
@@ -95,110 +93,14 @@ class CellRecord(msgspec.Struct, kw_only=True):
 
     @property
     def clock_slower(self) -> int:
-        """How many times slower the machine's clock was than the host's, which it followed."""
+        """How many times slower the machine's clock was than the host's clock."""
         slower = self.environment.get("clock_slower", 1)
         return slower if isinstance(slower, int) else 1
 
 
-def losses(records: Iterable[CellRecord]) -> list[str]:
-    """A sentence for each variant and each kind of thing that was lost, over all of its cells.
-
-    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1, environment={})
-    >>> losses([CellRecord(variant="debian/6.1", lost={"samples, for which there was no room": 7}, **cell)])
-    ['debian/6.1: 7 lost: samples, for which there was no room']
-    """
-    lost: Counter[tuple[str, str]] = Counter()
-    for record in records:
-        for what, count in record.lost.items():
-            lost[record.variant, " ".join(what.split())] += count
-    return [f"{variant}: {count} lost: {what}" for (variant, what), count in lost.items()]
-
-
-def why_missing(record: CellRecord | None) -> str:
-    """Why a cell has no results, "" where it has."""
-    if record and record.failure:
-        return f"failed: {record.failure.reason}"
-    return "" if record else "not measured yet"
-
-
-def machine_differences(records: Iterable[CellRecord]) -> str:
-    """How the variants' machines differ in what their counts depend on; "" where they do not."""
-    known = list(records)
-    return "; ".join(filter(None, (clocks(known), controllers(known))))
-
-
-def controllers(records: Iterable[CellRecord]) -> str:
-    """A sentence where some variants' kernels lack a controller of the tasks' control group, else "".
-
-    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1)
-    >>> without = CellRecord(variant="ours", environment={"cgroup_absent": ["cpu"]}, **cell)
-    >>> controllers([without, CellRecord(variant="debian/6.1", environment={}, **cell)]).partition(":")[0]
-    'ours'
-    """
-    variants: dict[str, dict[str, None]] = {}
-    for record in records:
-        variants.setdefault(cgroup.lacking(record.environment), {})[record.variant] = None
-    if len(variants) < 2:
-        return ""
-    return "; ".join(f"{some(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking)
-
-
-def clocks(records: Iterable[CellRecord]) -> str:
-    """A sentence where the variants' machines had clocks of different rates, else "".
-
-    >>> cell = dict(id="1", machine="vm", cpus=64, tasks=64, repetition=1)
-    >>> slowed = CellRecord(variant="debian/6.1", environment={"clock_slower": 128}, **cell)
-    >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
-    "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
-    """
-    by_clock = _by_clock((record.variant, record.clock_slower) for record in records)
-    rates = {slower: some(variants, 3) for slower, variants in by_clock.items()}
-    if len(rates) < 2:
-        return ""
-    return f"the clock was {_rates(rates, 'on')}: what lives on time does not compare"
-
-
-def clock_step(records: Iterable[CellRecord]) -> str:
-    """A sentence where machines of few CPUs had the host's clock, and those of more a slower one; else "".
-
-    >>> cell = dict(id="1", variant="debian/6.1", machine="vm", tasks=1, repetition=1)
-    >>> slowed = CellRecord(cpus=32, environment={"clock_slower": 64}, **cell)
-    >>> clock_step([CellRecord(cpus=8, environment={}, **cell), slowed]).partition(":")[0]
-    "the clock was the host's at 8 CPUs, 64 times slower at 32 CPUs"
-    """
-    return clock_step_of((record.cpus, record.clock_slower) for record in records)
-
-
-def clock_step_of(clocks: Iterable[tuple[int, int]]) -> str:
-    """The same of numbers of CPUs, and how many times slower than the host's the clock was there."""
-    by_clock = _by_clock((str(cpus), slower) for cpus, slower in clocks)
-    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
-    if len(rates) < 2 or 1 not in rates:
-        return ""
-    return (
-        f"the clock was {_rates(rates, 'at')}: what lives on time, as ticks and RCU do, may have a step "
-        "there and no law; with --clock instructions it has none"
-    )
-
-
-def _by_clock(clocks: Iterable[tuple[str, int]]) -> dict[int, list[str]]:
-    """What there is of each rate of the clock, of names and how many times slower it was."""
-    rates: dict[int, dict[str, None]] = {}
-    for name, slower in clocks:
-        rates.setdefault(slower, {})[name] = None
-    return {slower: list(names) for slower, names in sorted(rates.items())}
-
-
-def _rates(rates: Mapping[int, str], where: str) -> str:
-    return ", ".join(
-        (f"{slower} times slower" if slower > 1 else "the host's") + f" {where} {what}"
-        for slower, what in rates.items()
-    )
-
-
 @dataclass(frozen=True)
 class Collected:
-    """What came of a cell: a table of each probe, files that go with them, and what is missing in them."""
+    """The results of a cell: a table of each probe, other files, and the counts that were lost."""
 
     tables: Mapping[str, Table]
     files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
@@ -206,12 +108,12 @@ class Collected:
     seconds: float = 0.0
     seconds_to_agent: float = 0.0
     recorded_ns: int = 0
-    clock_slower: int = 1  # than the host's, which it followed
-    environment: Mapping[str, object] = dataclass_field(default_factory=dict)  # as the machine told
+    clock_slower: int = 1  # how many times slower than the host's clock
+    environment: Mapping[str, object] = dataclass_field(default_factory=dict)  # as the machine reported it
 
 
 def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None = None) -> CellRecord:
-    """The record of a cell that begins now: its identity, and what is known of all that produces it."""
+    """The record of a cell that starts now: its identity, and what is known of its environment."""
     return CellRecord(
         id=cell.id,
         variant=cell.variant.name,
@@ -226,7 +128,7 @@ def new_record(cell: Cell, machine: str, environment: Mapping[str, Any] | None =
 
 
 class Study:
-    """A study in a folder; made by `create`, found again by `open_study`."""
+    """A study in a folder, made by `create` or opened by `open_study`."""
 
     def __init__(self, folder: Path, spec: Spec) -> None:
         self.folder = folder
@@ -239,25 +141,25 @@ class Study:
 
     @property
     def time(self) -> str:
-        """What its times are: never is an emulator's or a simulator's time shown as a real one."""
+        """The kind of its times: an emulator's or a simulator's time is never shown as a real machine's."""
         return self.spec.engine.time
 
     def base(self, name: str | None) -> str:
-        """The variant that the others are compared with: the one named, else the first."""
+        """The variant that the others are compared with: the named one, else the first."""
         variants = [variant.name for variant in self.spec.variant]
         if name is not None and name not in variants:
             raise UserError(f"{self.name} has no variant {name!r}: it has {', '.join(variants)}")
         return name or variants[0]
 
     def plan(self) -> list[Cell]:
-        """All cells that it asks for; of figures measured elsewhere, those that there are."""
+        """All requested cells; in an imported study, all imported cells."""
         asked = cells(self.spec)
         if not self.spec.engine.is_elsewhere:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
     def record(self, cell: Cell) -> CellRecord | None:
-        """What is known of a cell; None if it was never tried. UserError if its folder is damaged."""
+        """The record of a cell; None if it was never tried. UserError if its folder is damaged."""
         return self._known(cell.id)
 
     def _known(self, cell_id: str) -> CellRecord | None:
@@ -270,55 +172,55 @@ class Study:
         except (OSError, msgspec.DecodeError) as error:
             raise _damaged(folder, f"cell.json: {error}") from None
         if record.format != FORMAT:
-            raise UserError(f"{folder} has format {record.format}, this bigiron reads {FORMAT}")
+            raise UserError(f"{folder} has format {record.format}, but this bigiron reads {FORMAT}")
         if record.id != cell_id:
-            raise _damaged(folder, f"cell.json is of cell {record.id}")
+            raise _damaged(folder, f"cell.json belongs to cell {record.id}")
         return record
 
     def records(self, change: str = "") -> list[CellRecord]:
-        """What is known of all cells of that shape that were tried, in the plan's order."""
+        """The records of all tried cells with a change of shape, in the plan's order."""
         cells = (cell for cell in self.plan() if cell.change == change)
         return [record for cell in cells if (record := self.record(cell))]
 
     def all_records(self) -> list[CellRecord]:
-        """The same of all shapes."""
+        """The records of all tried cells, with any change of shape."""
         return [record for cell in self.plan() if (record := self.record(cell))]
 
     def is_measured(self, cell: Cell) -> bool:
-        """Whether a cell has been measured with all probes: more can be added to a study."""
+        """Whether a cell has been measured with all probes, which may have been added to the study later."""
         record = self.record(cell)
         return bool(record and record.measured and not self._lacks(record))
 
     def measured_again(self) -> int:
-        """How many of its measured cells lack a probe that was added since."""
+        """How many measured cells lack a probe that was added later."""
         return sum(record.measured and bool(self._lacks(record)) for record in self.all_records())
 
     def _lacks(self, record: CellRecord) -> list[str]:
         return [one.name for one in probes.among(self.spec.probes) if one.name not in record.tables]
 
     def recording(self, *names: str) -> str:
-        """What to run so that its cells have those probes, or why they cannot have them."""
+        """The command that records these probes, or why they cannot be recorded."""
         if self.spec.engine.is_model or self.spec.engine.is_elsewhere:
             return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
         added = [name for name in names if name not in self.spec.probes]
         for probe in probes.among(added):
-            if why := study_spec.not_recorded(probe, self.spec.arch):
+            if why := not_recorded(probe, self.spec.arch):
                 return why
         command = f"bigiron run {shlex.quote(str(self.folder))}"
         if not added:
-            return f"`{command}` goes on with it"
+            return f"run `{command}` to continue it"
         them = "it" if len(added) == 1 else "them"
-        return f"`{command} --probe {','.join(added)}` measures its cells again with {them}"
+        return f"run `{command} --probe {','.join(added)}` to measure its cells again with {them}"
 
     def measured(self, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
-        """The measured cells that have a probe: by CPUs and tasks, then by variant. UserError for none."""
+        """The measured cells with a probe, by CPUs and tasks, then by variant. UserError if there is none."""
         if not (found := self.measured_with("", probe)):
-            why = "`bigiron show` tells why" if probe in self.spec.probes else self.recording(probe)
+            why = "see `bigiron show`" if probe in self.spec.probes else self.recording(probe)
             raise UserError(f"{self.folder} has no measured cell with the probe {probe}: {why}")
         return found
 
     def measured_with(self, change: str, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
-        """The same on machines whose shape was changed so; none where there is none."""
+        """Like `measured`, on machines with this change of shape; empty if there are none."""
         measured = [record for record in self.records(change) if record.measured and probe in record.tables]
         names = [variant.name for variant in self.spec.variant]
         points: dict[tuple[int, int], dict[str, list[CellRecord]]] = {}
@@ -328,33 +230,34 @@ class Study:
         return points
 
     def operations(self, probe: str) -> int:
-        """How many operations each task did while the probe recorded it: where cells differ, the most."""
-        told = (record.facts.get(probe, {}).get("operations") for record in self.records() if record.measured)
-        return max((max(operations) for operations in told if operations), default=self.spec.operations)
+        """Recorded operations of each task; the largest number if cells differ."""
+        facts = (record.facts.get(probe, {}) for record in self.records() if record.measured)
+        recorded = (one["operations"] for one in facts if one.get("operations"))
+        return max(map(max, recorded), default=self.spec.operations)
 
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
-        """A probe's table in one cell, its checksum verified."""
+        """A probe's table in one cell. Verifies its checksum."""
         if probe not in record.tables:
             raise UserError(f"cell {record.id} of {self.folder} has no probe {probe}")
         folder, table = self._cells / record.id, record.tables[probe]
         path = folder / table.file
         try:
             if Path(table.file).name != table.file or path.is_symlink():
-                raise _damaged(folder, f"{table.file} is not a file of its own")
+                raise _damaged(folder, f"{table.file} is not a file of the cell")
             content = path.read_bytes()
         except OSError as error:
             raise _damaged(folder, f"{table.file}: {error.strerror}") from None
         if hashlib.sha256(content).hexdigest() != table.sha256:
-            raise _damaged(folder, f"{table.file} is not what was written")
+            raise _damaged(folder, f"{table.file} has another checksum than when it was written")
         return sanitize.in_table(pl.read_parquet(content))
 
     def table_bytes(self, record: CellRecord) -> int:
-        """How large the files of a cell's tables are; 0 for one that is missing."""
+        """The size of a cell's table files. A missing file counts 0."""
         files = (self._cells / record.id / Path(table.file).name for table in record.tables.values())
         return sum(file.lstat().st_size for file in files if file.exists())
 
     def tables(self, probe: str) -> pl.DataFrame:
-        """A probe's tables of all measured cells, one below the other, each row with its cell's identity.
+        """A probe's tables of all measured cells in one table, each row with its cell's identity.
 
         Adds the columns `cell`, `variant`, `cpus`, `tasks` and `repetition` in front (docs/schema.md).
         """
@@ -378,18 +281,21 @@ class Study:
     def add(
         self, record: CellRecord, tables: Mapping[str, Table], others: Mapping[str, bytes] | None = None
     ) -> None:
-        """Write a cell, whole or not at all. It replaces one that failed, or that lacks a probe it has."""
+        """Write a cell completely or not at all.
+
+        It replaces a cell that failed or lacks one of its probes.
+        """
         final = self._cells / record.id
         if (known := self._known(record.id)) and known.measured:
             if not self._lacks(known):
-                raise UserError(f"the cell {final} is measured already: another bigiron may have done so")
+                raise UserError(f"the cell {final} is already measured, perhaps by another bigiron")
             if record.failure:
-                return  # it keeps what it has
+                return  # keep the measured cell
         with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
             folder = Path(staging) / _NEW
             folder.mkdir()
             for probe, table in tables.items():
-                # Not straight to the file: what Polars says of a full disk is no OSError.
+                # Not directly to the file: on a full disk Polars does not raise an OSError.
                 content = io.BytesIO()
                 table.rows.write_parquet(content)
                 (folder / f"{probe}.parquet").write_bytes(content.getvalue())
@@ -409,18 +315,20 @@ class Study:
             folder.rename(final)
 
     def widen(self, spec: Spec) -> None:
-        """Ask more than so far; the cells that there are stay what they are."""
+        """Extend the question. Existing cells do not change."""
         with _naming(self.folder):
             _write_question(self.folder, spec)
         self.spec = spec
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one that adds cells; UserError if another bigiron does."""
+        """Lock the study for adding cells. UserError if another bigiron has locked it."""
         with _locked(self.folder):
             now = open_study(self.folder).spec
             if _first_difference(now, self.spec):
-                raise UserError(f"the study {self.folder} was asked something else meanwhile: run it again")
+                raise UserError(
+                    f"another bigiron changed study {self.folder} while this one ran: run the command again"
+                )
             self.spec = now
             for dead in self._cells.glob(_STAGING + "*"):
                 self._put_back(dead)
@@ -428,7 +336,7 @@ class Study:
             yield
 
     def _put_back(self, staging: Path) -> None:
-        """The cell that was to be replaced when a writer died between the two renames of `add`."""
+        """Restore the old cell if a writer died between the two renames of `add`."""
         for cell in staging.iterdir():
             if cell.name != _NEW and not (self._cells / cell.name).exists():
                 cell.rename(self._cells / cell.name)
@@ -439,17 +347,17 @@ class Study:
 
 
 def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
-    """Make the folder of a new study, or find it if it asks the same. What only adds to it widens it.
+    """Create a study, or open the one in the folder if its question is the same or can be extended.
 
-    One in which nothing was measured yet may be asked something else. It keeps the workload's file, or
-    that of the simulated machine. Invariant: it is a study once it has its study.toml, which comes last.
+    A study without measurements may get another question. The folder keeps the file of the workload or of the
+    simulated machine. Invariant: study.toml is written last, and makes the folder a study.
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
         if not _first_difference(study.spec, spec):
             return study
     elif folder.exists() and not _is_free(folder):
-        raise UserError(f"{folder} is there already and is no study: give another folder with -o")
+        raise UserError(f"{folder} exists and is not a study: give another folder with -o")
     with _naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder):
@@ -458,9 +366,9 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether it has nothing but what a study leaves that never came to be one, as on a full disk.
+    """Whether the folder has only the files of a study whose creation failed, as on a full disk.
 
-    Cells without a study.toml answer nobody knows what.
+    Cells without a study.toml are not free to be overwritten: their question is unknown.
     """
     return (
         folder.is_dir()
@@ -470,7 +378,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def _widened(folder: Path, spec: Spec) -> Spec:
-    """The question for a study to answer from now on; UserError if what it has measured is of another one."""
+    """The extended question of a study. UserError if its measurements belong to another question."""
     if not (folder / "study.toml").exists():
         return spec
     study = open_study(folder)
@@ -482,19 +390,19 @@ def _widened(folder: Path, spec: Spec) -> Spec:
     union = extend.union_of(study.spec, spec)
     if not union:
         raise UserError(
-            f"the study {folder} asks something else ({difference}): give another -o, or delete it"
+            f"study {folder} has another question ({difference}): give another -o, or delete the study"
         )
     return union
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Be the only one that writes there; UserError if another bigiron does."""
+    """Lock the folder for writing. UserError if another bigiron has locked it."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another bigiron is running the study {folder}: wait for it") from None
+            raise UserError(f"another bigiron is running study {folder}: wait until it ends") from None
         yield
 
 
@@ -511,7 +419,7 @@ def open_study(path: str | Path) -> Study:
 
 
 def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) -> None:
-    """What is asked, and what it is asked of: each file whole, or as it was."""
+    """Write study.toml and the files that it needs. Each file is written completely or not at all."""
     (folder / "cells").mkdir(exist_ok=True)
     if workload:
         write_whole(folder / "workload.c", workload.source.read_bytes())
@@ -521,7 +429,7 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that, whatever ends this process, it has all of the content or what it had before."""
+    """Write a file so that it has the new or the old content, even if this process is killed."""
     temporary = path.with_name(f".{path.name}")
     with temporary.open("wb") as file:
         file.write(content)
@@ -532,7 +440,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _naming(folder: Path) -> Iterator[None]:
-    """Make an error name the folder where it names no file, as one of a full disk does not."""
+    """Add the folder to an OSError that names no file, such as the one of a full disk."""
     try:
         yield
     except OSError as error:

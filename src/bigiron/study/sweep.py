@@ -16,7 +16,7 @@ class _Sweep:
     values: list[str]
 
     def apply(self, variant: Variant, value: str) -> Variant:
-        """The variant with this value, and the value in its name."""
+        """The variant with this value, which is added to its name."""
         shown = self.name.rpartition("/")[2]
         if not value:
             return replace(variant, name=f"{variant.name} without {shown}")
@@ -27,7 +27,7 @@ class _Sweep:
 
 
 def sweep(variants: list[Variant], boot: list[str], settings: list[str]) -> list[Variant]:
-    """Every variant with every value of every sweep `NAME=V1,V2,...`; an empty value leaves the name out.
+    """Every variant with every value of every sweep `NAME=V1,V2,...`; an empty value omits the parameter.
 
     >>> base = [Variant(name="6.12", kernel="debian/6.12")]
     >>> for variant in sweep(base, ["rcutree.rcu_fanout_leaf=,8"], ["/sys/kernel/rcu_expedited=0,1"]):

@@ -20,7 +20,7 @@ from bigiron.report import stacks
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
 from bigiron.results import measurements
-from bigiron.study import store
+from bigiron.study.caveats import losses, machine_differences
 from bigiron.study.store import Study
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
@@ -85,6 +85,6 @@ def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
         source.weights[0],
         time_notes(study.time) if probes.probe(probe).measures_time else (),
         {point: weighed for point, (weighed, _) in points.items()},
-        {point: tuple(store.losses(records)) for point, (_, records) in points.items()},
-        {point: store.machine_differences(records) for point, (_, records) in points.items()},
+        {point: tuple(losses(records)) for point, (_, records) in points.items()},
+        {point: machine_differences(records) for point, (_, records) in points.items()},
     )

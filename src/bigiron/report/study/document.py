@@ -31,9 +31,10 @@ from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.flame import Contexts, Flame
 from bigiron.results import measurements
 from bigiron.results.prediction import Prediction
-from bigiron.study import reproduce, store
+from bigiron.study import reproduce
+from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
-from bigiron.study.store import CellRecord, Study, losses
+from bigiron.study.store import CellRecord, Study
 from bigiron.util import sanitize
 from bigiron.util.english import listed
 
@@ -163,7 +164,7 @@ def document_of(
         answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
         not_recorded=_not_recorded(study, measured, explained),
         planned=len(cells),
-        missing=tuple((str(cell), why) for cell, record in cells if (why := store.why_missing(record))),
+        missing=tuple((str(cell), why) for cell, record in cells if (why := why_missing(record))),
         predicted=_predicted(prediction) if prediction else None,
         judged=judged,
         parts=parts,
@@ -526,7 +527,7 @@ def _text(value: Any) -> str:
 
 
 def _state(record: CellRecord | None) -> str:
-    return store.why_missing(record).partition(":")[0] or "measured"
+    return why_missing(record).partition(":")[0] or "measured"
 
 
 def _label(key: str) -> str:

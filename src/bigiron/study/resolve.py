@@ -1,0 +1,310 @@
+"""Checking a study's question before anything runs, and filling in hashes, kernels and defaults."""
+
+import hashlib
+import re
+import shlex
+from pathlib import Path
+
+import msgspec
+
+from bigiron import probes, workloads
+from bigiron.architectures import architecture
+from bigiron.errors import UserError
+from bigiron.machines import limits
+from bigiron.machines.engine import Engine
+from bigiron.machines.real import real, ssh
+from bigiron.machines.vm import cgroup
+from bigiron.machines.vm.file_system import MOST_DISK_MIB
+from bigiron.probes import Probe, WorkloadKind
+from bigiron.probes.options import whole_number
+from bigiron.simulator import machine_files
+from bigiron.study.spec import MOST_CPUS, MOST_REPETITIONS, Spec, Variant, slug, whole
+from bigiron.workloads import Workload
+
+_MOST_TASKS = 64 * MOST_CPUS
+_LEAST_MEMORY_MIB = 128  # Debian's kernels do not boot with 64 MiB, and do not print why
+
+_NAME = re.compile(r"[\w.+/@:=, -]{1,80}")
+
+
+def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
+    """Check everything that can be checked before a machine boots, and fill in what names can change.
+
+    The path of a workload file becomes absolute, hashes are filled in, kernels are fetched. UserError if the
+    study cannot run.
+    """
+    if bool(spec.address) != (spec.machine == "ssh"):
+        raise UserError('address and machine = "ssh" belong together: give both or neither')
+    if spec.address:
+        ssh.check(spec.address)
+    if spec.command:
+        return _resolve_command(spec), None
+    workload = (
+        workloads.from_file(Path(spec.workload_file)) if spec.workload_file else workloads.find(spec.workload)
+    )
+    check_numbers(spec)
+    spec = _on_engine(_with_probes(spec, workload))
+    chosen = [probes.probe(name) for name in spec.probes]
+    if workload.has_rounds:
+        spec = _for_rounds(spec, workload)
+    elif spec.cpus_to_cycle:
+        raise UserError(
+            f"cpus_to_cycle = {spec.cpus_to_cycle}: {workload.name} takes no CPU offline or online"
+        )
+    for probe in chosen:
+        _check_workload(probe, workload)
+        if probe.needs_recorder and not spec.engine.emulated:
+            raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
+        if lacking := not_recorded(probe, spec.arch):
+            raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
+    check_options(spec)
+    _check_names(spec)
+    return (
+        msgspec.structs.replace(
+            spec,
+            workload=workload.name,
+            workload_file=str(workload.source) if spec.workload_file else "",
+            workload_sha256=workload.sha256,
+            variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
+        ),
+        workload,
+    )
+
+
+def _with_probes(spec: Spec, workload: Workload) -> Spec:
+    """The question with the default probes, if it names none."""
+    kind: WorkloadKind = "bounded" if workload.has_rounds else "unbounded"
+    engine = spec.engine
+    default = probes.by_default(kind, engine.arch(spec.arch), in_vm=engine.emulated)
+    return msgspec.structs.replace(spec, probes=spec.probes or default)
+
+
+def not_recorded(probe: Probe, arch: str) -> str:
+    """A sentence if a probe does not support an architecture, else ""."""
+    target = architecture(arch).name
+    known = not probe.only_on or target in probe.only_on
+    return "" if known else f"probe {probe.name} is not supported on {target} yet"
+
+
+def _resolve_command(spec: Spec) -> Spec:
+    """Like `resolve`, for an external command: it runs on a real machine, and only its output is recorded."""
+    if not spec.engine.has_programs:
+        raise UserError(
+            "a command runs only on a real machine, because virtual machines have no programs: "
+            "give --machine host or ssh://USER@HOST"
+        )
+    reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
+    if spec.workload_file or spec.probes not in ([], reading):
+        raise UserError("--command excludes --workload-file and --probe: only the command's output is read")
+    spec = msgspec.structs.replace(spec, probes=reading)
+    check_options(spec)
+    if not spec.command.isprintable():
+        raise UserError(f"command {spec.command!r}: use one printable line")
+    words = command_words(spec.command, 1)
+    command_words(spec.command, _MOST_TASKS)  # its longest form
+    if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
+        raise UserError(
+            "--tasks needs {tasks} in the command: without it the command cannot run with other task counts"
+        )
+    check_numbers(spec)
+    spec = _on_engine(spec)
+    _check_names(spec)
+    return msgspec.structs.replace(
+        spec,
+        workload=Path(words[0]).name,
+        workload_sha256=real.program_sha256(spec.address, words[0]),
+        tasks=spec.tasks if "{tasks}" in spec.command else [1],
+        variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
+    )
+
+
+def command_words(command: str, tasks: int) -> list[str]:
+    """The words of a command with the number of tasks filled in. No shell interprets it.
+
+    >>> command_words("fio --name='my job' --numjobs={tasks}", 4)
+    ['fio', '--name=my job', '--numjobs=4']
+    >>> command_words("fio --numjobs={cpus}", 4)
+    Traceback (most recent call last):
+    bigiron.errors.UserError: command: {cpus} is unknown: only {tasks} is filled in
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"command {command!r}: {error}") from None
+    for unknown in re.findall(r"\{\w+\}", command.replace("{tasks}", "")):
+        raise UserError(f"command: {unknown} is unknown: only {{tasks}} is filled in")
+    if not words or not all(word.isprintable() for word in words):
+        raise UserError("command: use one printable line")
+    words = [word.replace("{tasks}", str(tasks)) for word in words]
+    limits.check("the command's words", words, limits.MAX_WORDS)
+    if "/" in words[0] and not words[0].startswith("/"):
+        raise UserError(f"command: it runs in a temporary folder: give the absolute path of {words[0]}")
+    return words
+
+
+def check_cpus(cpus: list[int]) -> None:
+    """UserError if a number of CPUs is out of range or given twice."""
+    _checked("cpus", cpus, MOST_CPUS)
+
+
+def check_numbers(spec: Spec) -> None:
+    """UserError if a number of the question is out of range."""
+    if spec.cpus:
+        check_cpus(spec.cpus)
+    if spec.tasks != "all":
+        _checked("tasks", spec.tasks, _MOST_TASKS)
+    _check_repetitions(spec)
+    _checked("most_boots", [spec.most_boots], MOST_REPETITIONS)
+    _checked("operations", [spec.operations], 1 << 30)
+    if spec.disk_mib:
+        _checked("disk_mib", [spec.disk_mib], MOST_DISK_MIB)
+    if spec.memory_mib:
+        _checked("memory_mib", [spec.memory_mib], 1 << 30, least=_LEAST_MEMORY_MIB)
+    if spec.deadline_s:
+        _checked("deadline_s", [spec.deadline_s], 1 << 30)
+
+
+def _check_names(spec: Spec) -> None:
+    names = [variant.name for variant in spec.variant]
+    if not names or len({slug(name) for name in names}) < len(names):
+        raise UserError(f"variants need different names: {', '.join(names)}" if names else "no variant")
+
+
+def _on_engine(spec: Spec) -> Spec:
+    """The question with the CPUs and the architecture of the engine."""
+    engine = spec.engine
+    if not engine.emulated and (spec.topology or spec.memory_mib or spec.like):
+        raise UserError(
+            f"topology, memory and like are for virtual machines: {real.name(spec.address)} is a real one"
+        )
+    if not engine.emulated and spec.cgroup:
+        raise UserError(
+            f"cgroup = {spec.cgroup!r} is for virtual machines: on {real.name(spec.address)} tasks run in "
+            "the control group in which bigiron was started"
+        )
+    spec = msgspec.structs.replace(spec, cgroup=str(cgroup.parse(spec.cgroup)))
+    _check_file_system(spec, engine)
+    _check_clock(spec, engine)
+    if spec.check_shape and probes.DEFAULT not in spec.probes:
+        raise UserError(f"check_shape compares shared cache lines: add --probe {probes.DEFAULT}")
+    if spec.check_shape and not engine.emulated:
+        raise UserError(
+            "check_shape works only in virtual machines: a real machine's memory and nodes cannot be changed"
+        )
+    if spec.like and spec.topology:
+        raise UserError(f"both like = {spec.like!r} and topology = {spec.topology!r}: give one of them")
+    if spec.like:
+        digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
+        spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
+    return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def _check_clock(spec: Spec, engine: Engine) -> None:
+    if spec.clock == "host":
+        return
+    if not (engine.emulated and architecture(spec.arch).counter):
+        raise UserError(f"clock = {spec.clock!r} is only for virtual machines of x86_64: leave it out")
+    if long := [probe.name for probe in probes.among(spec.probes) if probe.lasts_seconds]:
+        raise UserError(
+            f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, and each second "
+            "would take minutes: leave one of the two out"
+        )
+
+
+def _check_file_system(spec: Spec, engine: Engine) -> None:
+    asked = spec.file_system
+    if not asked and (spec.mkfs_options or spec.mount_options or spec.disk_mib):
+        raise UserError("mkfs options, mount options and a disk size need a file system: give --fs too")
+    if asked and not engine.emulated:
+        raise UserError(
+            f"fs = {spec.fs!r} is only for virtual machines; on {real.name(spec.address)} workloads use "
+            "/tmp: mount the file system there, and leave out --fs"
+        )
+    if asked:
+        asked.check()
+
+
+def _check_repetitions(spec: Spec) -> None:
+    most = _checked("repetitions", [spec.repetitions], MOST_REPETITIONS)[0]
+    for look in spec.look:
+        most = _checked("look.repetitions", [look.repetitions], MOST_REPETITIONS, least=most + 1)[0]
+    if not 0 < spec.tolerance < 1:
+        raise UserError(f"tolerance = {spec.tolerance}: use a share between 0 and 1, 0.02 for 2 %")
+
+
+def check_options(spec: Spec) -> None:
+    """Check the options of the recorded probes. UserError for an option of another probe."""
+    for probe in probes.probes():
+        if probe.options and probe.name in spec.probes:
+            spec.options[probe.options].check()
+        elif probe.options and probe.options in spec.options:
+            raise UserError(spec.options[probe.options].refusal(probe.name))
+
+
+def _check_workload(probe: Probe, workload: Workload) -> None:
+    """UserError if the probe cannot measure this kind of workload."""
+    if ("bounded" if workload.has_rounds else "unbounded") in probe.measures:
+        return
+    if workload.has_rounds and "unbounded" in probe.measures:
+        instead = [one.name for one in probes.probes() if one.measures == ("bounded",)]
+        raise UserError(
+            f"probe {probe.name} is for workloads that run until they are stopped: "
+            f"measure {workload.name} with {' or '.join(instead)}"
+        )
+    if "command" in probe.measures:
+        raise UserError(f"probe {probe.name} reads the output of an external command: give --command")
+    raise UserError(f"probe {probe.name} measures CPU-hotplug workloads, not {workload.name}")
+
+
+def _for_rounds(spec: Spec, workload: Workload) -> Spec:
+    """Check a CPU-hotplug workload, which has one task with one operation per CPU to cycle."""
+    if spec.tasks not in ("all", [1]) or spec.mode != "process":
+        raise UserError(f"{workload.name} runs as one process: leave out --tasks and --mode")
+    most = min(spec.cpus) - 1
+    if not 0 <= spec.cpus_to_cycle <= most:
+        raise UserError(
+            f"cpus_to_cycle = {spec.cpus_to_cycle}: at most {most} of {most + 1} CPUs can go offline"
+        )
+    return msgspec.structs.replace(spec, tasks=[1])
+
+
+def check_variant_name(name: str) -> str:
+    """Returns the name. UserError if it is not a valid name of a variant."""
+    if not _NAME.fullmatch(name) or not slug(name):
+        raise UserError(f"variant {name!r}: use at most 80 letters, digits and signs of . + / @ : = , -")
+    return name
+
+
+def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[int]:
+    for number in numbers or [0]:
+        whole_number(what, number, most, least)
+        if numbers.count(number) > 1:
+            raise UserError(f"{what} = {number} is given twice: use --reps to repeat a measurement")
+    return numbers
+
+
+def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
+    check_variant(variant)
+    if engine.emulated and not variant.kernel:
+        raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
+    kernel = engine.kernel(variant.kernel, variant.boot)
+    if variant.kernel_sha256 not in ("", kernel.sha256):
+        raise UserError(
+            f"variant {variant.name}: the image of kernel {variant.kernel} here ({kernel.sha256[:12]}) is not "
+            f"the one that the study asks for ({variant.kernel_sha256[:12]})"
+        )
+    return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
+
+
+def check_variant(variant: Variant) -> None:
+    """UserError if a variant's name, boot parameters or settings are invalid."""
+    check_variant_name(variant.name)
+    if not variant.boot.isprintable() or len(variant.boot) > 1500:
+        raise UserError(
+            f"variant {variant.name}: boot parameters must be one printable line of at most 1500 characters"
+        )
+    limits.check(f"variant {variant.name}: settings", variant.set, limits.MAX_SETTINGS)
+    for setting in variant.set:
+        path, equals, _value = setting.partition("=")
+        if not equals or not path.startswith("/"):
+            raise UserError(f"setting {setting!r}: use PATH=VALUE, for instance /sys/kernel/rcu_expedited=1")
