@@ -92,7 +92,7 @@ def test_a_study_gets_more_probes(conflicts_alone: Path) -> None:
     refused = bigiron(
         "run", "getppid1", *NEW, "--tasks", "1,2", "--probe", "conflicts", "-o", conflicts_alone
     )
-    assert (refused.status, "asks something else (probes = " in refused.complaint) == (2, True)
+    assert (refused.status, "has another question (probes = " in refused.complaint) == (2, True)
     measured("getppid1", *NEW, "--tasks", "1,2", "-o", conflicts_alone)
     assert tables(conflicts_alone) == [ALL] * 2
 
@@ -170,6 +170,6 @@ def test_what_no_command_can_add(tmp_path: Path) -> None:
         workload="getppid1", arch="ppc64le", probes=["conflicts"], variant=[Variant(name="a", kernel="k")]
     )
     study = store.create(tmp_path / "s", spec, workloads.find("getppid1"))
-    assert study.recording("conflicts") == f"`bigiron run {tmp_path / 's'}` goes on with it"
-    assert study.recording("instructions", "locks") == "probe locks is not recorded on ppc64le yet"
+    assert study.recording("conflicts") == f"run `bigiron run {tmp_path / 's'}` to continue it"
+    assert study.recording("instructions", "locks") == "probe locks is not supported on ppc64le yet"
     assert probes.by_default("unbounded", "ppc64le", in_vm=True) == ["conflicts", "instructions"]

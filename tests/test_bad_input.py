@@ -73,7 +73,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --memory 12", "memory_mib = 12: use whole numbers from 128 to "),
         (
             "run open1 {k} {k}",
-            r"variants need names that differ, and these are \['debian/6.1', 'debian/6.1'\]",
+            "variants need different names: debian/6.1, debian/6.1",
         ),
         ("compare none", "none is not a study: it has no study.toml"),
         ("compare none --line 96", "Invalid value for '--line': .*'64', '128'"),
@@ -101,7 +101,7 @@ def test_no_folder_for_the_study(place: str) -> None:
     complaint = refused("run", "open1", *KERNEL, *(["-o", place] if place else []))
     assert complaint in (
         "no folder for the study: give -o FOLDER",
-        f"{place} is there already and is no study: give another folder with -o",
+        f"{place} exists and is not a study: give another folder with -o",
         f"No such file or directory ({place})",
     )
 
@@ -191,7 +191,7 @@ def test_a_damaged_cell(study: Path, damage: Callable[[Path], object], complaint
 
 def test_a_cell_in_another_s_folder(study: Path) -> None:
     shutil.copy(study / CELL.replace("r1", "r2") / "cell.json", study / CELL)
-    assert "is damaged (cell.json is of cell debian-6.1-8cpus-8tasks-r2)" in refused("compare", study)
+    assert "is damaged (cell.json belongs to cell debian-6.1-8cpus-8tasks-r2)" in refused("compare", study)
 
 
 def test_another_version_s_study(study: Path) -> None:
@@ -221,7 +221,7 @@ def test_another_version_s_cell(study: Path) -> None:
 def test_another_question(open1: Path, arguments: list[str], difference: str) -> None:
     same = ("--kernel", "debian/6.1", "--kernel", "debian/6.12", "--probe", "conflicts,instructions")
     said = refused("run", *arguments[:1], *same, *arguments[1:], "-o", open1)
-    assert said.startswith(f"the study {open1} asks something else ({difference}")
+    assert said.startswith(f"study {open1} has another question ({difference}")
 
 
 def test_another_image_of_a_kernel(study: Path) -> None:
@@ -229,7 +229,7 @@ def test_another_image_of_a_kernel(study: Path) -> None:
     file.write_text(re.sub('kernel_sha256 = "....', 'kernel_sha256 = "0000', file.read_text(), count=1))
     same = ("--kernel", "debian/6.12", "--probe", "conflicts,instructions", "--reps", "2")
     said = refused("run", "open1", *KERNEL, *same, "-o", study)
-    assert f"the study {study} asks something else (another image of kernel debian/6.1)" in said
+    assert f"study {study} has another question (another image of kernel debian/6.1)" in said
 
 
 def test_a_variant_that_the_study_has_not(open1: Path) -> None:
@@ -244,7 +244,7 @@ def test_two_on_one_study(tmp_path: Path) -> None:
         first.send_signal(signal.SIGSTOP)  # or it may be done before the second one looks
         try:
             assert refused("run", tmp_path / "s") == (
-                f"another bigiron is running the study {tmp_path / 's'}: wait for it"
+                f"another bigiron is running study {tmp_path / 's'}: wait until it ends"
             )
         finally:
             first.send_signal(signal.SIGCONT)
@@ -407,5 +407,5 @@ def test_a_testcase_that_breaks_the_rules(misbehaved: tuple[str, Answer, Path]) 
 def test_nothing_to_compare(misbehaved: tuple[str, Answer, Path]) -> None:
     _mode, _answer, study = misbehaved
     assert refused("compare", study) == (
-        f"{study} has no measured cell with the probe conflicts: `bigiron show` tells why"
+        f"{study} has no measured cell with the probe conflicts: see `bigiron show`"
     )

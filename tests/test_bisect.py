@@ -312,11 +312,9 @@ def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:
     good = tree.head
     panics = tree.commit("panic", fs__open_c=OPEN.replace("=100", "=panic"))
     broken = tree.commit("broken", fs__open_c="#error broken\n")
-    with pytest.raises(MachineError, match=r'\("panic"\), an end, cannot be measured: the kernel panicked'):
+    with pytest.raises(MachineError, match=r'\("panic"\) cannot be measured: the kernel panicked'):
         bisection(tree, tmp_path / "a", Boots(), good, panics, [])[0].find()
-    with pytest.raises(
-        UserError, match=r'\("broken"\), an end, cannot be measured: the kernel does not build'
-    ):
+    with pytest.raises(UserError, match=r'\("broken"\) cannot be measured: the kernel does not build'):
         bisection(tree, tmp_path / "b", Boots(), good, broken, [])[0].find()
 
 
@@ -515,7 +513,7 @@ def test_candidates_with_other_clocks_are_reported(tmp_path: Path) -> None:
     study = study_of(tmp_path, {"typed": [one], "plain": [one]}, slower={"typed": 64, "plain": 1})
     measure = MeasuredByStudy(tmp_path, study.spec, 1, ProgressBar)
     assert measure.machine_differences.startswith(
-        "the clock was the host's on plain, 64 times slower on typed"
+        "guest clocks differ: the host's on plain, 64 times slower on typed"
     )
 
 

@@ -15,7 +15,7 @@ def unlink(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """unlink1 waits for its directory's lock, by chance."""
     study = tmp_path_factory.mktemp("boots") / "s"
     answer = measured("unlink1", *KERNELS, "--probe", "conflicts", "-o", study)
-    assert "counts differ after 1 boot: 2 tasks on 2 CPUs; going on to 2" in answer.err
+    assert "counts differ after 1 boot: 2 tasks on 2 CPUs; continuing up to 2" in answer.err
     return study
 
 

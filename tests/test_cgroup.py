@@ -47,8 +47,8 @@ def test_a_real_machine_has_its_own(tmp_path: Path) -> None:
     answer = bigiron("run", "getppid1", "--machine", "host", "--cgroup", "none", "-o", tmp_path / "s")
     assert answer.status == 2
     assert answer.complaint == (
-        "cgroup = 'none' is of virtual machines: on this machine tasks run in the control group that bigiron "
-        "is started in"
+        "cgroup = 'none' is for virtual machines: on this machine tasks run in the control group in which "
+        "bigiron was started"
     )
 
 
@@ -110,7 +110,7 @@ def test_a_study_has_one(tmp_path: Path) -> None:
     few = ("--operations", "20", "--probe", "instructions", "-o", study)
     measured("getppid1", *NEW, *few)
     other = bigiron("run", "getppid1", *NEW, *few, "--cgroup", "none")
-    assert other.status == 2 and "asks something else (cgroup = , not none)" in other.complaint
+    assert other.status == 2 and "has another question (cgroup = , not none)" in other.complaint
     # A cell of a bigiron that ran tasks in the root group.
     (cell,) = study.glob("cells/*/cell.json")
     record = msgspec.json.decode(cell.read_bytes())
@@ -118,7 +118,7 @@ def test_a_study_has_one(tmp_path: Path) -> None:
     cell.write_bytes(msgspec.json.encode(record))
     unlike = bigiron("run", study, "--reps", "2")
     assert unlike.status == 2
-    assert "the study's other cells have cgroup unknown and this one depth=2" in unlike.err
+    assert "the study's other cells were measured with cgroup unknown and this one with depth=2" in unlike.err
 
 
 def test_a_baseline_is_of_one(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_baseline_is_of_one(tmp_path: Path) -> None:
     assert 'cgroup = "depth=2"' in baseline.read_text()
     answer = bigiron("check", tmp_path / "snone", "--baseline", baseline)
     assert answer.status == 2
-    assert "is of machines with cgroup depth=2, and the study of those with none" in answer.complaint
+    assert "was recorded with cgroup depth=2, the study with none" in answer.complaint
 
 
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/6.12"])

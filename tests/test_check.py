@@ -140,7 +140,7 @@ def test_reads_of_a_new_line_count_as_far_as_writes_can_disturb_them() -> None:
     )
     (found,) = check_lines.check(point(), [[line("psi_system.avgs_work", 0.2, 2.1)]], TIGHT)
     assert found.worse and found.after == (0.2, 1.6)
-    assert found.by == "touched by f; 2.100 accesses with those that no write disturbs"
+    assert found.by == "touched by f; 2.100 accesses including those between writes"
 
 
 def test_a_line_can_have_a_tolerance_of_its_own() -> None:
@@ -340,11 +340,11 @@ BARE = b"workload = ''\nworkload_sha256 = ''\nmode = ''\narch = ''\n"
     ("content", "words"),
     [
         (BARE + b"format = 1\n", "has format 1"),
-        (b"nonsense", "is no baseline"),
-        (b"workload = 'open1'\n", "is no baseline: Object missing required field"),
-        (b"\xff\xfe", "is no baseline"),
-        (BARE + b"probes = ['locks']\n", r"is no baseline: Invalid enum value 'locks' - at `probes\[0\]`"),
-        (BARE + b"probes = []\n", "is no baseline: Expected `array` of length >= 1 - at `probes`"),
+        (b"nonsense", "is not a baseline"),
+        (b"workload = 'open1'\n", "is not a baseline: Object missing required field"),
+        (b"\xff\xfe", "is not a baseline"),
+        (BARE + b"probes = ['locks']\n", r"is not a baseline: Invalid enum value 'locks' - at `probes\[0\]`"),
+        (BARE + b"probes = []\n", "is not a baseline: Expected `array` of length >= 1 - at `probes`"),
         (None, "cannot read"),
     ],
 )
@@ -526,9 +526,13 @@ def test_other_counts_of_cpus_and_other_workloads_are_refused(
     eight = bigiron("check", open1, "--baseline", baseline)
     assert (eight.status, "has no counts of" in eight.complaint) == (2, True)
     for was, other, words in (
-        ('workload = "open1"', 'workload = "open2"', "is of workload open2, and the study of open1"),
+        (
+            'workload = "open1"',
+            'workload = "open2"',
+            "was recorded with workload open2, the study with open1",
+        ),
         ('workload_sha256 = "', 'workload_sha256 = "0', "another version of workload open1"),
-        ('mode = "process"', 'mode = "thread"', "is of mode thread"),
+        ('mode = "process"', 'mode = "thread"', "was recorded with mode thread"),
         ("format = 2", "format = 7", "has format 7"),
     ):
         changed = tmp_path / "changed.toml"
@@ -551,7 +555,7 @@ def test_counts_of_a_slowed_clock_are_compared_only_with_their_like(
     cell.write_text(json.dumps(record))
     refused = bigiron("check", slowed, "--baseline", baseline)
     assert refused.status == 2
-    assert "is of machines with clock_slower 1, and the study of those with 64" in refused.complaint
+    assert "was recorded with clock_slower 1, the study with 64" in refused.complaint
     assert bigiron("check", slowed, "--record", tmp_path / "slowed.toml").status == 0
     assert bigiron("check", slowed, "--baseline", tmp_path / "slowed.toml").status == 0
     assert bigiron("check", studies[NEW], "--baseline", tmp_path / "slowed.toml").status == 2

@@ -270,7 +270,7 @@ def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:
     assert bigiron("check", tmp_path / "s", "--record", baseline).status == 0
     refused = bigiron("check", tmp_path / "t", "--baseline", baseline)
     assert refused.status == 2
-    assert "is of clock host, and the study of instructions" in refused.err
+    assert "was recorded with clock host, the study with instructions" in refused.err
 
 
 @pytest.mark.parametrize(

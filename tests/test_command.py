@@ -51,7 +51,7 @@ def test_its_figures_are_a_table(tool: Path, tmp_path: Path) -> None:
     assert record.facts["metrics"]["seconds"] > 0
     assert f"command     {tool} 7 {{tasks}}" in bigiron("show", study).out
     tool.write_text(tool.read_text() + "\n")
-    assert "asks something else" in bigiron("run", study).complaint
+    assert "has another question" in bigiron("run", study).complaint
 
 
 def test_no_shell_has_a_part_in_it(tool: Path, tmp_path: Path) -> None:
@@ -91,15 +91,19 @@ def test_a_command_that_fails(
     ("command", "options", "complaint"),
     [
         ("no-such-program", "", "this machine: no no-such-program on PATH"),
-        ("bin/tool", "", "command: it runs in a folder of its own: give the whole path of bin/tool"),
+        ("bin/tool", "", "command: it runs in a temporary folder: give the absolute path of bin/tool"),
         ("echo '", "", 'command "echo \'": No closing quotation'),
         ("echo {cpus}", "", r"command: {cpus} is unknown: only {tasks} is filled in"),
-        ("echo", "--tasks 1,2", r"the command has no {tasks}: "),
+        ("echo", "--tasks 1,2", "--tasks needs {tasks} in the command: "),
         ("echo", "--cpus 4096", "cpus = 4096: this machine has"),
         ("echo", "--metric x", "metric 'x' has no group for the value"),
         ("echo", "--metric fio --unit s", "metric fio has its own units"),
-        ("echo", "--probe throughput", "a command has no workload file and no probe"),
-        ("echo", "--machine vm", "a command runs on a real machine, as a virtual one has no programs"),
+        ("echo", "--probe throughput", "--command excludes --workload-file and --probe"),
+        (
+            "echo",
+            "--machine vm",
+            "a command runs only on a real machine, because virtual machines have no programs",
+        ),
     ],
 )
 def test_what_is_no_command(command: str, options: str, complaint: str, tmp_path: Path) -> None:

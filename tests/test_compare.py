@@ -715,7 +715,9 @@ def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
 
 def test_every_format_says_where_clocks_differ(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD], "new": [NEW]}, slower={"old": 1, "new": 64})
-    sentence = "the clock was the host's on old, 64 times slower on new: what lives on time does not compare"
+    sentence = (
+        "guest clocks differ: the host's on old, 64 times slower on new: do not compare ticks, timeouts"
+    )
     made = document.document_of(study, None, ("process",))
     shown = [dispatch.compare(study, "conflicts", _as(name)) for name in dispatch.FORMATS]
     for text in (*shown, (html.render(made), []), (mail.text(made), []), (markdown.text(made), [])):

@@ -33,7 +33,7 @@ CPUS = len(os.sched_getaffinity(0))
 
 
 class Quiet:
-    """Hears how a study gets on, and keeps what was added and why."""
+    """Receives the progress of a study, and keeps what was added and why."""
 
     def __init__(self) -> None:
         self.why: list[str] = []
@@ -76,7 +76,7 @@ def test_repetitions_are_added_where_something_is_undecided(tmp_path: Path) -> N
     heard, undecided = decide(study)
     assert undecided == 0
     assert (
-        heard.why[0] == "undecided after 3 repetitions: 2 tasks on 2 CPUs, 4 tasks on 4 CPUs; going on to 5"
+        heard.why[0] == "undecided after 3 repetitions: 2 tasks on 2 CPUs, 4 tasks on 4 CPUs; continuing up to 5"
     )
     looks = study.spec.look
     assert [look.repetitions for look in looks] == [5, 8][: len(looks)]
@@ -231,7 +231,7 @@ def test_a_study_says_its_own_tolerance(tmp_path: Path) -> None:
     answer = bigiron("run", study.folder, "--tolerance", "0.5")
     assert answer.status == 2
     assert answer.complaint == (
-        f"{study.folder} has tolerance = 0.02, not 0.5: change it there, or ask a new study"
+        f"{study.folder} has tolerance = 0.02, not 0.5: change it there, or make a new study"
     )
 
 
@@ -259,7 +259,7 @@ def test_mixed_units_are_refused(tmp_path: Path) -> None:
     add_metric(study, other, 3000.0, unit="ms")
     assert refused(study) == (
         f"latency is in s (less is better) in cell {one.id} and in ms (less is better) in cell {other.id}: "
-        "units cannot be mixed in a study, make one for each"
+        "a study cannot mix units; make one study for each"
     )
 
 

@@ -150,7 +150,7 @@ def test_no_function_is_traced_any_more(tmp_path: Path) -> None:
         (["--boot-sweep", "rcu_nocbs"], "--boot-sweep 'rcu_nocbs': use NAME=V1,V2, for instance rcutree."),
         (["--boot-sweep", "=1"], "--boot-sweep '=1': use NAME=V1,V2"),
         (["--set-sweep", "x=1,2"], "--set-sweep 'x=1,2': use PATH=V1,V2, for instance /sys/"),
-        (["--set-sweep", "/a/x=1", "--set-sweep", "/b/y=1,1"], "variants need names that differ"),
+        (["--set-sweep", "/a/x=1", "--set-sweep", "/b/y=1,1"], "variants need different names"),
     ],
 )
 def test_bad_sweeps(options: list[str], complaint: str, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Exce
         (UserError("no such setting"), "input", "no such setting"),
         (MachineError("it burnt"), "machine", "it burnt"),
         (KeyError("operations"), "machine", "KeyError in test_engine.py, line "),
-        (MemoryError(), "machine", "this machine has not memory enough"),
+        (MemoryError(), "machine", "out of memory on this host"),
         (OSError(28, "No space left on device", "/tmp/x"), "machine", "No space left on device (/tmp/x)"),
     ],
 )

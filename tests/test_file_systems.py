@@ -131,8 +131,11 @@ def test_a_disk_s_pieces_are_the_disk(fs: str, tmp_path: Path) -> None:
         ("{k} --fs ext4 --mkfs-options='", 'mkfs options "\'": No closing quotation'),
         ("{k} --fs tmpfs --disk 100", "tmpfs has no disk and no mkfs: mount options may say its size"),
         ("{k} --fs xfs --disk 99999999", "disk_mib = 99999999: use whole numbers from 1 to 1048576"),
-        ("{k} --mount-options noatime", "mkfs and mount options and a disk are a file system's: give --fs"),
-        ("--machine host --fs xfs", "fs = 'xfs': a file system is made in virtual machines only; on this"),
+        (
+            "{k} --mount-options noatime",
+            "mkfs options, mount options and a disk size need a file system: give --fs",
+        ),
+        ("--machine host --fs xfs", "fs = 'xfs' is only for virtual machines; on this"),
     ],
 )
 def test_what_cannot_be_asked(arguments: str, complaint: str, tmp_path: Path) -> None:

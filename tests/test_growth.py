@@ -282,9 +282,9 @@ def test_a_clock_that_is_slowed_from_some_cpus_on_is_reported(tmp_path: Path) ->
     """From 32 CPUs on; its rate alone, which follows the CPUs, is no step."""
     found = report.growth_study(of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1, 32: 64, 64: 128}))
     told = (
-        "the clock was the host's at 4, 8, 16 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
-        "what lives on time, as ticks and RCU do, may have a step there and no law; with --clock "
-        "instructions it has none"
+        "the guest clock was the host's at 4, 8, 16 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 "
+        "CPUs: timer-driven work (ticks, RCU) may jump there, so that no growth law fits; with --clock "
+        "instructions it does not"
     )
     assert report.warnings(found.tables[0]) == [told]
     assert told in " ".join(report.text(found).split())
@@ -508,7 +508,7 @@ def test_why_nothing_is_extrapolated(free_space: Path, cells: dict[str, list[int
         name: [msgspec.structs.replace(one, lost={"x": 1}) for one in all] for name, all in records.items()
     }
     if found:
-        assert prediction._extrapolated(study, lost, 48) == ({}, "something was lost while it was recorded")
+        assert prediction._extrapolated(study, lost, 48) == ({}, "counts were lost while it was recorded")
         bare = {
             name: [
                 msgspec.structs.replace(one, tables={"instructions": one.tables["instructions"]})

@@ -137,7 +137,7 @@ def test_what_a_process_cannot_count_is_reported(copied: Path, monkeypatch: pyte
     cells = cells_of(copied)
     (table,) = copied.glob(f"studies/open1/*/cells/{cells.records[0].id}/conflicts.parquet")
     table.write_bytes(b"")
-    with pytest.raises(UserError, match=r"conflicts\.parquet is not what was written"):
+    with pytest.raises(UserError, match=r"conflicts\.parquet has another checksum"):
         counting.count(cells)
 
 
@@ -535,7 +535,9 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
     assert apart((1, 8), (2, 32)) == [[8, 32]]
     assert apart((1, 8), (2, 32), (4, 64)) == [[32], [8, 64]]
     (step,) = derive.clock_steps(made((1, 8), (3, 32), (4, 64)), identities)
-    rates = "the clock was the host's at 8 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
+    rates = (
+        "the guest clock was the host's at 8 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
+    )
     assert step.startswith(rates)
     assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # of two no growth is told
 
@@ -645,18 +647,18 @@ def test_what_a_history_lacks(history: Path) -> None:
 
 def test_what_cannot_be_added(history: Path, tmp_path: Path) -> None:
     add = ("history", "add")
-    assert "names none of them" in refused(*add, OLD, "--workloads", "open9", "-o", tmp_path / "h")
+    assert "matches no workload" in refused(*add, OLD, "--workloads", "open9", "-o", tmp_path / "h")
     assert "no kernel 'linux'" in refused(*add, "linux", "-o", tmp_path / "h")
     assert "--cpus 'x'" in refused(*add, OLD, "--cpus", "x", "-o", tmp_path / "h")
     assert "cpus = 0" in refused(*add, OLD, "--cpus", "0", "-o", tmp_path / "h")
     assert not (tmp_path / "h").exists()
     (tmp_path / "file").write_text("mine")
-    assert "is no history" in refused(*add, OLD, "-o", tmp_path)
+    assert "is not a history" in refused(*add, OLD, "-o", tmp_path)
     with create(shutil.copytree(history, tmp_path / "other"))._connection as connection:
         connection.execute("UPDATE kernel SET architecture = 'ppc64le'")
     here = ("--workloads", "getppid1", "--cpus", "2", "-o", tmp_path / "other")
     said = refused(*add, OLD, *here)
-    assert "kernels for ppc64le, and these are for x86_64" in said
+    assert "kernels for ppc64le, but these are for x86_64" in said
 
 
 def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
@@ -666,7 +668,7 @@ def test_a_study_that_is_none_of_a_history_s(copied: Path) -> None:
     (cell / "cell.json").write_text(json.dumps(record))
     (copied / FILE).unlink()
     said = refused("history", "add", NEW, "--workloads", "getppid1", "--cpus", "2", "-o", copied)
-    assert f"is no study of a history ({cell.name}: Object missing required field `qemu`)" in said
+    assert f"is not a study of a history ({cell.name}: Object missing required field `qemu`)" in said
 
 
 def test_what_is_counted_is_not_counted_again(copied: Path) -> None:

@@ -98,7 +98,7 @@ def test_cpus_that_are_asked_for_are_not_taken_for_the_default() -> None:
         ("open1 --kernel debian/6.1", "a real machine runs the kernel that it runs"),
         ("open1 --probe throughput --boot quiet", "kernel parameters are for virtual machines"),
         ("open1 --probe throughput --cpus 4096", f"cpus = 4096: this machine has {CPUS} to use"),
-        ("open1 --probe throughput --memory 512", "topology and memory are a virtual machine's"),
+        ("open1 --probe throughput --memory 512", "topology, memory and like are for virtual machines"),
         ("hotplug-offline --probe operations", "takes CPUs of this machine offline: say --allow-hotplug"),
         ("spin --probe throughput --set /no/such=1", "cannot read /no/such, so as to put it back"),
     ],

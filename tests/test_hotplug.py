@@ -233,13 +233,13 @@ def test_what_named_functions_call_is_traced_unless_it_is_not_asked_for(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["hotplug-offline", "--tasks", "4", "--probe", "operations"], "hotplug-offline is done by one"),
-        (["hotplug-offline", "--probe", "throughput"], "probe throughput is for workloads that go on for"),
+        (["hotplug-offline", "--tasks", "4", "--probe", "operations"], "hotplug-offline runs as one"),
+        (["hotplug-offline", "--probe", "throughput"], "probe throughput is for workloads that run"),
         (
             ["hotplug-offline", "--probe", "operations", "--cpus-to-cycle", "8"],
-            "cpus_to_cycle = 8: of 8 CPUs at most 7",
+            "cpus_to_cycle = 8: at most 7 of 8 CPUs",
         ),
-        (["open1", "--probe", "operations"], "probe operations measures workloads of CPU hotplug, not open1"),
+        (["open1", "--probe", "operations"], "probe operations measures CPU-hotplug workloads, not open1"),
         (["open1", "--cpus-to-cycle", "2"], "cpus_to_cycle = 2: open1 takes no CPU"),
         (["open1", "--probe", "functions"], "no function to trace"),
         (["open1", "--functions", "vfs_read"], "functions are traced by the probe functions"),

@@ -81,7 +81,7 @@ def test_two_csvs_are_two_variants(tmp_path: Path) -> None:
 def test_what_is_there_is_not_added_twice(tmp_path: Path) -> None:
     study = tmp_path / "s"
     imported("will-it-scale", OLD, study)
-    assert refused("will-it-scale", OLD, study) == "open1.csv is in s already, as open1"
+    assert refused("will-it-scale", OLD, study) == "open1.csv was already imported into s as open1"
     imported("will-it-scale", NEW, study)
     assert values(study, "processes") == [
         ("open1", 1, 1, 131008), ("open1", 1, 2, 156410), ("open1", 2, 1, 165257), ("open1", 2, 2, 122123)
@@ -164,7 +164,7 @@ def test_lkp_result_folders(tmp_path: Path) -> None:
 def test_what_the_figures_do_not_say(tmp_path: Path) -> None:
     file, study = FIGURES / "perf-bench-sched-pipe.txt", tmp_path / "s"
     assert refused("perf-bench", file, study) == (
-        f"{file.name} does not say how many tasks there were: give --tasks N"
+        f"{file.name} does not record the number of tasks: give --tasks N"
     )
     assert not study.exists()
     imported("perf-bench", file, study, tasks=2, cpus=1920)
@@ -176,10 +176,10 @@ def test_what_does_not_belong_together(tmp_path: Path) -> None:
     imported("will-it-scale", OLD, study)
     shutil.copy(NEW, other)
     assert refused("will-it-scale", other, study) == (
-        f"{study} has figures of workload open1, these are of getppid1: give another folder with -o, "
+        f"{study} has results of workload open1, these are of getppid1: give another folder with -o, "
         "or --workload open1"
     )
-    assert "has figures of format will-it-scale, these are of hackbench" in refused(
+    assert "has results of format will-it-scale, these are of hackbench" in refused(
         "hackbench", FIGURES / "hackbench.txt", study
     )
 
@@ -212,7 +212,7 @@ def test_a_hostile_name_is_text(tmp_path: Path) -> None:
         (b"tasks,processes,processes_idle,threads,threads_idle,linear\n1,\xff,0,1,0,1\n",
          "{file}, line 2: this is not text"),
         (b"tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,0,0,0,0\n",
-         "old.csv has no figures of will-it-scale: is it the CSV that will-it-scale's runtest.py prints?"),
+         "old.csv has no results of will-it-scale: is it the CSV that will-it-scale's runtest.py prints?"),
     ],
 )  # fmt: skip
 def test_a_malformed_csv(tmp_path: Path, content: bytes, complaint: str) -> None:

@@ -305,8 +305,8 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
     found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
     told = second_opinion.opinion(study, read(TEXT), second_opinion.ReportedShape("", "", "unknown"), found)
     assert told.not_considered[1:3] == [
-        "counts that were lost: b: 7 lost: accesses, for which there was no room",
-        "the clock was the host's on a, 64 times slower on b: what lives on time does not compare",
+        "lost counts: b: 7 lost: accesses, for which there was no room",
+        "guest clocks differ: the host's on a, 64 times slower on b: do not compare ticks, timeouts",
     ]
 
 
@@ -438,7 +438,7 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     answer = judged(report, "--kernel", "debian/6.12", "--kernel", "debian/6.12", "-o", tmp_path / "s")
     words = " ".join(answer.out.split())
     assert "have the same image: nothing was booted" in words
-    assert words.endswith("Not looked at: modules: only what is built into the kernels was compared.")
+    assert words.endswith("Not looked at: modules: only built-in code was compared.")
     assert not (tmp_path / "s").exists()
 
 
@@ -465,7 +465,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
     words = " ".join(answer.out.split())
     assert "Judgement: coherence. CPUs touch struct aa_label.count.count more often" in words
     assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
-    assert "the report does not say how much memory the machine has" in words
+    assert "the report does not give the machine's memory size" in words
     again = bigiron("judge", report, *arguments, "--format", "json")
     found = json.loads(again.out)
     assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)

@@ -62,7 +62,10 @@ def test_another_architecture_s_too(tmp_path: Path) -> None:
 
 def test_hotplug_has_none(tmp_path: Path) -> None:
     answer = bigiron("run", "smt-off", "--kernel", "debian/6.1", "--probe", "oncpu", "-o", tmp_path / "s")
-    assert answer.status == 2 and "probe oncpu is for workloads that go on for ever" in answer.complaint
+    assert (
+        answer.status == 2
+        and "probe oncpu is for workloads that run until they are stopped" in answer.complaint
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces")

@@ -353,8 +353,8 @@ def test_what_reproduces_a_study_is_refused_with_another_kernel(open1: Path, els
     other = msgspec.structs.replace(asked.variant[0], kernel_sha256=f"0000{sha256[4:]}")
     with pytest.raises(
         UserError,
-        match=rf"^variant debian/6\.1: the kernel debian/6\.1\..* is another image here \({sha256[:12]}\) "
-        rf"than the study asks for \(0000{sha256[4:12]}\)$",
+        match=rf"^variant debian/6\.1: the image of kernel debian/6\.1\..* here \({sha256[:12]}\) "
+        rf"is not the one that the study asks for \(0000{sha256[4:12]}\)$",
     ):
         resolve.resolve(msgspec.structs.replace(asked, variant=[other, asked.variant[1]]))
 

@@ -105,7 +105,7 @@ def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
     assert (study / "machine.toml").read_text() == mine.read_text()
     mine.write_text(mine.read_text().replace("distance = 21", "distance = 22"))
     answer = bigiron("run", *options)
-    assert answer.status == 2 and "asks something else (like_sha256 = " in answer.complaint
+    assert answer.status == 2 and "has another question (like_sha256 = " in answer.complaint
     before = compared(study)
     mine.unlink()
     assert compared(study) == before  # what is measured needs no machine file
@@ -304,7 +304,7 @@ def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
         ("--cpus 1 --check-shape", "1 CPUs do not divide into 2 nodes, 2 times as many as asked"),
         (
             "--check-shape --probe instructions",
-            "check_shape is of shared lines: record the probe conflicts too",
+            "check_shape compares shared cache lines: add --probe conflicts",
         ),
         ("--check-shape --memory 400000", "a machine of 1600000 MiB for 8 CPUs does not fit"),
     ],

@@ -94,7 +94,7 @@ def test_it_goes_on_where_it_was(study: Path) -> None:
     assert "every cell" in again.out, again
     other = bigiron("simulate", "rcu-tree", "--machine", "epyc", *asked, *_SHORT, "-o", study)
     assert other.status == 2
-    assert "asks something else" in other.err
+    assert "has another question" in other.err
 
 
 def test_the_same_seed_gives_the_same_tables(study: Path, tmp_path: Path) -> None:

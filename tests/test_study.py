@@ -310,7 +310,7 @@ def test_another_variant_is_the_last(tmp_path: Path) -> None:
     ("change", "complaint"),
     [
         ({"cpus": [64]}, r"cpus = \[8\], not \[64\]"),
-        ({"cpus": [8, 64], "operations": 9}, "asks something else"),
+        ({"cpus": [8, 64], "operations": 9}, "has another question"),
         ({"tasks": [1]}, "tasks = all"),
         ({"variant": [Variant(name="a", kernel="k")]}, "variants a, b, not a"),
         ({"variant": [Variant(name=n, kernel="k", boot="x") for n in "ab"]}, "variant a with boot"),
@@ -332,7 +332,7 @@ def test_options_beside_a_study(tmp_path: Path) -> None:
     for options, complaint in (
         ({"repetitions": 0}, "s has repetitions = 1, not 0"),
         ({"tasks": [1]}, "s has tasks = 'all', not"),
-        ({"variant": [Variant(name="a", kernel="other")]}, "s has another variant of the name a"),
+        ({"variant": [Variant(name="a", kernel="other")]}, "s has another variant called a"),
     ):
         with pytest.raises(UserError, match=complaint):
             extend.with_options(spec, options, "s")
@@ -360,7 +360,7 @@ def test_a_file_beside_a_study_is_the_same_however_it_is_named(
         ("--machine ssh://a", "has machine = 'vm', not 'ssh'"),
         ("--memory 9000", "has memory_mib = 0, not 9000"),
         ("--boot x=1", "--boot: say with --kernel of which variant"),
-        ("--kernel debian/6.1 --boot x=1", "has another variant of the name debian/6.1"),
+        ("--kernel debian/6.1 --boot x=1", "has another variant called debian/6.1"),
     ],
 )
 def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, tmp_path: Path) -> None:
@@ -521,7 +521,7 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     same = SameMachine(study).of(second)
     refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
-        UserError, match="clock_slower 128 and this one 1: counts of the two are not compared"
+        UserError, match="clock_slower 128 and this one with 1: such counts are not comparable"
     ):
         refuse_another_clock(store.new_record(second, "vm", {}), same)
     refuse_another_clock(store.new_record(other, "vm", {}), SameMachine(study).of(other))

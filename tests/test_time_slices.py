@@ -107,7 +107,9 @@ def test_cells_of_other_time_slices_do_not_join_a_study(tmp_path: Path) -> None:
     (tmp_path / "s" / "study.toml").write_text(question.replace("repetitions = 1", "repetitions = 2"))
     answer = bigiron("run", tmp_path / "s")
     assert answer.status == 2
-    assert "the study's other cells have time_slice time and this one operation" in answer.err
+    assert (
+        "the study's other cells were measured with time_slice time and this one with operation" in answer.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,9 +118,9 @@ def test_cells_of_other_time_slices_do_not_join_a_study(tmp_path: Path) -> None:
         (
             'time_slice = "operation"\n',
             "",
-            "is of machines with time_slice time, and the study of those with operation",
+            "was recorded with time_slice time, the study with operation",
         ),
-        ("memory_mib = 4096", "memory_mib = 2048", "with memory_mib 2048, and the study of those with 4096"),
+        ("memory_mib = 4096", "memory_mib = 2048", "with memory_mib 2048, the study with 4096"),
     ],
 )
 def test_a_baseline_of_other_machines_is_refused(was: str, other: str, words: str, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Candidates(Protocol):
         """The variant of a candidate, built if necessary. CannotMeasureError if it does not build."""
 
     def build_command(self, name: str) -> list[str]:
-        """The arguments of `bigiron` that build a candidate in advance; empty if there is nothing to build."""
+        """The arguments of `bigiron` that build a candidate in advance; empty if nothing is to be built."""
 
     def image(self, variant: Variant) -> str:
         """Equal for two variants that run the same image with the same settings."""
@@ -184,8 +184,8 @@ class Bisection:
         for name in candidates.merge_bases:
             if not by.rule.same(by.value(self._end(name)), before):
                 raise UserError(
-                    f"the merge base {candidates.title(name)} already differs from the good end, so the change "
-                    "was made on the good branch: give the merge base as --good or --bad"
+                    f"the merge base {candidates.title(name)} already differs from the good end, so the "
+                    "change was made on the good branch: give the merge base as --good or --bad"
                 )
         self._search = partial(
             bisection.search, candidates.history, before, candidates.new, after, by.rule, self._idle

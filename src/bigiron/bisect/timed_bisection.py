@@ -40,8 +40,10 @@ _SMALLEST_SPREAD, _LARGEST_SPREAD = 0.001, 0.5
 class Chances:
     """The probabilities after the runs so far."""
 
-    none: float  # that there is no culprit culprit: Mapping[str, float] change: float  # if there is a
-    culprit: the mean of the runs that contain it, divided by the mean of the others
+    none: float  # that there is no culprit
+    culprit: Mapping[str, float]
+    change: float
+    """If there is a culprit: the mean of the runs that contain it, divided by the mean of the others."""
 
     @property
     def likeliest(self) -> str | None:

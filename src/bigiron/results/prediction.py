@@ -387,8 +387,8 @@ def _counted(
     asleep = synthetic_operation.share_of_sleep(executed)
     if asleep > _SLEEPS:
         why = (
-            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, not for locks: counts do not "
-            "show which task waits for which; record a trace"
+            f"{asleep:.0%} of its instructions put tasks to sleep and wake them, not for locks: counts do "
+            "not show which task waits for which; record a trace"
         )
         return Refused(record.variant, why)
     if why := _lock_of_user_space(study, record):

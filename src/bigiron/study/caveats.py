@@ -59,13 +59,13 @@ def clocks(records: Iterable[CellRecord]) -> str:
     >>> cell = dict(id="1", machine="vm", cpus=64, tasks=64, repetition=1)
     >>> slowed = CellRecord(variant="debian/6.1", environment={"clock_slower": 128}, **cell)
     >>> clocks([slowed, CellRecord(variant="ours", environment={}, **cell)])
-    "guest clocks differ: the host's on ours, 128 times slower on debian/6.1: do not compare ticks or timeouts"
+    "guest clocks differ: the host's on ours, 128 times slower on debian/6.1: do not compare ticks, timeouts"
     """
     by_clock = _by_clock((record.variant, record.clock_slower) for record in records)
     rates = {slower: some(variants, 3) for slower, variants in by_clock.items()}
     if len(rates) < 2:
         return ""
-    return f"guest clocks differ: {_rates(rates, 'on')}: do not compare ticks or timeouts"
+    return f"guest clocks differ: {_rates(rates, 'on')}: do not compare ticks, timeouts"
 
 
 def clock_step(records: Iterable[CellRecord]) -> str:

@@ -290,8 +290,8 @@ def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
     kernel = engine.kernel(variant.kernel, variant.boot)
     if variant.kernel_sha256 not in ("", kernel.sha256):
         raise UserError(
-            f"variant {variant.name}: the image of kernel {variant.kernel} here ({kernel.sha256[:12]}) is not "
-            f"the one that the study asks for ({variant.kernel_sha256[:12]})"
+            f"variant {variant.name}: the image of kernel {variant.kernel} here ({kernel.sha256[:12]}) is "
+            f"not the one that the study asks for ({variant.kernel_sha256[:12]})"
         )
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
 
