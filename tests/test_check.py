@@ -220,8 +220,8 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
         known("new", 1.0, 1.0, functions={"new": 1.0}),
         known("hardly here", 0.06, 0.06, functions={"here": 1.0}),
     ]
-    assert check_lines.kept(was, now, TIGHT) == [was[0], now[1], was[3], now[2]]
-    assert check_lines.kept(was, was, TIGHT) == sorted(was, key=lambda line: line.object)
+    assert check_lines.renewed(was, now, TIGHT) == [was[0], now[1], was[3], now[2]]
+    assert check_lines.renewed(was, was, TIGHT) == sorted(was, key=lambda line: line.object)
 
 
 # Instructions
@@ -264,8 +264,8 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
     was = Instructions(total=3000.0, most=3010.0, tolerance=100.0)
-    assert check_instructions.kept(was, Instructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
-    assert check_instructions.kept(was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE) == Instructions(
+    assert check_instructions.renewed(was, Instructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
+    assert check_instructions.renewed(was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE) == Instructions(
         total=3200.0, tolerance=100.0
     )
 

@@ -75,9 +75,8 @@ def test_repetitions_are_added_where_something_is_undecided(tmp_path: Path) -> N
     study = study_of(tmp_path / "s", "think=1000,800", cpus=[2, 4])
     heard, undecided = decide(study)
     assert undecided == 0
-    assert (
-        heard.why[0] == "undecided after 3 repetitions: 2 tasks on 2 CPUs, 4 tasks on 4 CPUs; continuing up to 5"
-    )
+    undecided_at = "2 tasks on 2 CPUs, 4 tasks on 4 CPUs"
+    assert heard.why[0] == f"undecided after 3 repetitions: {undecided_at}; continuing up to 5"
     looks = study.spec.look
     assert [look.repetitions for look in looks] == [5, 8][: len(looks)]
     assert library.open_study(study.folder).spec == study.spec

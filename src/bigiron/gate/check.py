@@ -165,14 +165,14 @@ def _point(
     )
     if "conflicts" in baseline.probes:
         lines = check_lines.known(_lines(study, records))
-        lines = check_lines.kept(was.lines, lines, baseline.tolerances) if was else lines
+        lines = check_lines.renewed(was.lines, lines, baseline.tolerances) if was else lines
         point = msgspec.structs.replace(point, lines=lines)
     if "instructions" in baseline.probes:
         now = _functions(study, records)
         total = check_instructions.known(now)
         functions = check_instructions.functions(now)
         if was and was.instructions:
-            total = check_instructions.kept(was.instructions, total, baseline.instructions_tolerances)
+            total = check_instructions.renewed(was.instructions, total, baseline.instructions_tolerances)
             # The total and the functions must come from the same measurement.
             functions = was.functions if total is was.instructions else functions
         point = msgspec.structs.replace(point, instructions=total, functions=functions)

@@ -56,7 +56,7 @@ def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     return f"more in {named}" if names else ""
 
 
-def kept(was: Instructions, now: Instructions, tolerance: Tolerance) -> Instructions:
+def renewed(was: Instructions, now: Instructions, tolerance: Tolerance) -> Instructions:
     """The baseline's total, replaced by the new one if they differ by more than the tolerance."""
     same = tolerance.or_own(was.tolerance).takes_for_same
     most = max(was.total, was.most), max(now.total, now.most)

@@ -354,7 +354,7 @@ def _as_line(known: BaselineLine, boots: int = 1) -> Line:
     )
 
 
-def kept(
+def renewed(
     old: Sequence[BaselineLine], new: Sequence[BaselineLine], tolerance: Tolerance
 ) -> list[BaselineLine]:
     """A baseline's new lines. A line that differs by no more than the tolerance stays as it is."""
