@@ -265,9 +265,9 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
     was = Instructions(total=3000.0, most=3010.0, tolerance=100.0)
     assert check_instructions.renewed(was, Instructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
-    assert check_instructions.renewed(was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE) == Instructions(
-        total=3200.0, tolerance=100.0
-    )
+    assert check_instructions.renewed(
+        was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE
+    ) == Instructions(total=3200.0, tolerance=100.0)
 
 
 # The file

@@ -133,7 +133,7 @@ def parse(text: str) -> Target:
     kind, colon, name = text.partition(":")
     if kind not in _KINDS or (colon and not name) or (kind == "locks" and not name) or not _fits(kind, name):
         raise UserError(
-            f"--by {text!r}: use conflicts[:OBJECT], locks:NAME, instructions[:FUNCTION], predicted "
+            f"--by {text!r}: use conflicts[:OBJECT], instructions[:FUNCTION], locks:NAME, predicted "
             "or throughput"
         )
     return Target(kind, name)
