@@ -111,7 +111,7 @@ def test_a_cell_stays_what_it_is_until_another_replaces_it(conflicts_alone: Path
     assert pool.missing(study) == [first]
     (kept, _) = study.records()
     assert study.table(kept, "conflicts").equals(before[kept.id])
-    with study.writing(), pytest.raises(UserError, match="is measured already"):
+    with study.writing(), pytest.raises(UserError, match="is already measured"):
         study.add(store.new_record(second, "vm"), replaced(study, second.id))
 
 

@@ -140,7 +140,7 @@ def test_reads_of_a_new_line_count_as_far_as_writes_can_disturb_them() -> None:
     )
     (found,) = check_lines.check(point(), [[line("psi_system.avgs_work", 0.2, 2.1)]], TIGHT)
     assert found.worse and found.after == (0.2, 1.6)
-    assert found.by == "touched by f; 2.100 accesses including those between writes"
+    assert found.by == "touched by f; 2.100 accesses including those that no write disturbs"
 
 
 def test_a_line_can_have_a_tolerance_of_its_own() -> None:

@@ -276,8 +276,8 @@ def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "complaint"),
     [
-        (("--arch", "ppc64le", "--kernel", "debian/6.1"), "is of virtual machines of x86_64"),
-        (("--machine", "host"), "is of virtual machines of x86_64"),
+        (("--arch", "ppc64le", "--kernel", "debian/6.1"), "is only for virtual machines of x86_64"),
+        (("--machine", "host"), "is only for virtual machines of x86_64"),
         (
             (*KERNEL, "--probe", "instructions,throughput"),
             "throughput measures for seconds of the machine's clock",

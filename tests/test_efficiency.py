@@ -162,7 +162,7 @@ def test_hotplug_has_no_efficiency(tmp_path: Path) -> None:
     answer = bigiron(
         *("run", "smt-off", "--kernel", "debian/6.1", "--probe", "efficiency", "-o", tmp_path / "s")
     )
-    assert answer.status == 2 and "workloads that go on for ever" in answer.complaint
+    assert answer.status == 2 and "workloads that run until they are stopped" in answer.complaint
 
 
 def test_a_study_without_it(open1: Path) -> None:

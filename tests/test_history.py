@@ -122,7 +122,9 @@ def test_a_process_that_counts_is_ended(history: Path, monkeypatch: pytest.Monke
         wait_until(lambda: bool(children() - before))
         for process in children() - before:
             os.kill(process, signal.SIGKILL)
-        with pytest.raises(UserError, match=r"the process that counted .* was ended, as where memory is"):
+        with pytest.raises(
+            UserError, match=r"the process that counted .* was killed, perhaps because memory was"
+        ):
             counted.result()
 
 
@@ -347,7 +349,7 @@ def test_a_kernel_is_not_compared_with_newer_ones(copied: Path) -> None:
     with create(copied)._connection as connection:
         connection.execute("UPDATE kernel SET release = '99.' || release, sha256 = 'another' || id")
     answer = bigiron("check", study, "--history", copied)
-    assert answer.status == 2 and "newer kernels alone" in answer.complaint
+    assert answer.status == 2 and "only has kernels newer" in answer.complaint
 
 
 def test_a_workload_that_has_not_changed_passes(history: Path) -> None:
@@ -569,11 +571,11 @@ def refused(*arguments: str | Path) -> str:
 
 
 def test_a_history_that_cannot_be_read(tmp_path: Path) -> None:
-    assert "is no history" in refused("history", "show", tmp_path)
+    assert "is not a history" in refused("history", "show", tmp_path)
     (tmp_path / "text").write_text("no database " * 100)
     assert "cannot be used" in refused("history", "show", tmp_path / "text")
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)")
-    assert "no history of bigiron's" in refused("history", "show", tmp_path / "other")
+    assert "is not a history" in refused("history", "show", tmp_path / "other")
     opened = create(tmp_path)
     assert "has no kernel yet" in refused("history", "show", tmp_path)
     with opened._connection as connection:

@@ -193,7 +193,7 @@ def test_another_unit_of_the_same_metric(tmp_path: Path) -> None:
         add(source, tmp_path / "s", variant=unit, workload=None, cpus=None, tasks=None)
 
     add_in("s", "1")
-    with pytest.raises(UserError, match=r"ms\.txt: time is in 'ms', and in .*/s in 's'"):
+    with pytest.raises(UserError, match=r"ms\.txt: time has the unit 'ms', but in .*/s the unit 's'"):
         add_in("ms", "2")
 
 
@@ -228,6 +228,6 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert "No such file" in refused("will-it-scale", tmp_path / "none", tmp_path / "s")
     assert refused("lkp", OLD, tmp_path / "s").endswith("is no folder")
     assert refused("lpk", OLD, tmp_path / "s").startswith("no format 'lpk': there are fio, ")
-    assert "use letters, digits" in refused("will-it-scale", OLD, tmp_path / "s", "\x1b[2J")
+    assert "use at most 80 letters, digits" in refused("will-it-scale", OLD, tmp_path / "s", "\x1b[2J")
     answer = bigiron("import", "lkp", OLD, "-o", tmp_path / "s")
     assert (answer.status, answer.complaint) == (2, f"{OLD}: this is no folder")

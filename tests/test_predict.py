@@ -498,7 +498,7 @@ def test_there_is_one_knee() -> None:
     ("options", "complaint"),
     [
         (["--machine", "cray"], "no machine 'cray'"),
-        (["--machine", "uniform"], "does not say what its processors are"),
+        (["--machine", "uniform"], "does not describe its processors"),
         (["--machine", XEON, "--tasks", "64"], "64 tasks: xeon-5418y-x2 has 48 CPUs"),
         (["--machine", XEON, "--one-task", "0"], "--one-task 0.0"),
         (["--machine", XEON, "--measured", "POINTS"], "no columns tasks and throughput"),
@@ -718,7 +718,7 @@ def test_operations_of_user_mode_are_refused(tmp_path: Path, probes: str) -> Non
         *("--operations", "20", "-o", tmp_path / "s"),
     )
     answer = bigiron("predict", tmp_path / "s", "--machine", XEON)
-    assert answer.status == 2 and "do not enter the kernel" in answer.complaint
+    assert answer.status == 2 and "never enter the kernel" in answer.complaint
 
 
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])

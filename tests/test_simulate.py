@@ -156,7 +156,7 @@ def test_to_the_end(tmp_path: Path) -> None:
         (("rcu-flat", "--machine", "uniform", "--cpus", "8..2"), "use FIRST..LAST"),
         (("rcu-flat", "--machine", "uniform", "--set", "mask"), "use NAME=VALUE"),
         (("rcu-flat", "--machine", "uniform", "--set", "nask=1"), "rcu-flat has mask, hz"),
-        (("rcu-flat", "--machine", "uniform", "--set", "mask=1,1"), "names that differ"),
+        (("rcu-flat", "--machine", "uniform", "--set", "mask=1,1"), "variants need different names"),
         (("rcu-flat", "--machine", "uniform", "--tasks", "1"), "no tasks"),
         (("rcu-flat", "--machine", "uniform", "--duration", "-1"), "zero or more"),
         (

@@ -402,7 +402,7 @@ def test_a_site_that_cannot_be_finished_leaves_the_old_one(pages: Path, tmp_path
 
 def test_what_is_no_history(tmp_path: Path) -> None:
     answer = bigiron("history", "site", tmp_path, "-o", tmp_path / "site")
-    assert answer.status == 2 and "is no history" in answer.complaint
+    assert answer.status == 2 and "is not a history" in answer.complaint
     Written(tmp_path / "empty")
     answer = bigiron("history", "site", tmp_path / "empty", "-o", tmp_path / "site")
     assert answer.status == 2 and "has no point yet" in answer.complaint

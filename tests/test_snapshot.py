@@ -442,7 +442,7 @@ def test_list_and_drop(cache: Path, ram: GuestRam) -> None:
         (["snapshot", "drop", ""], "there is no snapshot ''"),
         (
             ["run", "open1", "--machine", "host", "--fresh-boot", "--tasks", "1", "-o", "s"],
-            "--fresh-boot is for",
+            "--fresh-boot works only in",
         ),
     ],
 )

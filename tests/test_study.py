@@ -231,7 +231,7 @@ def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None
 def test_a_measured_cell_is_never_replaced(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
     study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [1]}))})
-    with pytest.raises(UserError, match="is measured already"):
+    with pytest.raises(UserError, match="is already measured"):
         study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [2]}))})
     (record,) = study.records()
     assert study.table(record, "simulation").rows() == [(1,)]
@@ -257,7 +257,7 @@ def test_cells_without_a_question_belong_to_no_study(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     (folder / "cells/debian-6.1-8cpus-8tasks-r1").mkdir(parents=True)
     spec = Spec(workload="getppid1", variant=[Variant(name="v", kernel="k")])
-    with pytest.raises(UserError, match="is there already and is no study"):
+    with pytest.raises(UserError, match="exists and is not a study"):
         store.create(folder, spec, workloads.find("getppid1"))
 
 
@@ -270,7 +270,10 @@ def test_what_is_measured_for_one_question_is_not_put_under_another(tmp_path: Pa
         store.create(tmp_path / "s", other, workload)
     assert library.open_study(tmp_path / "s").spec == study.spec
     store.create(tmp_path / "s", other, workload)
-    with pytest.raises(UserError, match="was asked something else meanwhile"), study.writing():
+    with (
+        pytest.raises(UserError, match=r"another bigiron changed study .* while this one ran"),
+        study.writing(),
+    ):
         pass
 
 

@@ -5,7 +5,7 @@ are compared as logarithms, so that a change is a ratio. If candidate k is the c
 that contain k are Normal(m + d, s), others Normal(m, s); without a culprit, all runs are Normal(m, s). The
 unknowns are integrated out: m with a flat prior, in closed form (Gelman et al., Bayesian Data Analysis, 3rd
 edition, 3.2); s and d over log-uniform grids, with d of either sign and not below the tolerance. Half of
-the prior is on "no culprit", because about half of all reports have none.
+the prior is on "no culprit", because many reports have none.
 
 The next run is at the candidate that halves the probability (Horstein, Sequential Transmission Using
 Noiseless Feedback, IEEE Transactions on Information Theory 9, 1963; Waeber, Frazier and Henderson,

@@ -81,7 +81,7 @@ def judge(
             return study, second_opinion.judged(study, mail)
 
         of_cpus = second_opinion.smaller_cpu_counts(folder, of_cpus)
-        for boots in second_opinion.looks(folder):
+        for boots in second_opinion.boot_counts(folder):
             study, judged = measured(of_cpus, boots)
             if not (judged.changes or judged.may_grow):
                 break

@@ -298,7 +298,7 @@ def _new_line(
     writes, accesses = after
     by = _by(row)
     if accesses > disturbed:
-        by += f"; {accesses:.3f} accesses including those between writes"
+        by += f"; {accesses:.3f} accesses including those that no write disturbs"
     return Finding(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
 
 

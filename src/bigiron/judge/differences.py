@@ -30,7 +30,7 @@ _LEAST_INSTRUCTIONS = 4.0
 """Instructions per operation. An occasional timer tick adds fewer."""
 
 _SAME = 0.01  # relative difference up to which two counts are the same
-_SAME_LINE = 0.05  # the same of accesses to a cache line, as two runs of one kernel can differ that much
+_SAME_LINE = 0.05  # for accesses to a cache line, which differ that much between runs of one kernel
 _MOST_FUNCTIONS = 6
 _MOST_ACCESSES = 0.5  # share of the accesses to a cache line
 
@@ -144,7 +144,9 @@ class Differences:
         name = row.object, bool(row.halves)
         if len(objects) == 1 and all(names[name] == 1 for names in self._lines_by_name.values()):
             return True
-        of_type = {name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._accesses_by_type.items()}
+        of_type = {
+            name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._accesses_by_type.items()
+        }
         return self._differ(of_type, LEAST_ACCESSES, _SAME_LINE)
 
     @cached_property
@@ -275,7 +277,9 @@ def _is_of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
 def _share_of(row: Row, takers: Collection[str]) -> float:
     """The share of a cache line's accesses by lock functions and by these functions that take a lock."""
     weights = [item for line in row.lines.values() for item in line.weights.items()]
-    theirs = sum(weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name))
+    theirs = sum(
+        weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name)
+    )
     return theirs / (sum(weight for _, weight in weights) or 1.0)
 
 

@@ -133,7 +133,7 @@ def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
     return sorted({max(2, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
 
 
-def looks(folder: Path) -> list[int]:
+def boot_counts(folder: Path) -> list[int]:
     """The numbers of boots of each kernel, one after the other. The folder may have a study with some."""
     there = store.open_study(folder).spec.repetitions if (folder / "study.toml").exists() else 0
     return [number for number in BOOTS if number >= there] or [there]
