@@ -509,7 +509,9 @@ def test_candidates_with_other_clocks_are_reported(tmp_path: Path) -> None:
     one = counts(count(0, "fput", 1, 1), count(1, "fput", 1, 1))
     study = study_of(tmp_path, {"typed": [one], "plain": [one]}, slower={"typed": 64, "plain": 1})
     measure = MeasuredByStudy(tmp_path, study.spec, 1, ProgressBar)
-    assert measure.unlike.startswith("the clock was the host's on plain, 64 times slower on typed")
+    assert measure.machine_differences.startswith(
+        "the clock was the host's on plain, 64 times slower on typed"
+    )
 
 
 def test_a_full_disk_is_no_commit_s_fault(tree: Tree, tmp_path: Path) -> None:

@@ -214,10 +214,10 @@ def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
 
 
 def test_how_many_instructions_make_a_nanosecond() -> None:
-    assert dilation.factor(1) == 2
-    assert dilation.factor(8) == 16
-    assert dilation.factor(64) == 128
-    assert dilation.factor(8192) == 4096  # as slow as a kernel's clock can be
+    assert dilation.instructions_per_ns(1) == 2
+    assert dilation.instructions_per_ns(8) == 16
+    assert dilation.instructions_per_ns(64) == 128
+    assert dilation.instructions_per_ns(8192) == 4096  # as slow as a kernel's clock can be
 
 
 # A stream of QEMU 10.0.2: what is before the clock's section, the section, what comes after it.

@@ -141,7 +141,7 @@ def test_a_cell_that_is_given_up_and_cannot_be_written(
     (tmp_path / "s/cells").write_text("no folder")
     fleet: Any = SimpleNamespace(client=None, local=None)
     pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
-    flight = controller._Flight(cell, b"", {"CPU": 2})
+    flight = controller._PendingCell(cell, b"", {"CPU": 2})
     pool._flights["it"] = flight
     pool._members["there"] = controller.Member("there", identity(host_name()), {"CPU": 1})
     monkeypatch.setattr(controller, "PATIENCE_S", -1)

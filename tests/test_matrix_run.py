@@ -21,7 +21,7 @@ from bigiron.machines.vm import vm
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.matrix import listing, machine, outcomes, store, summary
 from bigiron.matrix import run as runner
-from bigiron.matrix.machine import GivenUpError, Place
+from bigiron.matrix.machine import KeepsCrashingError, Place
 from bigiron.matrix.model import calls
 from bigiron.matrix.model.calls import Call
 from bigiron.matrix.outcomes import Access, Conflict, Outcome
@@ -99,11 +99,13 @@ def test_the_same_struct_is_the_same_line_though_its_members_differ() -> None:
 
 def test_where_one_run_decides() -> None:
     lock, other = shared("struct a.lock"), shared("struct b.lock", 0x2000)
-    assert outcomes.is_close([lock, lock, lock, [], []]) and outcomes.is_close([lock, [], lock, other, []])
-    assert not outcomes.is_close([lock, lock, lock, lock, []]) and not outcomes.is_close(
+    assert outcomes.is_borderline([lock, lock, lock, [], []]) and outcomes.is_borderline(
+        [lock, [], lock, other, []]
+    )
+    assert not outcomes.is_borderline([lock, lock, lock, lock, []]) and not outcomes.is_borderline(
         [lock, [], other, [], []]
     )
-    assert not outcomes.is_close([lock, lock + other, other, other, lock + other])
+    assert not outcomes.is_borderline([lock, lock + other, other, other, lock + other])
 
 
 def test_different_bytes_of_a_line() -> None:
@@ -387,7 +389,7 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
     tests = listing.read(TESTS, "")
     tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
     monkeypatch.setattr(machine.virtual, "run", too_slow)
-    with pytest.raises(GivenUpError, match="after 5 other tests the machine did not end in time"):
+    with pytest.raises(KeepsCrashingError, match="after 5 other tests the machine did not end in time"):
         machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     assert next(ends_at) == 6
 
@@ -400,7 +402,7 @@ def test_five_runs_are_kept_where_more_of_them_give_up(monkeypatch: pytest.Monke
     def run(_place: object, some: list[calls.Test], runs: int, *_rest: object) -> dict[int, object]:
         if runs == machine.MORE_RUNS:
             assert [test.number for test in some] == [1]
-            raise GivenUpError("after 5 other tests it ended")
+            raise KeepsCrashingError("after 5 other tests it ended")
         return {
             1: machine._Ran([lock, lock, lock, [], []]),
             2: machine._Ran([[], [], [], [], []]),
@@ -427,7 +429,7 @@ def test_batches_that_are_given_up_are_left_out_and_others_run(
 
     def run(_place: object, tests: list[calls.Test], batch: int, *_rest: object) -> list[Outcome]:
         if batch in gives_up:
-            raise GivenUpError("after 5 other tests it ended")
+            raise KeepsCrashingError("after 5 other tests it ended")
         return [of(test.number) for test in tests]
 
     monkeypatch.setattr(store, "BATCH", 1)

@@ -337,9 +337,9 @@ class MeasuredByStudy:
         return found | ({"predicted": [self._predicted(study, variant)]} if self.machine else {})
 
     @property
-    def unlike(self) -> str:
+    def machine_differences(self) -> str:
         """A sentence where candidates' machines differ in what their counts depend on, else ""."""
-        return store.unlike(store.open_study(self.folder).records())
+        return store.machine_differences(store.open_study(self.folder).records())
 
     def _predicted(self, study: Study, variant: Variant) -> model.Cell:
         """Its throughput on the machine: the middle of all samples, which are the same for each candidate."""

@@ -17,7 +17,7 @@ import msgspec
 
 from bigiron.bisect import bisection, target
 from bigiron.bisect.bisection import Culprit, Finding, History, Measured, Search, Value
-from bigiron.bisect.speculative import BuiltAhead
+from bigiron.bisect.speculative import SpeculativeBuilds
 from bigiron.bisect.target import Cells, LookedAt
 from bigiron.bisect.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
 from bigiron.errors import CannotBuildError, MachineError, UserError
@@ -151,7 +151,7 @@ class Bisection:
     _cells: dict[str, Cells] = field(default_factory=dict)
     _values: dict[str, Measured] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
-    _ahead: BuiltAhead = field(default_factory=BuiltAhead)
+    _speculative_builds: SpeculativeBuilds = field(default_factory=SpeculativeBuilds)
     _search: Callable[[], Search] | None = None
     """The search from its start, once both ends are known."""
 
@@ -163,7 +163,7 @@ class Bisection:
         try:
             return self._find()
         finally:
-            self._ahead.stop()
+            self._speculative_builds.stop()
 
     def _find(self) -> Result:
         candidates = self.candidates
@@ -186,7 +186,7 @@ class Bisection:
         )
         findings = bisection.run(self._search(), lambda name: self._value(name, by))
         self._search = None
-        self._ahead.stop()
+        self._speculative_builds.stop()
         for number, one in enumerate(findings, 1):
             if isinstance(one, Culprit):
                 self._write_log(one.name, number)
@@ -268,7 +268,7 @@ class Bisection:
                     f"as {self.candidates.title(same)}: {failed.why}", is_lasting=failed.is_lasting
                 )
             return Outcome(same_as=same, why="nothing that its image is made of differs")
-        self._ahead.finish(name)
+        self._speculative_builds.finish(name)
         variant = self.candidates.variant(name)
         image = self.candidates.image(variant)
         for other, theirs in there.items():
@@ -292,7 +292,7 @@ class Bisection:
         for other in [other for other in following if other and other not in self._state.outcomes]:
             command = self.candidates.build_command(other)
             if command and not self.candidates.same_as(other, self._variants()):
-                self._ahead.start(other, command)
+                self._speculative_builds.start(other, command)
 
     def _variants(self) -> dict[str, Variant]:
         return {name: outcome.variant for name, outcome in self._state.outcomes.items() if outcome.variant}

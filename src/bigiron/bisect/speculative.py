@@ -16,7 +16,7 @@ _LOOK_S = 0.05
 _LEAST_URGENT = 19  # of all niceness: the machine that boots has the CPUs first
 
 
-class BuiltAhead:
+class SpeculativeBuilds:
     """Builds in the background, each a process of its own, which ends with this one.
 
     Those of one source wait for each other. What fails here fails again where it is needed, and says why.

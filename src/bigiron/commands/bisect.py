@@ -130,8 +130,8 @@ def bisect(
             else:
                 of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
                 found = of_counts.find()
-                if measure.unlike:
-                    _say(measure.unlike)
+                if measure.machine_differences:
+                    _say(measure.machine_differences)
                 print(_COUNTED[doing.format](of_counts, found), end="")
     except KeyboardInterrupt:
         again = f"stopped; run it again and {doing.output} goes on where it was"

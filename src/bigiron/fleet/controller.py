@@ -117,7 +117,7 @@ class Fleet:
 
 
 @dataclass
-class _Flight:
+class _PendingCell:
     """A cell that is somewhere in the fleet."""
 
     cell: Cell
@@ -144,11 +144,11 @@ class StudyPool:
         self._mine = identity(host_name())
         self._topic = f"bigiron-{secrets.token_hex(8)}"
         self._numbers = itertools.count()
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, _PendingCell] = {}
         self._members: dict[str, Member] = {}
         self._refused: dict[str, str] = {}  # why, by the worker's address
         self._silent: Counter[str] = Counter()  # how often each could not be reached
-        self._lonely_since = math.inf
+        self._single_host_since = math.inf
         self._same = run.SameMachine(study)
         self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
@@ -157,7 +157,7 @@ class StudyPool:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._time_host = ""  # where times are measured, the only one that may
         self._error: Exception | None = None  # of the watcher
-        self._alone = 0  # cells that should have run on two hosts, and there was one
+        self._unverified = 0  # cells that should have run on two hosts, and there was one
 
     def __enter__(self) -> "StudyPool":
         cells = run.missing(self._study)
@@ -165,7 +165,7 @@ class StudyPool:
         asked = (replace(cell, change="") for cell in reversed(cells))  # whose shape others are like
         self._samples = {(cell.variant.name, cell.cpus): cell for cell in asked}
         self._twice = self._chosen(cells)
-        self._client.subscribe_topic(self._topic, self._hear)
+        self._client.subscribe_topic(self._topic, self._on_event)
         self._wait_for_workers()
         if self._spec.measures_time:
             self._time_host = self._host_of_times()
@@ -186,7 +186,7 @@ class StudyPool:
             self._client.unsubscribe_topic(self._topic)
             self._client.run(worker.join, self._topic, 0, workers=list(self._members), on_error="ignore")
         self._writers.shutdown(cancel_futures=kind is not None)
-        if self._alone and not kind and not self._fleet.local:
+        if self._unverified and not kind and not self._fleet.local:
             self._progress.note("no cell ran on two hosts: there was one")
 
     def _chosen(self, cells: list[Cell]) -> set[str]:
@@ -254,10 +254,10 @@ class StudyPool:
                         self._client.cancel([flight.task], force=True)
                     self._writers.submit(self._settle, flight, self._give_up)
 
-    def _give_up(self, flight: _Flight) -> None:
+    def _give_up(self, flight: _PendingCell) -> None:
         if flight.first:
             self._write(flight, *flight.first)
-            self._alone += 1
+            self._unverified += 1
         else:
             self._fail(flight, Failure("machine", "the workers that could run it have gone"))
 
@@ -456,10 +456,10 @@ class StudyPool:
         with self._lock:
             able = [one for one in self._members.values() if self._time_host in ("", one.identity.host)]
             if able:
-                self._lonely_since = math.inf
+                self._single_host_since = math.inf
                 return 1 if self._time_host else sum(int(member.has["CPU"]) for member in able)
-            self._lonely_since = min(self._lonely_since, monotonic())
-            if monotonic() - self._lonely_since > PATIENCE_S:
+            self._single_host_since = min(self._single_host_since, monotonic())
+            if monotonic() - self._single_host_since > PATIENCE_S:
                 why = self._why_none()
                 if self._time_host:
                     why = f"the study's times were measured on {self._time_host}: start a worker there"
@@ -478,7 +478,7 @@ class StudyPool:
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
         """Have a worker measure it."""
-        flight = _Flight(cell, self._request(cell), self._spec.engine.takes(cell.cpus))
+        flight = _PendingCell(cell, self._request(cell), self._spec.engine.takes(cell.cpus))
         self._send(flight)
         return flight.done
 
@@ -487,7 +487,7 @@ class StudyPool:
         plain = {what: value for what, value in same.items() if isinstance(value, str | int)}
         return messages.ask(self._spec, cell, self._supplies, plain, self._topic)
 
-    def _send(self, flight: _Flight) -> None:
+    def _send(self, flight: _PendingCell) -> None:
         with self._lock:
             if self._ended.is_set():
                 return
@@ -508,7 +508,7 @@ class StudyPool:
                 retries=0,
                 pure=False,
             )
-        flight.task.add_done_callback(partial(self._landed, key))
+        flight.task.add_done_callback(partial(self._on_result, key))
 
     def _fits_nowhere(self, takes: Mapping[str, float]) -> str:
         members = self._members.values()
@@ -518,13 +518,13 @@ class StudyPool:
             f"{member} has {member.lacks(takes)}" for member in members
         )
 
-    def _chosen_workers(self, flight: _Flight) -> list[str] | None:
+    def _chosen_workers(self, flight: _PendingCell) -> list[str] | None:
         """Where it must be a certain one; else Dask chooses among all that have joined the study."""
         if not flight.first and not self._time_host:
             return None
         return [member.address for member in self._able(flight)]
 
-    def _able(self, flight: _Flight) -> Iterator[Member]:
+    def _able(self, flight: _PendingCell) -> Iterator[Member]:
         """The workers that may have it, and have what it takes: mostly the first will do, of a thousand."""
         refused = flight.first[0].environment["worker"]["host"] if flight.first else None
         return (
@@ -535,7 +535,7 @@ class StudyPool:
             and not member.lacks(flight.takes)
         )
 
-    def _hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
+    def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """What a worker tells of a cell."""
         news = event[1]
         flight = self._flights.get(str(news.get("key")))
@@ -548,7 +548,7 @@ class StudyPool:
 
     # What comes of them
 
-    def _landed(self, key: str, task: "Task[bytes]") -> None:
+    def _on_result(self, key: str, task: "Task[bytes]") -> None:
         with suppress(RuntimeError):  # the study has ended
             self._writers.submit(self._land, key, task)
 
@@ -558,14 +558,14 @@ class StudyPool:
         if flight and not self._ended.is_set():
             self._settle(flight, partial(self._take, task))
 
-    def _settle(self, flight: _Flight, settle: Callable[[_Flight], None]) -> None:
+    def _settle(self, flight: _PendingCell, settle: Callable[[_PendingCell], None]) -> None:
         """Do it where nothing waits for the outcome itself: its error is what comes of the cell."""
         try:
             settle(flight)
         except BaseException as error:
             flight.done.set_exception(error)
 
-    def _take(self, task: "Task[bytes]", flight: _Flight) -> None:
+    def _take(self, task: "Task[bytes]", flight: _PendingCell) -> None:
         try:
             content = task.result()
         except KilledWorker as killed:
@@ -591,7 +591,7 @@ class StudyPool:
         record.started = began.isoformat(timespec="seconds")
         self._judge(flight, record, collected)
 
-    def _died(self, flight: _Flight, address: str) -> None:
+    def _died(self, flight: _PendingCell, address: str) -> None:
         """A worker has gone, and a cell with it: only one that it had begun may be to blame."""
         self._lose(address)
         if flight.at == address:
@@ -604,7 +604,7 @@ class StudyPool:
         else:
             self._send(flight)
 
-    def _judge(self, flight: _Flight, record: CellRecord, collected: Collected) -> None:
+    def _judge(self, flight: _PendingCell, record: CellRecord, collected: Collected) -> None:
         """Write a cell, or have another host measure it too; MachineError where the two do not agree."""
         if not flight.first:
             if record.measured and flight.cell.id in self._twice:
@@ -614,7 +614,7 @@ class StudyPool:
                 if others:
                     self._send(flight)
                     return
-                self._alone += 1
+                self._unverified += 1
             self._write(flight, record, collected)
             return
         kept, tables = flight.first
@@ -625,7 +625,7 @@ class StudyPool:
         self._write(flight, kept, tables)
 
     def _disagreement(
-        self, flight: _Flight, one: CellRecord, other: CellRecord, differences: list[str]
+        self, flight: _PendingCell, one: CellRecord, other: CellRecord, differences: list[str]
     ) -> str:
         hosts = [str(record.environment["worker"]["host"]) for record in (one, other)]
         reason = (
@@ -640,11 +640,11 @@ class StudyPool:
         self._study.add(one, {})
         raise MachineError(reason, environments)
 
-    def _fail(self, flight: _Flight, failure: Failure) -> None:
+    def _fail(self, flight: _PendingCell, failure: Failure) -> None:
         record = store.new_record(flight.cell, self._spec.machine)
         record.failure = failure
         self._write(flight, record, Collected({}))
 
-    def _write(self, flight: _Flight, record: CellRecord, collected: Collected) -> None:
+    def _write(self, flight: _PendingCell, record: CellRecord, collected: Collected) -> None:
         self._study.add(record, collected.tables, collected.files)
         flight.done.set_result(record)

@@ -16,7 +16,7 @@ from bigiron.analysis.lines import line_verdicts, matching, merging
 from bigiron.analysis.lines.matching import Line, PerBoot
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 Probe: TypeAlias = Literal["conflicts", "instructions"]
 PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
@@ -80,7 +80,7 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     @property
     def place(self) -> str:
         """Where it was measured, in words."""
-        return f"{self.variant}, {counted(self.cpus, 'CPU')}, {counted(self.tasks, 'task')}"
+        return f"{self.variant}, {plural(self.cpus, 'CPU')}, {plural(self.tasks, 'task')}"
 
 
 ALLOCATORS = "slab pages and free pages"

@@ -23,7 +23,7 @@ from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
 from bigiron.machines.engine import Programs
-from bigiron.machines.vm.dilation import SLOWED_FROM, factor
+from bigiron.machines.vm.dilation import SLOWED_FROM, instructions_per_ns
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
@@ -32,7 +32,7 @@ from bigiron.study.plan import Cell
 from bigiron.study.run import Pool, Pools, Progress
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
@@ -190,7 +190,7 @@ class _Adding:
             unpredicted = predict.missing(self._history)
             if unpredicted:
                 machines = " and ".join(predict.MACHINES)
-                self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
+                self._watcher.note(f"predicting for {machines} from {plural(len(unpredicted), 'point')}")
             threads.do_all((partial(self._predict, point) for point in unpredicted), beside)
         return self._done
 
@@ -199,7 +199,7 @@ class _Adding:
         asked = [one for one in self._question.workloads if not (fleet and one.fs)]
         if left_out := len(self._question.workloads) - len(asked):
             self._watcher.note(
-                f"{counted(left_out, 'workload')} on other file systems left out, which no fleet measures: "
+                f"{plural(left_out, 'workload')} on other file systems left out, which no fleet measures: "
                 "run this again without --fleet"
             )
         return asked
@@ -289,7 +289,7 @@ def _maker(spec: Spec) -> str:
     """What of an identity is known before anything is measured: studies of another one are kept apart."""
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
     qemu = require_qemu(architecture(spec.arch).qemu)
-    clocks = SLOWED_FROM, factor(MOST_CPUS)
+    clocks = SLOWED_FROM, instructions_per_ns(MOST_CPUS)
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
              spec.probes, spec.arch, spec.cgroup)  # fmt: skip
     return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]

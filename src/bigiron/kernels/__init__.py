@@ -152,7 +152,7 @@ def keep(path: Path, kernel: Kernel) -> Kernel:
 
 def installed() -> list[Kernel]:
     """All kernels in the cache, sorted by name."""
-    return store.everything()
+    return store.list_kernels()
 
 
 def _exists(path: Path) -> bool:

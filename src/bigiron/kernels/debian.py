@@ -23,7 +23,7 @@ from pathlib import Path
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.util.cache_dir import cache_folder, locked
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
 SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")
@@ -276,9 +276,9 @@ class Apt:
         said = []
         if here:
             oldest = max(_age_s(self._read_at(suite)) for suite in here)
-            said.append(f"using the lists of {some(here, 3)} as they were {_ago(oldest)}")
+            said.append(f"using the lists of {first_n(here, 3)} as they were {_ago(oldest)}")
         if none:
-            said.append(f"there is no list of {some(none, 3)} yet")
+            said.append(f"there is no list of {first_n(none, 3)} yet")
         return "; ".join(said)
 
     def _read_at(self, suite: str) -> Path:
@@ -416,7 +416,7 @@ def _ago(seconds: float) -> str:
         return "some time ago"
     for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= unit:
-            return f"{counted(int(seconds // unit), name)} ago"
+            return f"{plural(int(seconds // unit), name)} ago"
     return "a minute ago"
 
 

@@ -64,7 +64,7 @@ def lookup(name: str, arch: str) -> Kernel | None:
     return kernel
 
 
-def everything() -> list[Kernel]:
+def list_kernels() -> list[Kernel]:
     """All kernels in the cache, by name; their images are not read."""
     folders = [f for f in cache_folder("kernels").iterdir() if f.is_dir() and not f.name.startswith(".")]
     return sorted((_read(folder) for folder in folders), key=lambda kernel: (kernel.name, kernel.arch))

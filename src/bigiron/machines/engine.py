@@ -66,7 +66,7 @@ class Engine(Protocol):
     """Whether its CPUs are an emulator's: a recorder sees what they do, and they share the host's."""
     is_model: bool = False
     """Whether it simulates a design, and runs no program."""
-    is_elsewhere: bool = False
+    is_imported: bool = False
     """Whether its cells were measured by somebody else, and cannot be measured here."""
     has_programs: bool = False
     """Whether it has any that are not ours, to run as an external command."""

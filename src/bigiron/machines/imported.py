@@ -16,7 +16,7 @@ class ImportedEngine(Engine):
     """Says what the figures' times are, and refuses to measure any."""
 
     time = "real time"
-    is_elsewhere = True
+    is_imported = True
 
     def cpus(self, asked: list[int]) -> list[int]:
         """None here."""

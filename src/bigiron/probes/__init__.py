@@ -67,10 +67,10 @@ def probe(name: str) -> Probe:
     return _ALL[name]
 
 
-def among(names: Iterable[str]) -> list[Probe]:
+def named(names: Iterable[str]) -> list[Probe]:
     """Those of the names that are a probe's: a simulated study has tables that are none's.
 
-    >>> [one.name for one in among(["simulation", "instructions"])]
+    >>> [one.name for one in named(["simulation", "instructions"])]
     ['instructions']
     """
     return [_ALL[name] for name in names if name in _ALL]
@@ -96,7 +96,7 @@ def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> lis
 
 def needs_recorder(names: Iterable[str]) -> bool:
     """Whether one of the probes is recorded by the QEMU plugin."""
-    return any(one.needs_recorder for one in among(names))
+    return any(one.needs_recorder for one in named(names))
 
 
 def option_kinds() -> tuple[type[ProbeOptions], ...]:

@@ -40,7 +40,7 @@ STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     """Which times count."""
 
-    unused: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
 
     blocked_min_us: Annotated[
         int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")

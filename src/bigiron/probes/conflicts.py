@@ -21,8 +21,8 @@ from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
     Recording,
-    looked_up,
     recorded,
+    resolve_symbols,
     touched_bytes,
 )
 from bigiron.util.lazy import Schema
@@ -57,7 +57,7 @@ SCHEMA = Schema(
 class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
     """Whose memory is watched."""
 
-    unused: ClassVar[str] = "scope user is for the probe conflicts: record it too"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "scope user is for the probe conflicts: record it too"
 
     scope: Annotated[
         Literal["kernel", "user"],
@@ -80,9 +80,9 @@ def _collect(raw: RawOutput) -> Table:
 
     counts = _read_counts(raw.results / "lines")
     counts = counts.with_columns(
-        *looked_up(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
-        *looked_up(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
-        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+        *resolve_symbols(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
+        *resolve_symbols(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
+        *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
     ).with_columns(
         address=pl.col("line") + pl.col("first"),
         line=pl.col("line") - pl.col("line") % raw.architecture.line_bytes,

@@ -43,7 +43,7 @@ _FUNCTION = re.compile(r"[\w.*?]{1,200}")
 class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
     """Which functions are traced."""
 
-    unused: ClassVar[str] = "functions are traced by the probe functions: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "functions are traced by the probe functions: add it with --probe"
 
     functions: Annotated[
         list[str],

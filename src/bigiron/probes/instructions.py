@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bigiron.analysis.probes import instructions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import hexadecimal, looked_up, recorded
+from bigiron.probes.recording import hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -32,8 +32,8 @@ def _collect(raw: RawOutput) -> Table:
     counts = pl.read_csv(raw.results / "instructions.csv", schema_overrides={"function": pl.String})
     counts = counts.with_columns(hexadecimal("function"))
     frame = counts.with_columns(
-        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
-        *looked_up(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
+        *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+        *resolve_symbols(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
     ).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     keys = ["cpu", "context", "path", "function"]
     # Several places of a call in one function are one path.

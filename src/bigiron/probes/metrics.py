@@ -30,7 +30,7 @@ SCHEMA = Schema(lambda: readers.SCHEMA)
 class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
     """What to read, and what it means."""
 
-    unused: ClassVar[str] = "metric and unit are those of an external command: give --command"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "metric and unit are those of an external command: give --command"
 
     metric: Annotated[
         str,

@@ -16,7 +16,7 @@ from bigiron.util import decode
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of one probe, all with a default."""
 
-    unused: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
     """What to tell who gives one of them and does not record the probe."""
 
     @property
@@ -33,8 +33,8 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """UserError for values with which the probe cannot be recorded."""
 
     def refusal(self, probe: str) -> str:
-        """`unused`, in full."""
-        return self.unused.format(options=" and ".join(self.given), probe=probe)
+        """`WRONG_PROBE_MESSAGE`, in full."""
+        return self.WRONG_PROBE_MESSAGE.format(options=" and ".join(self.given), probe=probe)
 
     def environment(self) -> dict[str, object]:
         """What a cell's record says of them."""

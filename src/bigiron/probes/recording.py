@@ -150,7 +150,7 @@ def hexadecimal(column: str) -> pl.Expr:
     return pl.col(column).str.strip_prefix("0x").str.to_integer(base=16, dtype=pl.UInt64)
 
 
-def looked_up(
+def resolve_symbols(
     keys: pl.Series, look_up: Callable[[Any], tuple[Any, ...]], **columns: DType
 ) -> Iterator[pl.Series]:
     """Columns of what is looked up for each row's key, once for each that there is."""

@@ -14,7 +14,7 @@ from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.locks import lock_type
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Recording, hexadecimal, looked_up, recorded
+from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -54,7 +54,9 @@ def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:
     events = pl.read_csv(results / "trace.csv", schema_overrides={**counts, **texts})
     events = events.with_columns(hexadecimal(name) for name in numbers)
     return events.with_columns(
-        *looked_up(events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String)
+        *resolve_symbols(
+            events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String
+        )
     )
 
 

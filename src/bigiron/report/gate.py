@@ -21,7 +21,7 @@ from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report.formats import comment, junit, ktap
 from bigiron.report.formats.listing import as_json
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _WIDTH = 100
 _MOST_NAMES = 8
@@ -140,9 +140,9 @@ def record(study: Study, path: Path) -> str:
     if new != old:
         baselines.write(path, new)
     lines = sum(len(point.lines) for point in points)
-    words = {"conflicts": counted(lines, "shared line"), "instructions": "instructions"}
+    words = {"conflicts": plural(lines, "shared line"), "instructions": "instructions"}
     recorded = ", ".join(words[probe] for probe in new.probes)
-    return f"{path}: {'unchanged, ' if new == old else ''}{recorded} at {counted(len(points), 'point')}"
+    return f"{path}: {'unchanged, ' if new == old else ''}{recorded} at {plural(len(points), 'point')}"
 
 
 def _point(
@@ -277,13 +277,13 @@ def _state(point: Checked) -> str:
 def _summary(point: Checked) -> str:
     if point.skipped:
         return point.skipped
-    counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
+    counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{plural(len(point.findings), 'count')}"
     return "; ".join([counts, *point.gaps])
 
 
 def _cut(by: str) -> str:
     """The first of them."""
-    return some(by.split(", "), _MOST_NAMES)
+    return first_n(by.split(", "), _MOST_NAMES)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

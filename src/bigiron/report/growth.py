@@ -19,7 +19,7 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results import measurements
 from bigiron.study.store import CellRecord, Study, clock_step
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
@@ -149,7 +149,7 @@ def _table(
     return Table(
         source,
         variant,
-        counted(tasks, "task") if tasks else "one task a CPU",
+        plural(tasks, "task") if tasks else "one task a CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
@@ -293,7 +293,7 @@ def measured_range(row: Row) -> str:
 
 
 def _touched_by(row: Row) -> str:
-    return some(row.series.what.split(", "), _MOST_FUNCTIONS)
+    return first_n(row.series.what.split(", "), _MOST_FUNCTIONS)
 
 
 def markdown(report: Report) -> str:

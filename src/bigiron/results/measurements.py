@@ -10,14 +10,14 @@ from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
 from bigiron.study import store
-from bigiron.study.store import CellRecord, Study, losses, unlike
+from bigiron.study.store import CellRecord, Study, losses, machine_differences
 
 NOT_RECORDED = "the probe was not recorded"
 
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError where there is none."""
-    if any(one.samples for one in probes.among([probe])):
+    if any(one.samples for one in probes.named([probe])):
         return _with_noise(study, probe)
     measured = study.measured(probe)
     return Measurements(
@@ -30,7 +30,9 @@ def read(study: Study, probe: str) -> Measurements:
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
-        unlike={point: unlike(chain(*cells.values())) for point, cells in measured.items()},
+        machine_differences={
+            point: machine_differences(chain(*cells.values())) for point, cells in measured.items()
+        },
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
     )
 
@@ -91,7 +93,7 @@ def _with_noise(study: Study, probe: str) -> Measurements:
 
 def missing(study: Study, probe: str) -> tuple[Missing, ...]:
     """The cells that the study asks for and that have nothing of a probe, in the plan's order."""
-    any_will_do = any(one.samples for one in probes.among([probe]))  # as all metrics are compared at once
+    any_will_do = any(one.samples for one in probes.named([probe]))  # as all metrics are compared at once
     found = []
     for cell in study.plan():
         record = study.record(cell)

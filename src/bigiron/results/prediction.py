@@ -220,7 +220,7 @@ def record(
 
     `extrapolated`: what is added to each; else what is told by the study's own numbers of CPUs, up to `cpus`.
     """
-    if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
+    if study.spec.engine.is_model or study.spec.engine.is_imported:
         raise UserError(f"{study.folder} has no recording of a kernel: `bigiron run` makes one")
     found: list[Recording] = []
     measured = [one for one in study.records() if one.measured]

@@ -141,28 +141,28 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def interleaved(self) -> bool:
         """Whether the variants of each repetition ran beside each other, in random order."""
-        return not (self.engine.is_model or self.engine.is_elsewhere)
+        return not (self.engine.is_model or self.engine.is_imported)
 
     @property
     def has_metrics(self) -> bool:
         """Whether it measures something that has noise, and more or less of which is better."""
-        return any(probe.samples for probe in probes.among(self.probes))
+        return any(probe.samples for probe in probes.named(self.probes))
 
     @property
     def is_booted_again(self) -> bool:
         """Whether its repetitions are boots that are added where counts of two variants differ by chance."""
-        counts = any(probe.has_verdicts for probe in probes.among(self.probes))
+        counts = any(probe.has_verdicts for probe in probes.named(self.probes))
         return self.engine.emulated and counts and not self.measures_time
 
     @property
     def measures_time(self) -> bool:
         """Whether machines that run side by side would change what it measures."""
-        return any(probe.measures_time for probe in probes.among(self.probes))
+        return any(probe.measures_time for probe in probes.named(self.probes))
 
     @property
     def changes_code(self) -> bool:
         """Whether a kernel changes its own code for what it measures."""
-        return any(probe.changes_code for probe in probes.among(self.probes))
+        return any(probe.changes_code for probe in probes.named(self.probes))
 
     @property
     def engine(self) -> Engine:
@@ -410,7 +410,7 @@ def _check_clock(spec: Spec, engine: Engine) -> None:
         return
     if not (engine.emulated and architecture(spec.arch).counter):
         raise UserError(f"clock = {spec.clock!r} is of virtual machines of x86_64: leave it out")
-    if long := [probe.name for probe in probes.among(spec.probes) if probe.lasts_seconds]:
+    if long := [probe.name for probe in probes.named(spec.probes) if probe.lasts_seconds]:
         raise UserError(
             f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, each of which "
             "would take minutes: leave one of them out"

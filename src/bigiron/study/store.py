@@ -36,7 +36,7 @@ from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
@@ -117,7 +117,7 @@ def why_missing(record: CellRecord | None) -> str:
     return "" if record else "not measured yet"
 
 
-def unlike(records: Iterable[CellRecord]) -> str:
+def machine_differences(records: Iterable[CellRecord]) -> str:
     """How the variants' machines differ in what their counts depend on; "" where they do not."""
     known = list(records)
     return "; ".join(filter(None, (clocks(known), controllers(known))))
@@ -136,7 +136,9 @@ def controllers(records: Iterable[CellRecord]) -> str:
         variants.setdefault(cgroup.lacking(record.environment), {})[record.variant] = None
     if len(variants) < 2:
         return ""
-    return "; ".join(f"{some(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking)
+    return "; ".join(
+        f"{first_n(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking
+    )
 
 
 def clocks(records: Iterable[CellRecord]) -> str:
@@ -148,7 +150,7 @@ def clocks(records: Iterable[CellRecord]) -> str:
     "the clock was the host's on ours, 128 times slower on debian/6.1: what lives on time does not compare"
     """
     by_clock = _by_clock((record.variant, record.clock_slower) for record in records)
-    rates = {slower: some(variants, 3) for slower, variants in by_clock.items()}
+    rates = {slower: first_n(variants, 3) for slower, variants in by_clock.items()}
     if len(rates) < 2:
         return ""
     return f"the clock was {_rates(rates, 'on')}: what lives on time does not compare"
@@ -168,7 +170,7 @@ def clock_step(records: Iterable[CellRecord]) -> str:
 def clock_step_of(clocks: Iterable[tuple[int, int]]) -> str:
     """The same of numbers of CPUs, and how many times slower than the host's the clock was there."""
     by_clock = _by_clock((str(cpus), slower) for cpus, slower in clocks)
-    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
+    rates = {slower: f"{first_n(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
     if len(rates) < 2 or 1 not in rates:
         return ""
     return (
@@ -248,7 +250,7 @@ class Study:
     def plan(self) -> list[Cell]:
         """All cells that it asks for; of figures measured elsewhere, those that there are."""
         asked = cells(self.spec)
-        if not self.spec.engine.is_elsewhere:
+        if not self.spec.engine.is_imported:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
@@ -290,14 +292,14 @@ class Study:
         return sum(record.measured and bool(self._lacks(record)) for record in self.all_records())
 
     def _lacks(self, record: CellRecord) -> list[str]:
-        return [one.name for one in probes.among(self.spec.probes) if one.name not in record.tables]
+        return [one.name for one in probes.named(self.spec.probes) if one.name not in record.tables]
 
     def recording(self, *names: str) -> str:
         """What to run so that its cells have those probes, or why they cannot have them."""
-        if self.spec.engine.is_model or self.spec.engine.is_elsewhere:
+        if self.spec.engine.is_model or self.spec.engine.is_imported:
             return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
         added = [name for name in names if name not in self.spec.probes]
-        for probe in probes.among(added):
+        for probe in probes.named(added):
             if why := study_spec.not_recorded(probe, self.spec.arch):
                 return why
         command = f"bigiron run {shlex.quote(str(self.folder))}"

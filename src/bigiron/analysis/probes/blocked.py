@@ -16,7 +16,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -117,12 +117,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "milliseconds off the CPU and how often, "
             f"per operation ({measured.time})"
         ),
         title="Blocked: time off the CPU per operation",
-        thing=f"waited in, {counted(cpus, 'CPU')}",
+        thing=f"waited in, {plural(cpus, 'CPU')}",
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),

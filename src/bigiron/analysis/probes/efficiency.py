@@ -15,7 +15,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -113,7 +113,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "shares of the CPUs' time in % "
             f"({measured.time}; least and most: of one CPU)"
         ),

@@ -16,7 +16,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -129,7 +129,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}: time in kernel functions, {measured.time} "
+            f"{measured.workload}, {plural(cpus, 'CPU')}: time in kernel functions, {measured.time} "
             "(waiting included); of several repetitions the means, and the least and the most of all"
         ),
         title="Functions: time in kernel functions, waiting included",

@@ -24,7 +24,7 @@ from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.growth import Series
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -146,7 +146,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "kernel instructions per operation, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
             "own: the function's; incl: and of all it called)"

@@ -21,7 +21,7 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -174,7 +174,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "the kernel's locks, how often an operation "
             "takes them and how many instructions it holds them, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
@@ -269,7 +269,7 @@ def _row(
         figures,
         verdict=verdict,
         labels=((taken_by_,), tuple(functions)),
-        caption=(f"{taken_by_} in {some(functions, _MOST_FUNCTIONS)}",),
+        caption=(f"{taken_by_} in {first_n(functions, _MOST_FUNCTIONS)}",),
         details=(("taken by", taken_by_), ("taken in", ", ".join(functions))),
         rank=_HELD,
     )

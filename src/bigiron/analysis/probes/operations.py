@@ -18,7 +18,7 @@ from bigiron.analysis.comparison.model import (
     decimal,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 
@@ -88,9 +88,9 @@ def _point(
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {state}: "
-            f"{counted(operations, 'operation')}, "
-            f"mean of {counted(repetitions, 'repetition')}"
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {state}: "
+            f"{plural(operations, 'operation')}, "
+            f"mean of {plural(repetitions, 'repetition')}"
             f"{' +- standard deviation' if repetitions > 1 else ''}"
         ),
         title="What the operations took",

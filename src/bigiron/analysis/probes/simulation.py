@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.seed_range import SeedRange, number
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 _MOST_WAITS = 5  # shown of each variant
@@ -63,7 +63,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    where = counted(cpus, "CPU") + ("" if tasks == cpus else f", {counted(tasks, 'task')}")
+    where = plural(cpus, "CPU") + ("" if tasks == cpus else f", {plural(tasks, 'task')}")
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
     return Point(
         probe="simulation",

@@ -22,7 +22,7 @@ from bigiron.analysis.statistics.repetitions import Repetitions, where
 from bigiron.analysis.statistics.seed_range import number
 from bigiron.analysis.statistics.verdict import Judgement, Repeated, Verdict, outliers
 from bigiron.errors import UserError
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 _MOST_OUTLIERS = 5  # named of each variant, in text
 _COLUMNS = (
@@ -229,7 +229,9 @@ def _outlying(here: Sequence[Repetitions], judged: _Judged, several: bool) -> It
     for one in here:
         far = (each for each in outliers(one) if abs(each.away) > judged.tolerance)
         found = sorted(far, key=lambda each: -abs(each.away))
-        shown = some([f"{each.away:+.1%} (repetition {each.repetition})" for each in found], _MOST_OUTLIERS)
+        shown = first_n(
+            [f"{each.away:+.1%} (repetition {each.repetition})" for each in found], _MOST_OUTLIERS
+        )
         if found:
             yield (f"outliers, which count like all others: {_named(one, several)}: {shown} from the median")
 

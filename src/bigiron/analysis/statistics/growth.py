@@ -39,7 +39,7 @@ _RELATIVE_RESOLUTION = 1e-4
 _SMALLEST = 0.05  # of the largest value: smaller values have the deviations of this one
 _SCATTER = 0.1  # of the mean: what strays by more is not called constant
 _MISFIT = 0.2  # of the growth: a law that misses by more is no law
-_UNHEARD = 1e-6  # of the weight: a candidate with less moves no interval
+_NEGLIGIBLE_WEIGHT = 1e-6  # of the weight: a candidate with less moves no interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
@@ -197,7 +197,7 @@ class Growth:
         >>> round(sums.value, 3), round(sums.low, 3), round(sums.high, 3)
         (3.333, 3.333, 3.333)
         """
-        heard = [c for c in self.candidates if c.weight > _UNHEARD and c.value(reference) > 0]
+        heard = [c for c in self.candidates if c.weight > _NEGLIGIBLE_WEIGHT and c.value(reference) > 0]
         sums = {c: sum(c.value(cpus) for cpus in numbers) / c.value(reference) for c in heard}
         ordered = sorted(heard, key=lambda candidate: sums[candidate])
         low, high = (
@@ -212,7 +212,7 @@ class Growth:
 
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
-        heard = [c for c in self.candidates if c.weight > _UNHEARD]
+        heard = [c for c in self.candidates if c.weight > _NEGLIGIBLE_WEIGHT]
         known = [(c.weight, c.value(cpus), c.spread(cpus), c.freedom) for c in heard]
         low = min(value - 1e4 * spread for _, value, spread, _ in known)
         high = max(value + 1e4 * spread for _, value, spread, _ in known)

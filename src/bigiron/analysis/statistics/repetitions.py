@@ -70,7 +70,7 @@ class Repetitions:
             spans=tuple(self.spans[index] for index in at) if self.spans else (),
         )
 
-    def beside(self, other: "Repetitions", variants: int) -> set[int]:
+    def paired_with(self, other: "Repetitions", variants: int) -> set[int]:
         """The numbers of the repetitions that both have, and that ran in one block of so many variants.
 
         A cell that failed and ran again another day did not; nor did one that a killed run had left alone.

@@ -209,7 +209,7 @@ def _pairs(
             continue
         if not paired:
             yield theirs, ours
-        elif together := ours.beside(theirs, variants):
+        elif together := ours.paired_with(theirs, variants):
             yield theirs.only(together), ours.only(together)
 
 

@@ -34,7 +34,7 @@ class BootTicks:
         self._online, self._banner = self._place(_ONLINE), self._place(_BANNER)
         self._before = self._longer = 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Make it longer if a second CPU is up."""
         if self._before or self._period is None or self._online is None or self._banner is None:
             return

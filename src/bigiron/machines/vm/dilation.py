@@ -30,7 +30,7 @@ SLOWED_FROM = 32
 """CPUs of a machine whose clock follows the host's: from so many on most of what they execute is ticks."""
 
 
-def factor(busy: int) -> int:
+def instructions_per_ns(busy: int) -> int:
     """How many instructions of all CPUs are to make a nanosecond where so many CPUs execute any.
 
     About 2 of each; a power of two.

@@ -44,7 +44,7 @@ class Channels:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunLimits:
     """What all of a machine's stages have in common: how long it may take, and who watches."""
 
     deadline_s: float
@@ -57,29 +57,29 @@ class Guest:
 
     def __init__(
         self, console: socket.socket, agent: socket.socket, monitor: socket.socket, state: int,
-        ram: GuestRam, wishes: Wishes, pid: int,
+        ram: GuestRam, limits: RunLimits, pid: int,
     ) -> None:  # fmt: skip
         self.log = bytearray()
         self.outcome = Outcome(stage="booting")
         self._console, self._agent, self._connection = console, agent, monitor
         self._state = state
         self._ram = ram
-        self._wishes = wishes
+        self._limits = limits
         self._pid = pid
         self._decoder = Decoder()
         self._started = time.monotonic()
 
-    def boot(self, look: Callable[[], None]) -> Message:
+    def boot(self, poll: Callable[[], None]) -> Message:
         """Until it waits for its agent, and says where there is room for that; calls `look` now and then."""
-        self._wishes.on_stage(self.outcome.stage)
-        return self._listen("room", look)
+        self._limits.on_stage(self.outcome.stage)
+        return self._listen("room", poll)
 
     def save(self, is_settled: Callable[[], bool]) -> bytes:
         """Its state at a moment that suits; it stays stopped until it is given its agent."""
         control = self._monitor()
         control.stop()
         while not is_settled():
-            control.go_on()
+            control.cont()
             control.stop()
         control.save(self._state)
         return os.pread(self._state, os.fstat(self._state).st_size, 0)
@@ -87,7 +87,7 @@ class Guest:
     def load(self, state: bytes, memory: Callable[[int], None]) -> None:
         """Take on another's state; `memory` is called with QEMU's process once that has made the machine."""
         self.outcome.stage = "resuming"
-        self._wishes.on_stage(self.outcome.stage)
+        self._limits.on_stage(self.outcome.stage)
         os.pwrite(self._state, state, 0)
         control = self._monitor()
         memory(self._pid)  # only now: a machine writes into its memory when it is made
@@ -106,20 +106,20 @@ class Guest:
         control = self._monitor()
         # Before it goes on, so that it is there at the same moment of its clock each time.
         while _waits_to_be_read(self._agent):
-            control.look()
+            control.ping()
         with suppress(MonitorEndedError):  # done before QEMU could answer: what the agent said is still there
-            control.go_on()
+            control.cont()
         meanwhile()
         self._listen("end")
         return self.outcome
 
     def _monitor(self) -> Monitor:
         if not hasattr(self, "_control"):
-            deadline = self._started + self._wishes.deadline_s
-            self._control = Monitor(self._connection, deadline, self._wishes.stop)
+            deadline = self._started + self._limits.deadline_s
+            self._control = Monitor(self._connection, deadline, self._limits.stop)
         return self._control
 
-    def _listen(self, until: str, look: Callable[[], None] = lambda: None) -> Message:
+    def _listen(self, until: str, poll: Callable[[], None] = lambda: None) -> Message:
         """Until a message of that type. What the console shows is kept in `log`, as far as it matters."""
         with selectors.DefaultSelector() as selector:
             for channel in (self._console, self._agent):
@@ -134,20 +134,20 @@ class Guest:
                         del self.log[:-_CONSOLE_KEPT]
                     elif last := self._take_in(data, until):
                         return last
-                look()
-                if self._wishes.stop.is_set():
+                poll()
+                if self._limits.stop.is_set():
                     raise StoppedError
                 if not selector.get_map():
                     raise MonitorEndedError
-                if time.monotonic() - self._started > self._wishes.deadline_s:
-                    deadline = f"its deadline of {self._wishes.deadline_s:.0f} s"
+                if time.monotonic() - self._started > self._limits.deadline_s:
+                    deadline = f"its deadline of {self._limits.deadline_s:.0f} s"
                     raise MachineError(f"the machine was still {self.outcome.stage} after {deadline}")
 
     def _take_in(self, data: bytes, until: str) -> Message | None:
         for message in self._decoder.feed(data):
             self.outcome.damaged = self._decoder.damaged
             self.outcome.receive(message, time.monotonic() - self._started)
-            self._wishes.on_stage(self.outcome.stage)
+            self._limits.on_stage(self.outcome.stage)
             if message.type == until:
                 return message
         return None
@@ -155,7 +155,7 @@ class Guest:
 
 @contextmanager
 def started(
-    command: Callable[[Channels], Sequence[str]], ram: GuestRam, wishes: Wishes, *, resumes: bool = False
+    command: Callable[[Channels], Sequence[str]], ram: GuestRam, limits: RunLimits, *, resumes: bool = False
 ) -> Iterator[Guest]:
     """Start QEMU; `command` gets what it inherits.
 
@@ -179,7 +179,7 @@ def started(
             )
         running = stack.enter_context(ExitStack())
         running.callback(_end, process)
-        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes, process.pid)
+        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, limits, process.pid)
         try:
             yield guest
             if ram.is_private:

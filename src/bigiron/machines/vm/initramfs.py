@@ -72,7 +72,7 @@ def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -
     )
 
 
-def announced(content: bytes, seed: bytes) -> bytes:
+def with_go_header(content: bytes, seed: bytes) -> bytes:
     """After a line that tells how much it is, and a seed of 32 bytes (docs/protocol.md)."""
     line = f"go {len(content)} {zlib.crc32(content):08x} {seed.hex()}\n"
     return line.encode().ljust(_HEADER_BYTES, b"\0") + content

@@ -46,11 +46,11 @@ class Monitor:
         """Stop the machine."""
         self._execute("stop")
 
-    def go_on(self) -> None:
+    def cont(self) -> None:
         """Let it run."""
         self._execute("cont")
 
-    def look(self) -> None:
+    def ping(self) -> None:
         """Ask whether it is there."""
         self._execute("query-status")
 

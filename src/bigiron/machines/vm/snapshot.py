@@ -193,7 +193,7 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SnapshotInfo:
     """One as a list shows it."""
 
     name: str
@@ -305,7 +305,7 @@ def symbols_of(kernel_sha256: str) -> bytes | None:
         content = _kept_symbols(kernel_sha256).read_bytes()
         os.utime(_kept_symbols(kernel_sha256))
         return content
-    for kept in everything():
+    for kept in list_snapshots():
         if kept.machine and kept.machine.kernel_sha256 == kernel_sha256:
             with suppress(OSError, DamagedError), _open(_root() / kept.name) as found:
                 return found.symbols
@@ -324,7 +324,7 @@ def _kept_symbols(kernel_sha256: str) -> Path:
     return cache_folder("symbols") / kernel_sha256
 
 
-def everything() -> list[Kept]:
+def list_snapshots() -> list[SnapshotInfo]:
     """All snapshots, the one used last first."""
     found = []
     for folder in _folders(_root()):
@@ -333,21 +333,21 @@ def everything() -> list[Kept]:
     return sorted(found, key=lambda kept: kept.used, reverse=True)
 
 
-def _kept(folder: Path) -> Kept:
+def _kept(folder: Path) -> SnapshotInfo:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     try:
         machine = decode.from_json((folder / "snapshot.json").read_bytes(), Record).machine
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         machine = None
-    return Kept(folder.name, machine, folder.stat().st_mtime, size)
+    return SnapshotInfo(folder.name, machine, folder.stat().st_mtime, size)
 
 
-def drop(name: str | None) -> list[Kept]:
+def drop(name: str | None) -> list[SnapshotInfo]:
     """Remove the one with that name, or the start of it, or all, and the symbols that are kept alone.
 
     UserError where none or several have that name.
     """
-    fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
+    fitting = [kept for kept in list_snapshots() if name is None or (name and kept.name.startswith(name))]
     if name is not None and len(fitting) != 1:
         what = "several snapshots start with" if fitting else "there is no snapshot"
         raise UserError(f"{what} {name!r}: see `bigiron snapshot list`")
@@ -436,7 +436,7 @@ def _limit_bytes() -> int:
 
 def _drop_oldest(newest: Path) -> None:
     """Snapshots and symbols that were used least recently, until the rest is within the limit."""
-    found = [(kept.used, kept.size, _root() / kept.name) for kept in everything()]
+    found = [(kept.used, kept.size, _root() / kept.name) for kept in list_snapshots()]
     for file in _symbol_files():
         status = file.stat()
         found.append((status.st_mtime, status.st_blocks * 512, file))

@@ -25,8 +25,8 @@ from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
-from bigiron.machines.vm.guest import Channels, Guest, Parts, Wishes
-from bigiron.machines.vm.initramfs import announced, handover, initramfs
+from bigiron.machines.vm.guest import Channels, Guest, Parts, RunLimits
+from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
@@ -165,7 +165,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     with ExitStack() as stack:
         ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
-        cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
+        cell = _Cell(vm, _content(vm), folder, ram, RunLimits(vm.deadline_s, stop, on_stage))
         return cell.from_snapshot() if vm.from_snapshot else cell.booted()
 
 
@@ -176,7 +176,7 @@ def _content(vm: VirtualMachine) -> bytes:
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
     files = {file.name: file.read_bytes() for file in vm.files}
     content = handover(vm.agent.read_bytes(), job, files)
-    return announced(content, vm.seed or os.urandom(_SEED_BYTES))
+    return with_go_header(content, vm.seed or os.urandom(_SEED_BYTES))
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class _Cell:
     content: bytes
     folder: Path
     ram: GuestRam
-    wishes: Wishes
+    limits: RunLimits
 
     @property
     def room_mib(self) -> int:
@@ -214,7 +214,7 @@ class _Cell:
                     raise MachineError(f"the machine cannot go on with another clock: {error}") from None
         ticks = self._boot_ticks()
         with self._started() as guest:
-            room = self._room(guest.boot(ticks.look))
+            room = self._room(guest.boot(ticks.poll))
             ticks.put_back()
             self._check_symbols()
             self._check_clock()
@@ -245,7 +245,7 @@ class _Cell:
 
     def _make(self) -> Snapshot | None:
         """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
-        with snapshot.making(self._machine, self.wishes.stop, self._wait):
+        with snapshot.making(self._machine, self.limits.stop, self._wait):
             found = snapshot.find(self._machine, self._emulator)  # another may have made it meanwhile
             if found or snapshot.was_refused(self._machine):
                 return found
@@ -266,10 +266,10 @@ class _Cell:
         booting = replace(self, vm=vm, ram=ram)
         ticks = booting._boot_ticks()
         with booting._started() as guest:
-            room = booting._room(guest.boot(ticks.look))
+            room = booting._room(guest.boot(ticks.poll))
             ticks.put_back()
             booting._check_clock()
-            self.wishes.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
+            self.limits.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
             try:
                 state = guest.save(booting._is_settled)
             except RefusedError as error:
@@ -386,13 +386,13 @@ class _Cell:
         return KernelMemory.of(self.ram, self.vm.architecture, SymbolTable.shared(symbols))
 
     def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
-        return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
+        return guest.started(self._command, self.ram, self.limits, resumes=resumes)
 
     def _command(self, channels: Channels) -> list[str]:
         return _command(self.vm, self.ram, self.initrd, channels)
 
     def _wait(self) -> None:
-        self.wishes.on_stage("waiting for another that boots the same machine")
+        self.limits.on_stage("waiting for another that boots the same machine")
 
     def _room(self, message: Message) -> Parts:
         """Where the machine's word says that there is room for what it is given."""

@@ -21,7 +21,7 @@ FIRST_FD, LAST_FD = 3, 51
 SLOTS = 8
 WORDS, SHARED_WORDS = 4, 2
 Argument = str | int | bool | None
-Result = str
+ResultText = str
 """As guest/pairs/ prints it: 3, -ENOENT, 4 5, page 7, byte 7, file 1 0 i1, SIGBUS, ready 3, child."""
 
 
@@ -157,9 +157,9 @@ class Test:
 
     number: int
     same: bool  # A and B are made by two threads of one process, not by two processes
-    set_up: tuple[tuple[Call, Result], ...]
-    a: tuple[Call, Result]
-    b: tuple[Call, Result]
+    set_up: tuple[tuple[Call, ResultText], ...]
+    a: tuple[Call, ResultText]
+    b: tuple[Call, ResultText]
 
     @property
     def pair(self) -> str:
@@ -171,7 +171,7 @@ class Test:
         lines += [f"{role} {call} -> {result}" for role, (call, result) in (("A", self.a), ("B", self.b))]
         return "\n".join(lines) + "\n"
 
-    def expected(self) -> list[Result]:
+    def expected(self) -> list[ResultText]:
         """What guest/pairs/ prints of this test, below its first line."""
         return [*(result for _, result in self.set_up), f"A {self.a[1]}", f"B {self.b[1]}"]
 
@@ -187,9 +187,9 @@ def parsed_tests(lines: Iterable[str]) -> Iterator[Test]:
             block = []
 
 
-def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[Result]]]:
+def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[ResultText]]]:
     """What guest/pairs/ printed: each test's number and its calls' results."""
-    header, results = "", list[Result]()
+    header, results = "", list[ResultText]()
     for line in lines:
         if line.strip() and not header:
             header = line.split()[1]
@@ -206,7 +206,7 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
     if len(words) != 4 or words[0] != "test" or not _is_number(words[1]) or words[3] not in ("same", "two"):
         raise UserError(f"line {first}: a test begins with: test NUMBER CALL/CALL same|two")
     roles: list[str] = []
-    calls: list[tuple[Call, Result]] = []
+    calls: list[tuple[Call, ResultText]] = []
     for number, line in rest:
         text, _, result = line.partition(" -> ")
         roles.append(text[0] if text[:2] in ("A ", "B ") else "")
@@ -227,7 +227,7 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
 
 
-def _checked_result(result: str) -> Result:
+def _checked_result(result: str) -> ResultText:
     if not result or len(result) > _MOST_RESULT or not (result.isascii() and result.isprintable()):
         raise UserError("a call is followed by what it returns, for instance -> 3")
     return result

@@ -11,7 +11,7 @@ from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
 from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _MOST = 6  # of a list
 _MOST_OBJECTS = 20
@@ -81,7 +81,7 @@ def page(reading: Reading) -> Page:
     points = [point for point in reading.points if point.current]
     return Page(
         address="index",
-        title=f"{counted(len(reading.workloads), 'workload')} on {counted(len(reading.kernels), 'kernel')}",
+        title=f"{plural(len(reading.workloads), 'workload')} on {plural(len(reading.kernels), 'kernel')}",
         template="home.html",
         values={
             "reading": reading,
@@ -272,7 +272,7 @@ def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"])
             _object_href(reading, name),
             of[0].was.accesses,
             of[0].now.accesses,
-            f"in {some([one.workload.name for one in of], 3)}",
+            f"in {first_n([one.workload.name for one in of], 3)}",
         )
         for name, of in found.items()
     ]
