@@ -75,7 +75,7 @@ def test_what_a_module_says_of_itself(tmp_path: Path) -> None:
         ("raid6_pq", "blake2b_generic"), ("crc32c", "sha_256"), ("fs-btrfs", "devname:btrfs-control")
     )
     for damaged in (b"", b"\x7fELF", content[:100], content[:64], b"#!" + content):
-        with pytest.raises(UserError, match=r"^it is no module of a kernel: it has no section .modinfo$"):
+        with pytest.raises(UserError, match=r"^it is not a kernel module: it has no section .modinfo$"):
             modules.read_info(damaged, "it")
 
 

@@ -5,13 +5,12 @@ Invariant: a file in the cache's room `fleet` under its digest is whole and has 
 
 import hashlib
 import re
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, keep_whole, made_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -43,14 +42,12 @@ def keep(file: File, content: bytes) -> None:
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise UserError(f"{file.name} came damaged")
     place = _place(file)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent.parent) as staging:
-        made = Path(staging) / file.sha256
+    if place.parent.is_dir():
+        keep_whole(place, content)
+        return
+    with made_whole(place.parent) as made:
         made.mkdir()
         (made / file.name).write_bytes(content)
-        if place.parent.is_dir():
-            (made / file.name).replace(place)
-        else:
-            made.rename(place.parent)
 
 
 def find(file: File) -> Path:

@@ -1,6 +1,5 @@
 """Measuring what a history lacks: a study for each workload and file system."""
 
-import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from bigiron.study.plan import Cell
 from bigiron.study.run import Pool, Pools, Progress
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, check_cpus, slug
 from bigiron.study.store import CellRecord, Study
+from bigiron.util.cache_dir import locked
 from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
@@ -142,11 +142,11 @@ def _writing(folder: Path) -> Iterator[History]:
     if folder.exists() and not (folder.is_dir() and _OURS.issuperset(path.name for path in folder.iterdir())):
         raise UserError(f"{folder} is there already and is no history: give another folder with -o")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another bigiron adds to the history {folder}: wait for it") from None
+
+    def refuse() -> None:
+        raise UserError(f"another bigiron adds to the history {folder}: wait for it")
+
+    with locked(folder, refuse):
         yield create(folder)
 
 

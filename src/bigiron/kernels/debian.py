@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pathlib import Path
 
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.util.cache_dir import cache_folder, locked
+from bigiron.util.cache_dir import cache_folder, locked, made_whole
 from bigiron.util.english import first_n, plural
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
@@ -317,8 +316,8 @@ class Apt:
     def keep(self, file: Path, package: Package) -> None:
         """Keep a package that was downloaded, whole or not at all."""
         kept = self._kept(f"{package.name}={package.version}")
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=kept.parent) as staging:
-            Path(shutil.copy(file, staging)).rename(kept)
+        with made_whole(kept) as whole:
+            shutil.copy(file, whole)
 
     def _kept(self, package: str) -> Path:
         return self._folder / "packages" / f"{package}.deb"

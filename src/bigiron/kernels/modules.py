@@ -8,21 +8,27 @@ renamed.
 """
 
 import gzip
+import io
 import lzma
 import re
-import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian
 from bigiron.kernels.kernel import Kernel
-from bigiron.util import decode
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util import decode, lazy
+from bigiron.util.cache_dir import STAGING, cache_folder, made_whole
+
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
 
 ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs")
 """What is wanted of a package, with all that it needs."""
@@ -155,42 +161,31 @@ def _normal(name: str) -> str:
 
 
 def _section(module: bytes, called: str) -> bytes:
-    """elf(5): the section headers, and the one that holds their names."""
+    """The content of a module's section .modinfo."""
     try:
-        if module[:6] != b"\x7fELF\x02\x01":
-            raise ValueError
-        (e_shoff,) = struct.unpack_from("<Q", module, 40)
-        e_shentsize, e_shnum, e_shstrndx = struct.unpack_from("<HHH", module, 58)
-        headers = [struct.unpack_from("<IIQQQQ", module, e_shoff + n * e_shentsize) for n in range(e_shnum)]
-        names = headers[e_shstrndx][4]
-        for name, _type, _flags, _address, offset, size in headers:
-            if module.startswith(b".modinfo\0", names + name):
-                return module[offset : offset + size]
-    except (struct.error, ValueError, IndexError):
+        with elf.reading(io.BytesIO(module)) as file:
+            if section := file.get_section_by_name(".modinfo"):
+                return section.data()
+    except elf.DamagedElfError:
         pass
-    raise UserError(f"{called} is no module of a kernel: it has no section .modinfo")
+    raise UserError(f"{called} is not a kernel module: it has no section .modinfo")
 
 
 def _fetch(kernel: Kernel, folder: Path) -> bool:
     """Out of the kernel's package into the cache; whether there is a package."""
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as staging:
-        packages = _packages(kernel, Path(staging))
+    with tempfile.TemporaryDirectory(prefix=STAGING, dir=folder.parent) as downloads:
+        packages = _packages(kernel, Path(downloads))
         if not packages:
             return False
         modules, built_in = _contents(packages)
         infos = {name: read_info(content, f"{name}.ko of {kernel.name}") for name, content in modules.items()}
         orders = {root: order(root, infos) for root in ROOTS if root in infos}
-        made = Path(staging) / "made"
+    with made_whole(folder) as made:
         made.mkdir()
         for name in {name for one in orders.values() for name, _ in one}:
             (made / f"{name}.ko").write_bytes(modules[name])
         record = _Record([root for root in ROOTS if root in built_in], orders)
         (made / "modules.json").write_bytes(msgspec.json.encode(record))
-        try:
-            made.rename(folder)
-        except OSError:
-            if not (folder / "modules.json").exists():  # by another, just now
-                raise
     return True
 
 

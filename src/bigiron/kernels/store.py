@@ -21,10 +21,9 @@ from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel
 from bigiron.util import decode
-from bigiron.util.cache_dir import OTHER_PLACE, cache_folder, locked
+from bigiron.util.cache_dir import OTHER_PLACE, STAGING, cache_folder, locked
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
-_STAGING = ".new-"
 _COMPILED_FROM = "compiled-from"
 
 
@@ -76,9 +75,9 @@ def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
     root = cache_folder("kernels")
     try:
         with locked(root, lambda: on_wait("waiting for another bigiron that is adding a kernel")):
-            for dead in root.glob(_STAGING + "*"):
+            for dead in root.glob(STAGING + "*"):
                 shutil.rmtree(dead)
-            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+            with tempfile.TemporaryDirectory(prefix=STAGING, dir=root) as staging:
                 yield Path(staging)
     except OSError as error:
         raise UserError(f"the cache {root} cannot be written: {error.strerror}; {OTHER_PLACE}") from None

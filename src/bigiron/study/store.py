@@ -7,7 +7,6 @@ by one that has it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -36,11 +35,11 @@ from bigiron.study import spec as study_spec
 from bigiron.study.plan import Cell, cells
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
+from bigiron.util.cache_dir import STAGING, locked
 from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
-_STAGING = ".new-"
 _NEW = "cell"  # no cell is called so
 _FILES = ("study.toml", "workload.c", "machine.toml")
 _OURS = {".lock", "cells", *_FILES, *(f".{name}" for name in _FILES)}
@@ -383,7 +382,7 @@ class Study:
                 raise UserError(f"the cell {final} is measured already: another bigiron may have done so")
             if record.failure:
                 return  # it keeps what it has
-        with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
+        with _naming(self.folder), tempfile.TemporaryDirectory(prefix=STAGING, dir=self._cells) as staging:
             folder = Path(staging) / _NEW
             folder.mkdir()
             for probe, table in tables.items():
@@ -420,7 +419,7 @@ class Study:
             if _first_difference(now, self.spec):
                 raise UserError(f"the study {self.folder} was asked something else meanwhile: run it again")
             self.spec = now
-            for dead in self._cells.glob(_STAGING + "*"):
+            for dead in self._cells.glob(STAGING + "*"):
                 self._put_back(dead)
                 shutil.rmtree(dead)
             yield
@@ -488,11 +487,11 @@ def _widened(folder: Path, spec: Spec) -> Spec:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Be the only one that writes there; UserError if another bigiron does."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another bigiron is running the study {folder}: wait for it") from None
+
+    def refuse() -> None:
+        raise UserError(f"another bigiron is running the study {folder}: wait for it")
+
+    with locked(folder, refuse):
         yield
 
 

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,7 +22,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import limits
 from bigiron.util import subprocesses
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, made_whole
 
 if TYPE_CHECKING:
     from bigiron.machines.vm.vm import VirtualMachine
@@ -150,8 +149,8 @@ class FileSystem:
         final = cache_folder("disks") / hashlib.sha256(key.encode()).hexdigest()[:32] / "disk"
         if final.exists():
             return final
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=final.parent.parent) as folder:
-            image, packed = Path(folder) / "image", Path(folder) / "made" / "disk"
+        with made_whole(final.parent) as folder:
+            image = folder.parent / "image"
             with image.open("wb") as file:
                 file.truncate(self.size_mib << 20)
             command = [program, *arguments, str(image)]
@@ -160,13 +159,8 @@ class FileSystem:
                 why = _why(done.stderr, done.stdout) or f"{command[0]} ended with status {done.returncode}"
                 why = why.replace(str(image), "the disk")
                 raise UserError(f"a disk of {self.size_mib} MiB with {self.name} cannot be made: {why}")
-            packed.parent.mkdir()
-            _pack(image, packed)
-            try:
-                packed.parent.rename(final.parent)
-            except OSError:
-                if not final.exists():  # by another, just now
-                    raise
+            folder.mkdir()
+            _pack(image, folder / final.name)
         return final
 
     @property

@@ -7,7 +7,6 @@ nobody's machine needs it. What a folder holds is checked when it is read, so th
 when it is written.
 """
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -28,7 +27,7 @@ import msgspec
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.util import decode
-from bigiron.util.cache_dir import cache_folder, keep_whole, locked
+from bigiron.util.cache_dir import STAGING, cache_folder, keep_whole, locked
 from bigiron.util.threads import StoppedError
 
 FORMAT = 6
@@ -36,7 +35,6 @@ BOOTS = 4
 """How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
 
 _LOOK_S = 0.25  # how soon a stop is noticed
-_STAGING = ".new-"
 _CHECKED = "checked"
 _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
@@ -250,7 +248,7 @@ def keep(
     try:
         with _writing(root):
             _check_room(root, sum(end - start for start, end in ram.touched()))
-            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+            with tempfile.TemporaryDirectory(prefix=STAGING, dir=root) as staging:
                 folder = Path(staging) / name
                 folder.mkdir()
                 (folder / "state").write_bytes(stopped.state)
@@ -284,18 +282,12 @@ def was_refused(machine: Machine) -> bool:
 @contextmanager
 def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
     """Only one process, and one thread of it, makes a snapshot; StoppedError where one should not wait."""
-    with (_root() / f"{machine.name}.lock").open("w") as lock:
-        waited = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waited:
-                    on_wait()
-                    waited = True
-                if stop.wait(_LOOK_S):
-                    raise StoppedError from None
+
+    def pause() -> None:
+        if stop.wait(_LOOK_S):
+            raise StoppedError
+
+    with locked(_root(), on_wait, name=f"{machine.name}.lock", pause=pause):
         yield
 
 
@@ -367,7 +359,7 @@ def _root() -> Path:
 @contextmanager
 def _writing(root: Path) -> Iterator[None]:
     with locked(root, lambda: None):
-        for dead in root.glob(_STAGING + "*"):
+        for dead in root.glob(STAGING + "*"):
             shutil.rmtree(dead, ignore_errors=True)
         yield
 
@@ -458,7 +450,7 @@ def _symbol_files() -> list[Path]:
 def _remove(folder: Path) -> None:
     """All at once, for whoever looks meanwhile."""
     try:
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder.parent) as aside:
+        with tempfile.TemporaryDirectory(prefix=STAGING, dir=folder.parent) as aside:
             folder.rename(Path(aside) / folder.name)
     except FileNotFoundError:
         pass  # by another, just now
