@@ -140,7 +140,7 @@ def test_a_period_that_the_kernel_has_found_out_since_stays(ram: GuestRam) -> No
     assert period(ram) == 4_100_000
 
 
-def cell(folder: Path, ram: GuestRam) -> vm._Cell:
+def cell(folder: Path, ram: GuestRam) -> vm._Boot:
     kernel = folder / "kernel"
     kernel.write_bytes(b"kernel")
     many = vm.VirtualMachine(
@@ -153,7 +153,7 @@ def cell(folder: Path, ram: GuestRam) -> vm._Cell:
         deadline_s=SAFETY_NET_S,
         plugin=kernel,
     )
-    return vm._Cell(many, b"", folder, ram, RunLimits(SAFETY_NET_S, threading.Event(), lambda _stage: None))
+    return vm._Boot(many, b"", folder, ram, RunLimits(SAFETY_NET_S, threading.Event(), lambda _stage: None))
 
 
 def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,18 +161,18 @@ def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
     asked: list[int] = []
 
-    def fails(self: vm._Cell, ram: GuestRam) -> Stopped:
+    def fails(self: vm._Boot, ram: GuestRam) -> Stopped:
         asked.append(self.vm.topology.cpus)
         raise MachineError("the machine was still booting after its deadline of 9 s")
 
-    def tells(self: vm._Cell, ram: GuestRam) -> Stopped:
+    def tells(self: vm._Boot, ram: GuestRam) -> Stopped:
         asked.append(self.vm.topology.cpus)
         return Stopped(b"", f"{IMAGE + PERIOD:x} B lapic_timer_period\n".encode(), [])
 
     many = cell(tmp_path, ram)
-    monkeypatch.setattr(vm._Cell, "_stopped", fails)
+    monkeypatch.setattr(vm._Boot, "_stopped", fails)
     assert many._boot_ticks()._period is None
-    monkeypatch.setattr(vm._Cell, "_stopped", tells)
+    monkeypatch.setattr(vm._Boot, "_stopped", tells)
     for _ in range(2):
         assert many._boot_ticks()._period == PERIOD
     assert asked == [1, 1]

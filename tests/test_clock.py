@@ -10,7 +10,7 @@ from conftest import bigiron, compared, measured
 
 from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
-from bigiron.fleet import controller
+from bigiron.fleet import admission
 from bigiron.introspect.memory import KernelMemory
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.vm import dilation, icount
@@ -104,7 +104,7 @@ def test_what_a_fleet_asks_of_its_workers_is_known_before_a_cell_runs() -> None:
     job = Job(
         "debian/6.12", "", (), 64, 64, 1, programs=Programs(here, here, (), time_slices=True, init=here)
     )
-    assert set(controller._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
+    assert set(admission._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
 
 
 def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytest.MonkeyPatch) -> None:

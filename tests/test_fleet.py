@@ -24,7 +24,7 @@ from sshd import served
 
 from bigiron.commands import fleet as command
 from bigiron.errors import UserError
-from bigiron.fleet import agreement, authority, controller, files, messages
+from bigiron.fleet import admission, agreement, authority, controller, files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import host_name, identity
 from bigiron.fleet.messages import Request, Supplies
@@ -141,13 +141,13 @@ def test_a_cell_that_is_given_up_and_cannot_be_written(
     (tmp_path / "s/cells").write_text("no folder")
     fleet: Any = SimpleNamespace(client=None, local=None)
     pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
-    flight = controller._PendingCell(cell, b"", {"CPU": 2})
-    pool._flights["it"] = flight
-    pool._members["there"] = controller.Member("there", identity(host_name()), {"CPU": 1})
+    pending = controller._PendingCell(cell, b"", {"CPU": 2})
+    pool._pending["it"] = pending
+    pool._members["there"] = admission.Member("there", identity(host_name()), {"CPU": 1})
     monkeypatch.setattr(controller, "PATIENCE_S", -1)
     for _ in "seen", "given up":
         pool._free_the_stuck()
-    assert isinstance(flight.done.exception(timeout=60), OSError)
+    assert isinstance(pending.done.exception(timeout=60), OSError)
 
 
 def test_a_simulation_is_the_same_to_the_byte(tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
     with ExitStack() as stack:
         ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
-        cell = _Cell(vm, _content(vm), folder, ram, RunLimits(vm.deadline_s, stop, on_stage))
-        return cell.from_snapshot() if vm.from_snapshot else cell.booted()
+        boot = _Boot(vm, _content(vm), folder, ram, RunLimits(vm.deadline_s, stop, on_stage))
+        return boot.from_snapshot() if vm.from_snapshot else boot.booted()
 
 
 def _content(vm: VirtualMachine) -> bytes:
@@ -180,7 +180,7 @@ def _content(vm: VirtualMachine) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _Boot:
     """A machine and what it is given."""
 
     vm: VirtualMachine
