@@ -42,12 +42,12 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         (
             "run open1 {k} --probe conflict",
-            "no probe 'conflict': there are conflicts, instructions, locks, trace, ",
+            "no probe 'conflict': use one of conflicts, instructions, locks, trace, ",
         ),
         ("run open1 {k} --probe ,", "no probe: use conflicts, instructions, locks, trace, "),
         (
             "run open1 {k} --probe instructions --scope user",
-            "scope user is for the probe conflicts: record it too",
+            "scope user is an option of the probe conflicts: add it with --probe",
         ),
         ("run open1 {k} --set rcu=1", "setting 'rcu=1': use PATH=VALUE, for instance /sys/"),
         ("run open1 {k} --cpus 0", "cpus = 0: use whole numbers from 1 to 8192"),
@@ -64,7 +64,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --mode fibre", "Invalid value for '--mode': .*'process', 'thread'"),
         ("run open1 {k} --topology socket=2", "topology 'socket=2': use sockets=, nodes=, cores=, threads="),
         ("run open1 {k} --topology sockets=3", r"topology sockets=3 has 6 CPUs, not 8"),
-        ("run open1 {k} --topology nodes=3", r"topology nodes=3: 8 CPUs do not divide into 3 nodes"),
+        ("run open1 {k} --topology nodes=3", r"topology nodes=3: 8 CPUs do not divide evenly into 3 nodes"),
         ("run open1 {k} --arch z80", "machines of z80 are not supported yet: use one of x86_64"),
         (
             "run open1 {k} --memory 9999999",
@@ -300,7 +300,7 @@ def fake(folder: Path, script: str) -> str:
             '[ "$1" = --version ] && echo QEMU version 10.1',
             "is QEMU 10.1 built without plugins, and a plugin",
         ),
-        ("exit 1", "does not tell its version"),
+        ("exit 1", "does not print its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(tmp_path: Path, script: str, fault: str) -> None:

@@ -113,7 +113,7 @@ def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytes
 
     def fails(kernel: dilation._Kernel, start: int, factor: int) -> None:
         slow(kernel, start, factor)
-        raise MachineError("the kernel does not tell where lapic_events is")
+        raise MachineError("the kernel's symbols do not have lapic_events")
 
     monkeypatch.setattr(dilation, "_slow_timer", fails)
     guest = left_by.__wrapped__("debian/6.12", clock_slower=64)

@@ -87,7 +87,9 @@ def test_the_modules_of_a_kernel() -> None:
     assert all(module.file.read_bytes().startswith(b"\x7fELF") for module in found)
     assert kernels.modules_for(kernel, "ext4") == [], "it is built in"
     assert kernels.modules_for(replace(kernel, sha256="0" * 64, source="/none"), "btrfs") is None
-    with pytest.raises(UserError, match=r"was added from /none/it\.deb, which is gone, and its modules$"):
+    with pytest.raises(
+        UserError, match=r"was added from /none/it\.deb, which is gone, and the kernel's modules with it$"
+    ):
         kernels.modules_for(replace(kernel, sha256="0" * 64, source="/none/it.deb"), "btrfs")
 
 

@@ -303,8 +303,17 @@ def test_workers_and_machines_that_are_killed(tmp_path: Path) -> None:
         os.kill(machines[0], signal.SIGKILL)
         _, err = controller.communicate()
     assert controller.returncode == 3 and "Traceback" not in err
-    assert len([line for line in err.splitlines() if "has gone: its cells are tried elsewhere" in line]) == 1
-    assert len([line for line in err.splitlines() if "its worker has gone, try 1 of 3" in line]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in err.splitlines()
+                if "has left the fleet: its cells run on other workers" in line
+            ]
+        )
+        == 1
+    )
+    assert len([line for line in err.splitlines() if "its worker ended, try 1 of 3" in line]) == 1
     assert len([line for line in err.splitlines() if "ended with status -9" in line]) == 1
     records = store.open_study(study).records()
     assert [record.measured for record in records].count(True) == 2
@@ -363,7 +372,7 @@ def test_a_scheduler_that_ends(tmp_path: Path) -> None:
         assert controller.returncode == 2 and "Traceback" not in err
         assert "the fleet's scheduler has gone" in err
         _, said = worker.communicate()
-        assert said.strip() == "bigiron: the scheduler has gone"
+        assert said.strip() == "bigiron: the scheduler has ended"
 
 
 def test_a_scheduler_that_tells_no_more(tmp_path: Path) -> None:
@@ -407,7 +416,7 @@ def test_workers_that_differ(tmp_path: Path) -> None:
     assert (answer.status, answer.out.split(":")[0]) == (0, "1 of 1 cells measured"), answer
     lines = [line for line in answer.err.splitlines() if " on " in line and "worker " in line]
     assert len(lines) == 4, lines
-    assert any("newer has qemu 10.1.7, and the study's cells " in line for line in lines), lines
+    assert any("newer has qemu 10.1.7, but the study's cells have " in line for line in lines), lines
     assert any("edited has another bigiron" in line for line in lines)
     assert any("small has 100 MiB, and " in line for line in lines)
     assert any(re.search(r"good: its clock is 3\d\d\d s ahead", line) for line in lines)
@@ -665,7 +674,7 @@ def test_files_are_what_they_are_called(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "agent").write_bytes(b"agent")
     file = files.describe(tmp_path / "agent")
     assert not files.is_here(file)
-    with pytest.raises(UserError, match="came damaged"):
+    with pytest.raises(UserError, match="arrived damaged"):
         files.keep(file, b"other")
     files.keep(file, b"agent")
     files.keep(file, b"agent")
@@ -673,5 +682,5 @@ def test_files_are_what_they_are_called(tmp_path: Path, monkeypatch: pytest.Monk
     files.find(file).write_bytes(b"tampered")
     with pytest.raises(UserError, match="is not what was kept"):
         files.find(file)
-    with pytest.raises(ValueError, match="is no file's"):
+    with pytest.raises(ValueError, match="does not describe a file"):
         File("../agent", file.sha256)

@@ -452,7 +452,9 @@ def test_a_kernel_that_does_not_boot_fails_with_a_line(
     said = capfd.readouterr()
     crashed = [line for line in said.err.splitlines() if line.startswith("bigiron: ")]
     assert said.out == "" and len(crashed) == 2
-    assert all("the kernel crashed booting: Kernel panic - not syncing: VFS" in line for line in crashed)
+    assert all(
+        "the kernel crashed while booting: Kernel panic - not syncing: VFS" in line for line in crashed
+    )
 
 
 def test_a_line_that_is_written_more_often_is_coherence(

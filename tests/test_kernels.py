@@ -236,7 +236,7 @@ def test_another_takes_a_kernel_s_place(debian_6_1: Kernel, vmlinux: Path, empty
     kernels.add(debian_6_1.image, "mine")
     with store.writing(pytest.fail) as staging:
         copy = Path(shutil.copy(vmlinux, staging / "image"))
-        kept = store.keep(copy, "mine", image.read(copy, str(copy)), "2", "built", anew=True)
+        kept = store.keep(copy, "mine", image.read(copy, str(copy)), "2", "built", replace=True)
     assert kernels.find("mine") == kept and kept.version == "2"
     assert everything_in(empty_cache) == {
         "kernels", "kernels/mine@x86_64", "kernels/mine@x86_64/vmlinux", "kernels/mine@x86_64/kernel.json",
@@ -422,7 +422,7 @@ def test_packages_that_hold_no_kernel(debian_6_1: Kernel, empty_cache: Path, tmp
         ),
         (text, "is not a kernel: "),
         (tmp_path / "half.deb", "holds no whole kernel image (dpkg-deb: error: "),
-        (tmp_path / "no.deb", "is not a whole Debian package: dpkg-deb: error: "),
+        (tmp_path / "no.deb", "is not a complete Debian package: dpkg-deb: error: "),
     ]:
         with pytest.raises(UserError) as error:
             kernels.add(deb)

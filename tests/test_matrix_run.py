@@ -198,7 +198,7 @@ def test_wrong_tests_are_in_no_share() -> None:
         (CLOSES + PIPES, "and they come last"),
         (
             CLOSES.replace("A 0 close 3", "A 0 dup 3 5"),
-            "line 1: dup, receive, store are there to set up only",
+            "line 1: dup, receive, store can only be used in the set-up",
         ),
         (CLOSES.replace("B 0", "B 1"), "line 1: in a test of the same process"),
         (CLOSES.replace("A 0", "0 receive 3 5 -> 5\nA 0"), "line 1: in a test of the same process"),
@@ -488,7 +488,7 @@ def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("test", [-1, 10])
 def test_a_failure_of_no_test_is_refused(test: int) -> None:
     said = Message("test_failed", {"test": test, "call": "", "expected": "", "result": ""})
-    with pytest.raises(MachineError, match=f"says that test {test} failed, and there are 10"):
+    with pytest.raises(MachineError, match=f"reports a failure of test {test}, but there are only 10"):
         machine._failed([said], 10)
 
 
@@ -564,7 +564,7 @@ def test_what_calls_share_in_a_real_kernel(measured: Path) -> None:
 
 def test_a_call_that_returns_something_else_fails_loudly(measured: Path) -> None:
     (column,) = Matrix(measured).columns
-    assert column.outcomes[5].wrong == "B 1 stat b returned -ENOENT, and the model says 7"
+    assert column.outcomes[5].wrong == "B 1 stat b returned -ENOENT, but the model expects 7"
     answer = bigiron("matrix", "show", measured)
     assert "1 tests did not do what the model says" in answer.out
 

@@ -260,7 +260,7 @@ def test_its_memory_is_read_once_unless_it_is_written(
     for _ in range(2):
         found = snapshot.find(machine(), QEMU)
         assert found
-        with found, pytest.raises(snapshot.DamagedError, match="its memory is not what was kept"):
+        with found, pytest.raises(snapshot.DamagedError, match="its memory does not match its checksum"):
             found.check()
 
 
@@ -569,7 +569,7 @@ def test_one_that_cannot_be_used_is_made_again(real: Path, tmp_path: Path) -> No
     (real / "memory").unlink()
     (real / "memory").write_bytes(bytes(100 << 10))
     answer = measured(*OPEN1, "-o", tmp_path / "cut")
-    assert f"bigiron: snapshot {real.name} is made anew: its memory is cut off" in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: its memory file is cut short" in answer.err
     (real / "state").write_bytes(b"no state")
     answer = measured(*OPEN1, "-o", tmp_path / "garbled")
     assert f"bigiron: snapshot {real.name} is made anew: its state or symbols" in answer.err

@@ -69,7 +69,7 @@ def pairs(compiler: str) -> Path:
     guest = _source_folder("guest")
     sources = [*sorted(guest.glob("pairs/*.c")), guest / "affinity.c"]
     return _compile(
-        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "what makes pairs of system calls"
+        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "the program for pairs of system calls"
     )
 
 
@@ -155,7 +155,7 @@ def _run(command: Sequence[str], what: str) -> str:
 
 
 def _version(compiler: str) -> str:
-    return subprocesses.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
+    return subprocesses.run([compiler, "--version"], f"{compiler} does not print its version").stdout
 
 
 def _dependencies(rules: str) -> list[str]:

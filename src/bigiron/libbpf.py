@@ -103,7 +103,7 @@ def _release() -> str:
         release = ""
     if release not in debian.MAIN_SUITES:
         raise UserError(
-            f"{_WANTED}; for another architecture than this machine's they come from Debian's packages, "
+            f"{_WANTED}; for a foreign architecture they come from Debian's packages, "
             "and this machine does not run Debian 11, 12 or 13"
         )
     return release

@@ -1,4 +1,4 @@
-"""Kernels that are built while another one boots, as they may be needed next."""
+"""Speculative builds: kernels that may be needed next are built while another one boots."""
 
 import os
 import select
@@ -11,31 +11,32 @@ from time import monotonic, sleep
 
 from bigiron.util.parent_death import bigiron_itself
 
-_PATIENCE_S = 10.0  # with a build that is told to end
+_PATIENCE_S = 10.0  # with a build that was asked to end
 _LOOK_S = 0.05
-_LEAST_URGENT = 19  # of all niceness: the machine that boots has the CPUs first
+_LEAST_URGENT = 19  # niceness: the booting machine has priority
 
 
 class SpeculativeBuilds:
-    """Builds in the background, each a process of its own, which ends with this one.
+    """Builds in the background, each in a process that ends with this one.
 
-    Those of one source wait for each other. What fails here fails again where it is needed, and says why.
+    Builds of the same source wait for each other. A build that fails here fails again, with its reason, when
+    it is needed.
     """
 
     def __init__(self) -> None:
         self._building: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, command: Sequence[str]) -> None:
-        """Begin a build: `command` is what follows `bigiron`."""
+        """Start a build: `command` are the arguments of `bigiron`."""
         whole = bigiron_itself(*command, signal="TERM")
         quiet = subprocess.DEVNULL
-        # In a session of its own: an interrupt from the keyboard is for this process, which then stops it.
+        # In its own session: Ctrl-C reaches only this process, which then stops the build.
         process = subprocess.Popen(whole, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
         os.setpriority(os.PRIO_PROCESS, process.pid, _LEAST_URGENT)
         self._building[name] = process
 
     def finish(self, name: str) -> None:
-        """Have that one built, if it was begun, and stop all others."""
+        """Wait for that build, if it was started, and stop all others."""
         for other in [other for other in self._building if other != name]:
             _stop(self._building.pop(other))
         if process := self._building.pop(name, None):
@@ -45,12 +46,12 @@ class SpeculativeBuilds:
                 _stop(process)
 
     def stop(self) -> None:
-        """Stop all."""
+        """Stop all builds."""
         self.finish("")
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a build with all that it started: the next one works in the same folder."""
+    """End a build with all its processes: the next one works in the same folder."""
     deadline = monotonic() + _PATIENCE_S
     _signal(process, signal.SIGTERM)
     if process.poll() is None:
@@ -69,13 +70,13 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """To all of its group."""
+    """Send a signal to the build's process group."""
     with suppress(ProcessLookupError):  # they have ended
         os.killpg(process.pid, number)
 
 
 def _lives(group: int) -> bool:
-    """Whether one of its processes runs: what has ended stays listed where nobody waits for orphans."""
+    """Whether a process of the group runs. Zombies do not count: in a container they may stay for ever."""
     for process in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
             state, _parent, its_group = process.read_bytes().rpartition(b")")[2].split()[:3]

@@ -39,7 +39,7 @@ class Member:
         return f"worker {self.address} on {self.identity.host}"
 
     def lacks(self, takes: Mapping[str, float]) -> str:
-        """What of it is too little, or nothing."""
+        """Which of its resources is too small, or ""."""
         for what, amount in takes.items():
             if self.has.get(what, 0) < amount:
                 has = f"{self.has[what]:.0f}" if self.has.get(what) else "no"
@@ -78,9 +78,9 @@ class Admission:
         return {address: alike[address] for address in joined}
 
     def registered(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """The scheduler's workers; None where it does not answer.
+        """The scheduler's workers; None if it does not answer.
 
-        Not the client's scheduler_info(): every two seconds that is overwritten by one without workers.
+        The client's scheduler_info() will not do: every two seconds it is overwritten without workers.
         """
         scheduler = self._client.scheduler
         if scheduler is None:
@@ -92,9 +92,10 @@ class Admission:
         return known["workers"]  # type: ignore[no-any-return]
 
     def _ask(self, function: Callable[..., object], *arguments: object, workers: list[str]) -> dict[str, Any]:
-        """What each answers; one that cannot be reached is left out, and refused at the third time.
+        """Call a function on each worker; one that cannot be reached is left out, the third time for good.
 
-        Who fails is refused at once, unless it is asked what it is: that tells who is none of ours.
+        A worker on which the function fails is refused at once. An exception of `worker.identify` is
+        returned: that worker does not run bigiron.
         """
         if not workers:
             return {}
@@ -110,11 +111,11 @@ class Admission:
         return answers
 
     def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
-        """A worker that says what it is, and is one of ours; for others a line says why not."""
+        """The worker, if it runs this bigiron; if not, a note gives the reason."""
         try:
             known = decode.from_msgpack(answer, Identity)  # type: ignore[arg-type]
         except (msgspec.DecodeError, TypeError):
-            self._refuse(address, f"worker {address} has no bigiron of this version: it is not used")
+            self._refuse(address, f"worker {address} does not run this version of bigiron: it is not used")
             return None
         known = msgspec.structs.replace(known, host=sanitize(known.host))
         mine, member = self._mine, Member(address, known, resources)
@@ -131,8 +132,8 @@ class Admission:
         if abs(off := known.clock - time()) > _CLOCK_S:
             which = "ahead" if off > 0 else "behind"
             self._progress.note(
-                f"{member}: its clock is {abs(off):.0f} s {which}; cells are timed by a clock that nobody "
-                "sets, and dated here"
+                f"{member}: its clock is {abs(off):.0f} s {which}; cells are timed by the monotonic "
+                "clock, and dated on this host"
             )
         return member
 
@@ -141,7 +142,7 @@ class Admission:
         self._progress.note(self.refused[address])
 
     def _supply(self, members: list[Member]) -> list[Member]:
-        """Send each file to those whose hosts lack it; those that have them all."""
+        """Send each file to the workers whose hosts lack it; returns the workers that have all of them."""
         described = msgspec.msgpack.encode(self._files)
         answers = self._ask(worker.lacks, described, workers=[member.address for member in members])
         able = set(answers)
@@ -153,7 +154,7 @@ class Admission:
         return [member for member in members if member.address in able]
 
     def _send_file(self, file: File, workers: list[str]) -> set[str]:
-        """Those that have it now."""
+        """The workers that have it now."""
         content = self._paths[file.sha256].read_bytes()
         answers = self._ask(worker.keep, msgspec.msgpack.encode(file), content, workers=workers)
         for address, why in answers.items():
@@ -162,7 +163,7 @@ class Admission:
         return {address for address, why in answers.items() if not why}
 
     def _comparable(self, members: list[Member]) -> list[Member]:
-        """Those whose machines are like those of the study's other cells: counts of others do not compare."""
+        """The workers whose machines equal those of the study's cells, so that counts are comparable."""
         if not self._study.spec.engine.emulated:
             return members
         for cpus, cell in {cell.cpus: cell for cell in self._samples.values()}.items():
@@ -208,14 +209,14 @@ class Admission:
                 if environment.get(what) != value:
                     self._refuse(
                         member.address,
-                        f"{member} has {what} {environment.get(what)}, and the study's cells {value}: counts "
-                        "of the two are not compared, so it is not used",
+                        f"{member} has {what} {environment.get(what)}, but the study's cells have {value}: "
+                        "their counts are not comparable, so it is not used",
                     )
                     break
         return [member for member in members if member.address not in self.refused]
 
     def _measured_with(self, cpus: int) -> dict[str, object]:
-        """What the study's measured cells ran with."""
+        """The environment of the study's measured cells."""
         for record in self._study.records():
             if record.measured and record.cpus == cpus:
                 return {what: record.environment[what] for what in _SAME if what in record.environment}

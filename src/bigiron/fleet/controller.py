@@ -1,4 +1,4 @@
-"""The controller's side: who is in the fleet, which cell is where, and what comes of it."""
+"""The controller's side of a fleet: sends a study's cells to workers, and writes their results."""
 
 import itertools
 import math
@@ -37,11 +37,11 @@ from bigiron.study.store import CellRecord, Collected, Failure, Study
 from bigiron.util.sanitize import sanitize
 
 ONE_IN = 100
-"""Of how many cells one runs on two hosts."""
+"""One in so many cells runs on two hosts, as a check."""
 PATIENCE_S = 60.0
 """How long a study waits for a worker that can run its cells."""
 _ANSWER_S = 15
-_GONE = "the fleet's scheduler has gone: start it, and run this again"
+_GONE = "the fleet's scheduler has ended: start it, and run the command again"
 _LOOK_S = 1.0
 _WRITERS = 4
 
@@ -90,21 +90,23 @@ class Fleet:
 
 @dataclass
 class _PendingCell:
-    """A cell that is somewhere in the fleet."""
+    """A cell that was submitted to the fleet."""
 
     cell: Cell
     request: bytes
     takes: Mapping[str, float]
     done: Future[CellRecord] = field(default_factory=Future)
     task: "Task[bytes] | None" = None
-    at: str = ""  # the worker that has begun it
+    at: str = ""  # the worker that is running it
     deaths: int = 0
-    first: tuple[CellRecord, Collected] | None = None  # from one host, where it is to run on two
+    first: tuple[CellRecord, Collected] | None = (
+        None  # the result of the first host, if a second one is to verify it
+    )
     stuck_since: float = math.inf
 
 
 class StudyPool:
-    """The workers that take part in a study.
+    """The fleet as a place to run a study's cells.
 
     Invariant: a cell is written once, by this process; until then nothing of it is in the study.
     """
@@ -123,9 +125,9 @@ class StudyPool:
         self._ended = threading.Event()
         self._writers = ThreadPoolExecutor(_WRITERS)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._time_host = ""  # where times are measured, the only one that may
-        self._error: Exception | None = None  # of the watcher
-        self._unverified = 0  # cells that should have run on two hosts, and there was one
+        self._time_host = ""  # the only host that measures times, if any does
+        self._error: Exception | None = None  # raised in the watcher thread
+        self._unverified = 0  # cells that no second host could verify
 
     def __enter__(self) -> "StudyPool":
         cells = run.missing(self._study)
@@ -148,7 +150,7 @@ class StudyPool:
         self._ended.set()
         tasks = [pending.task for pending in self._pending.values() if pending.task]
         self._pending.clear()
-        with suppress(Exception):  # who cannot be told has gone, and its cells with it
+        with suppress(Exception):  # a worker that cannot be reached has ended, and its cells with it
             self._client.cancel(tasks, force=True)
         if self._watcher.is_alive():
             self._watcher.join()
@@ -157,23 +159,23 @@ class StudyPool:
             self._client.run(worker.join, self._topic, 0, workers=list(self._members), on_error="ignore")
         self._writers.shutdown(cancel_futures=kind is not None)
         if self._unverified and not kind and not self._fleet.local:
-            self._progress.note("no cell ran on two hosts: there was one")
+            self._progress.note("no cell was verified on a second host: there was only one host")
 
     def _chosen(self, cells: list[Cell]) -> set[str]:
-        """Those to run on two hosts: by chance, the same in each try."""
+        """The cells to verify on a second host: chosen at random, the same in each run."""
         ids = [cell.id for cell in cells if not change(cell.change).boots]
         if len(ids) < 2 or self._spec.measures_time or not agreement.can_compare(self._spec):
             return set()
         return set(random.Random("".join(ids)).sample(ids, math.ceil(len(ids) / ONE_IN)))
 
     def _host_of_times(self) -> str:
-        """The one host that measures a study's times: those of two hosts do not compare."""
+        """The one host that measures a study's times: times of two hosts are not comparable."""
         for record in self._study.records():
             if record.measured:
                 return str(record.environment.get("worker", {}).get("host", host_name()))
         return next(iter(self._members.values())).identity.host
 
-    # Who takes part
+    # Members
 
     def _wait_for_workers(self) -> None:
         try:
@@ -194,10 +196,8 @@ class StudyPool:
 
     def _why_none(self) -> str:
         reasons = "; ".join(dict.fromkeys(self._admission.refused.values()))
-        return "the fleet has no worker that can be used" + (
-            f": {reasons}"
-            if reasons
-            else f", and {PATIENCE_S:.0f} s were waited for one: start it with `bigiron fleet worker`"
+        return "the fleet has no usable worker" + (
+            f": {reasons}" if reasons else f" after {PATIENCE_S:.0f} s: start one with `bigiron fleet worker`"
         )
 
     def _watch(self) -> None:
@@ -210,7 +210,7 @@ class StudyPool:
                     self._error = error
 
     def _free_the_stuck(self) -> None:
-        """Give up on what waits for workers that have gone, and that no other can do."""
+        """Give up on cells that no remaining worker can run."""
         with self._lock:
             waiting = [(key, pending) for key, pending in self._pending.items() if not pending.at]
             for key, pending in waiting:
@@ -229,7 +229,7 @@ class StudyPool:
             self._write(pending, *pending.first)
             self._unverified += 1
         else:
-            self._fail(pending, Failure("machine", "the workers that could run it have gone"))
+            self._fail(pending, Failure("machine", "the workers that could run it have left the fleet"))
 
     def _admit(self) -> None:
         """See which workers have come, and which have gone."""
@@ -256,15 +256,15 @@ class StudyPool:
         with self._lock:
             member = self._members.pop(address, None)
         if member:
-            self._progress.note(f"{member} has gone: its cells are tried elsewhere")
+            self._progress.note(f"{member} has left the fleet: its cells run on other workers")
 
-    # Where cells are
+    # Cells
 
     @property
     def room(self) -> int:
-        """As many as the workers have CPUs for; UserError once they have been gone for long."""
+        """How many CPUs the workers have; UserError once there has been no worker for long."""
         if self._fleet.local:
-            self._fleet.local.renew()  # by the thread that lives longest, as they end with it
+            self._fleet.local.renew()  # by the main thread, as they end with the thread that started them
         if not self._connected:
             raise UserError(_GONE)
         if self._error:
@@ -279,21 +279,21 @@ class StudyPool:
                 why = self._why_none()
                 if self._time_host:
                     why = f"the study's times were measured on {self._time_host}: start a worker there"
-                raise UserError(f"{why}; then run it again, and it goes on where it was")
+                raise UserError(f"{why}; then run the command again to continue")
             return 0
 
     @property
     def _connected(self) -> bool:
-        """Whether there is a scheduler; Dask tries for a while to reach it again.
+        """Whether the scheduler is connected; Dask tries for a while to reconnect.
 
-        But not where the scheduler itself closes the stream of news, as after a fault of its own: nothing is
-        heard of any cell then, and the client calls itself running.
+        If the scheduler closes the stream of events, as after an internal error, Dask does not reconnect and
+        still reports itself as running, but no event of a cell arrives any more.
         """
         hears = getattr(self._client, "_handle_report_task", None)
         return self._client.status in ("running", "connecting") and not (hears and hears.done())
 
     def submit(self, cell: Cell) -> Future[CellRecord]:
-        """Have a worker measure it."""
+        """Have a worker measure a cell."""
         pending = _PendingCell(cell, self._request(cell), self._spec.engine.takes(cell.cpus))
         self._send(pending)
         return pending.done
@@ -314,7 +314,7 @@ class StudyPool:
             self._pending[key] = pending
             pending.at, pending.task = "", None
             if not any(self._able(pending)):
-                return  # until somebody comes
+                return  # until a worker joins that can run it
             pending.task = self._client.submit(
                 worker.measure,
                 pending.request,
@@ -335,13 +335,13 @@ class StudyPool:
         )
 
     def _chosen_workers(self, pending: _PendingCell) -> list[str] | None:
-        """Where it must be a certain one; else Dask chooses among all that have joined the study."""
+        """The workers that may run it; None: Dask chooses among all that have joined the study."""
         if not pending.first and not self._time_host:
             return None
         return [member.address for member in self._able(pending)]
 
     def _able(self, pending: _PendingCell) -> Iterator[Member]:
-        """The workers that may have it, and have what it takes: mostly the first will do, of a thousand."""
+        """The workers that may run it and have the resources. An iterator, as mostly the first is enough."""
         refused = pending.first[0].environment["worker"]["host"] if pending.first else None
         return (
             member
@@ -352,7 +352,7 @@ class StudyPool:
         )
 
     def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """What a worker tells of a cell."""
+        """Take in a worker's event about a cell."""
         news = event[1]
         pending = self._pending.get(str(news.get("key")))
         if not pending:
@@ -362,7 +362,7 @@ class StudyPool:
             self._progress.started(pending.cell)
         self._progress.stage(pending.cell, sanitize(str(news.get("stage"))))
 
-    # What comes of them
+    # Results
 
     def _on_result(self, key: str, task: "Task[bytes]") -> None:
         with suppress(RuntimeError):  # the study has ended
@@ -375,7 +375,7 @@ class StudyPool:
             self._settle(pending, partial(self._take, task))
 
     def _settle(self, pending: _PendingCell, settle: Callable[[_PendingCell], None]) -> None:
-        """Do it where nothing waits for the outcome itself: its error is what comes of the cell."""
+        """Call `settle` on a thread that no other waits for: its exception becomes the result of the cell."""
         try:
             settle(pending)
         except BaseException as error:
@@ -388,7 +388,7 @@ class StudyPool:
             self._died(pending, killed.last_worker.address)
             return
         except (FutureCancelledError, TimeoutError, OSError):
-            self._send(pending)  # Dask has lost it
+            self._send(pending)  # Dask lost it
             return
         except UserError as error:
             self._fail(pending, Failure("input", sanitize(str(error))))
@@ -400,7 +400,7 @@ class StudyPool:
             )
             return
         if not content:
-            self._send(pending)  # the worker was told to end
+            self._send(pending)  # the worker is ending
             return
         record, collected, seconds = messages.read_reply(content, pending.cell)
         began = datetime.now(UTC) - timedelta(seconds=seconds)
@@ -408,11 +408,11 @@ class StudyPool:
         self._judge(pending, record, collected)
 
     def _died(self, pending: _PendingCell, address: str) -> None:
-        """A worker has gone, and a cell with it: only one that it had begun may be to blame."""
+        """A worker ended, and a cell with it. Only a cell that it was running may be the cause."""
         self._lose(address)
         if pending.at == address:
             pending.deaths += 1
-            self._progress.note(f"{pending.cell}: its worker has gone, try {pending.deaths} of {TRIES}")
+            self._progress.note(f"{pending.cell}: its worker ended, try {pending.deaths} of {TRIES}")
         if pending.deaths == TRIES:
             self._fail(
                 pending, Failure("machine", f"{TRIES} workers ended while they ran it, the last at {address}")
@@ -421,7 +421,7 @@ class StudyPool:
             self._send(pending)
 
     def _judge(self, pending: _PendingCell, record: CellRecord, collected: Collected) -> None:
-        """Write a cell, or have another host measure it too; MachineError where the two do not agree."""
+        """Write a cell, or have a second host verify it; MachineError if the two do not agree."""
         if not pending.first:
             if record.measured and pending.cell.id in self._twice:
                 pending.first = record, collected
@@ -445,8 +445,8 @@ class StudyPool:
     ) -> str:
         hosts = [str(record.environment["worker"]["host"]) for record in (one, other)]
         reason = (
-            f"{pending.cell}: two hosts, {' and '.join(hosts)}, do not count the same, so that no cell of "
-            f"this study can be trusted: {'; '.join(differences[:3])}"
+            f"{pending.cell}: two hosts, {' and '.join(hosts)}, counted differently, so no cell of this study "
+            f"can be trusted: {'; '.join(differences[:3])}"
         )
         environments = "\n".join(
             f"{host}: {msgspec.json.encode(record.environment).decode()}"

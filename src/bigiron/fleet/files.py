@@ -24,7 +24,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or not _DIGEST.fullmatch(self.sha256):
-            raise ValueError(f"{self.name!r} with the digest {self.sha256!r} is no file's")
+            raise ValueError(f"{self.name!r} with the digest {self.sha256!r} does not describe a file")
 
 
 def describe(path: Path) -> File:
@@ -38,9 +38,9 @@ def is_here(file: File) -> bool:
 
 
 def keep(file: File, content: bytes) -> None:
-    """Write it, whole or not at all; UserError if it is not what it is to be."""
+    """Write it completely or not at all; UserError if its checksum is wrong."""
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise UserError(f"{file.name} came damaged")
+        raise UserError(f"{file.name} arrived damaged")
     place = _place(file)
     if place.parent.is_dir():
         keep_whole(place, content)
@@ -58,7 +58,9 @@ def find(file: File) -> Path:
     except OSError as error:
         raise UserError(f"{place} cannot be read: {error.strerror}") from None
     if not good:
-        raise UserError(f"{place} is not what was kept: delete that folder, and start the worker again")
+        raise UserError(
+            f"{place} does not match its checksum: delete that folder, and start the worker again"
+        )
     return place
 
 

@@ -52,12 +52,12 @@ def build(
     name: str | None,
     on_step: Callable[[str], None],
     *,
-    anew: bool = False,
+    replace: bool = False,
 ) -> Kernel:
     """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
 
     One that was built from the very same before is not built again. Another of that name is replaced if
-    `anew`, else UserError.
+    `replace`, else UserError.
     """
     arch = known_arch(arch)
     target = architecture(arch)
@@ -69,26 +69,26 @@ def build(
     name = name or "+".join([version, *(file.stem for file in (*patches, *fragments))])
     store.check_name(name)
     recipe = _recipe(original, patches, tree, options, compiler)
-    if here := _already(name, arch, recipe, anew):
+    if here := _already(name, arch, recipe, replace):
         return here
     folder = cache_folder("builds") / f"{original.family}@{arch}"
     folder.mkdir(exist_ok=True)
     waiting = "waiting for another bigiron that is building from this source"
     with locked(folder, lambda: on_step(waiting)) as lock:
-        on_step(f"writing what differs of the source into {folder}")
+        on_step(f"updating the source files in {folder}")
         source.check_out(tree, original, folder / "source")
         make = _Make(folder, target, lock)
         make.configure(options)
-        on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
+        on_step(f"compiling Linux {version} for {arch}; the log is {make.log}")
         built = make.image()
         variables.read(make.vmlinux)
         with store.writing(on_step) as staging:
-            if here := _already(name, arch, recipe, anew):
+            if here := _already(name, arch, recipe, replace):
                 return here
             kept = staging / "image"
             if built.name == "vmlinux":
                 strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", built, kept]
-                subprocesses.run(strip, f"{built} cannot be stripped of what is for debuggers")
+                subprocesses.run(strip, f"{built} cannot be stripped of its debug information")
             else:
                 shutil.copyfile(built, kept)
             facts = image.read(kept, str(built))
@@ -98,7 +98,7 @@ def build(
                 facts,
                 original.package_version,
                 recipe,
-                anew=anew,
+                replace=replace,
                 compiled_from=make.compiled_from(),
             )
 
@@ -127,10 +127,10 @@ def _recipe(
     return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
 
 
-def _already(name: str, arch: str, recipe: str, anew: bool) -> Kernel | None:
+def _already(name: str, arch: str, recipe: str, replace: bool) -> Kernel | None:
     here = store.lookup(name, arch)
     if here and here.source != recipe:
-        if anew:
+        if replace:
             return None
         raise UserError(
             f"{name!r} is another kernel already ({here.source}): "

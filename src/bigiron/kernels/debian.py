@@ -118,7 +118,7 @@ def _find(
     if package is None:
         raise UserError(
             f"Debian has no kernel {wanted} {form}: it has {', '.join(_series(available)) or 'none'} "
-            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2; for one that "
+            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2; for a version that "
             f"Debian had before, {_OLDER}"
         )
     if refused:
@@ -137,7 +137,7 @@ def _advice(error: str) -> str:
     if "404" not in error:
         return f"check the network, or name another mirror in {MIRROR_VARIABLE}"
     return (
-        "the package list names it, and the archive does not have it: try again later, "
+        "the package list names it, but the archive does not have it: try again later, "
         f"name another mirror in {MIRROR_VARIABLE}, or {_OLDER}"
     )
 
@@ -242,7 +242,9 @@ class Apt:
         One suite that a mirror no longer (or not yet) has does not keep the others from being used.
         `again`: even if they are young.
         """
-        with locked(self._folder, lambda: on_step("waiting for another bigiron that updates package lists")):
+        with locked(
+            self._folder, lambda: on_step("waiting for another bigiron that is updating the package lists")
+        ):
             stamp, sources = self._folder / "sources" / "debian.sources", _sources()
             if not again and _age_s(stamp) < FRESH_SECONDS and stamp.read_text(encoding="utf-8") == sources:
                 return ""
@@ -275,7 +277,7 @@ class Apt:
         said = []
         if here:
             oldest = max(_age_s(self._read_at(suite)) for suite in here)
-            said.append(f"using the lists of {first_n(here, 3)} as they were {_ago(oldest)}")
+            said.append(f"using the lists of {first_n(here, 3)} from {_ago(oldest)}")
         if none:
             said.append(f"there is no list of {first_n(none, 3)} yet")
         return "; ".join(said)

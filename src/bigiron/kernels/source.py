@@ -97,7 +97,7 @@ def kernel_version(source: Source) -> str:
     try:
         return "{VERSION}.{PATCHLEVEL}.{SUBLEVEL}{EXTRAVERSION}".format(**parts)
     except KeyError:
-        raise UserError(f"{source.description}: its Makefile does not say which version it is") from None
+        raise UserError(f"{source.description}: its Makefile gives no kernel version") from None
 
 
 def _from_debian(wanted: str, on_step: Callable[[str], None]) -> Source:
@@ -149,7 +149,9 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
                 if member.isdir():
                     continue
                 if _NO_SOURCE_PATH.search(path) or not (member.isreg() or member.issym()):
-                    raise UserError(f"the archive holds {member.name!r}, which is in no kernel's source")
+                    raise UserError(
+                        f"the archive holds {member.name!r}, which does not belong to a kernel source"
+                    )
                 target = os.fsencode(member.linkname)
                 mode = b"120000" if member.issym() else b"100755" if member.mode & 0o100 else b"100644"
                 size = len(target) if member.issym() else member.size
@@ -161,7 +163,7 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
                 to.write(b"\n")
             unpacked.read()  # to its end: tarfile takes an archive that is cut short for a whole one
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise UserError(f"the archive is not whole: {error}") from None
+        raise UserError(f"the archive is incomplete: {error}") from None
 
 
 def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
@@ -247,7 +249,7 @@ def _git(
     *command: str, objects: Path | None = None, index: Path | None = None, work_tree: Path | None = None
 ) -> str:
     if index:
-        # What a git that was ended left behind: whoever calls holds the lock of the folder that it is in.
+        # Left behind by a git that was killed: the caller holds the lock of the folder.
         index.with_name(index.name + ".lock").unlink(missing_ok=True)
     done = _run(*command, objects=objects, index=index, work_tree=work_tree)
     if done.returncode:
@@ -306,5 +308,5 @@ def _why_not_applied(stderr: str) -> str:
 
 
 def _first_line(stderr: str) -> str:
-    lines = stderr.strip().splitlines() or ["it said nothing"]
+    lines = stderr.strip().splitlines() or ["it printed nothing"]
     return re.sub(r"^(error|fatal): ", "", lines[0])

@@ -1,7 +1,7 @@
 """The kernels in the cache: one folder each, with the image and `kernel.json`.
 
 Invariant: a folder under its final name is complete and never changes, though another may take its place. It
-is made under a temporary name and renamed; whoever writes holds the lock, so a temporary folder found under
+is made under a temporary name and renamed; every writer holds the lock, so a temporary folder found under
 the lock is a dead writer's.
 """
 
@@ -90,12 +90,12 @@ def keep(
     version: str,
     source: str,
     *,
-    anew: bool = False,
+    replace: bool = False,
     compiled_from: Iterable[str] = (),
 ) -> Kernel:
     """Give an image in the temporary folder its final place. The lock is held.
 
-    The name is free, or its kernel is replaced if `anew`. `compiled_from`: the files of its source that the
+    The name is free, or its kernel is replaced if `replace`. `compiled_from`: the files of its source that the
     compiler read.
     """
     folder = image.parent / "kernel"
@@ -110,14 +110,14 @@ def keep(
         with file.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a final name with half an image
     final = _folder(name, facts.arch)
-    if anew and final.exists():
+    if replace and final.exists():
         final.rename(image.parent / "replaced")
     folder.rename(final)
     return _read(final)
 
 
 def compiled_from(kernel: Kernel) -> frozenset[str] | None:
-    """The files of its source that the compiler read; None of one that was not built here, or long ago."""
+    """The source files that the compiler read; None if it was not built here or was built by an old version."""
     try:
         return frozenset((kernel.image.parent / _COMPILED_FROM).read_text(encoding="utf-8").splitlines())
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def compiled_from(kernel: Kernel) -> frozenset[str] | None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal; of one that nobody wrote meanwhile, as it was."""
+    """The SHA-256 of a file, in hexadecimal. It is cached while the file does not change."""
     now = path.stat()
     return _sha256_of(path, now.st_ino, now.st_size, now.st_mtime_ns)
 

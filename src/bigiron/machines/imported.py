@@ -1,4 +1,4 @@
-"""Figures that somebody else measured (docs/import.md): nothing of them runs here."""
+"""Figures that were measured elsewhere (docs/import.md). None of their cells runs here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

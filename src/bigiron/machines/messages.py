@@ -231,7 +231,7 @@ def check(message: Message) -> None:
         why, _, place = str(error).partition(" - at ")
         place = place.strip("`").removeprefix("$.")
         raise MachineError(
-            f"the agent's message {message.type} is not understood: {f'{place}: ' if place else ''}{why}"
+            f"cannot read the agent's message {message.type}: {f'{place}: ' if place else ''}{why}"
         ) from None
 
 

@@ -89,7 +89,7 @@ def side_by_side(busy: int = 2) -> int:
 
 
 class KeepsCrashingError(MachineError):
-    """A machine that ended at another test each time: its tests were not run, others may."""
+    """The VM crashed at a different test each time, so no single test is to blame; this batch is left out."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _run(
             raise _CulpritError(order[last], how) from None
         if lacks := cgroup.lacking(outcome.environment):
             _log.warning("%s: %s", place.kernel.name, lacks)
-        on_stage("naming what lies there")
+        on_stage("naming the objects")
         return _collect(machine, results, ram, outcome.messages, order, place.cpus)
 
 
@@ -235,9 +235,11 @@ def _failed(messages: Iterable[Message], runs: int) -> dict[int, str]:
     found: dict[int, str] = {}
     for said in (message.content for message in messages if message.type == "test_failed"):
         if not 0 <= said["test"] < runs:
-            raise MachineError(f"the agent says that test {said['test']} failed, and there are {runs}")
+            raise MachineError(
+                f"the agent reports a failure of test {said['test']}, but there are only {runs}"
+            )
         found[said["test"]] = (
-            f"{said['call']} returned {said['result']}, and the model says {said['expected']}"
+            f"{said['call']} returned {said['result']}, but the model expects {said['expected']}"
         )
     return found
 

@@ -56,7 +56,7 @@ def identity() -> str:
 def places(names: Sequence[str], fs: str, on_step: Callable[[str], None], cpus: int = PAIR) -> list[Place]:
     """Where tests are to run; UserError for a kernel or a file system that is not to be had."""
     if cpus % 2 or not PAIR <= cpus <= MOST_CPUS:
-        raise UserError(f"--cpus {cpus}: a test is of two CPUs, so use an even number up to {MOST_CPUS}")
+        raise UserError(f"--cpus {cpus}: a test needs two CPUs, so use an even number up to {MOST_CPUS}")
     if fs not in KINDS:
         raise UserError(f"--fs {fs}: use one of {', '.join(KINDS)}")
     require_qemu(architecture(ARCH).qemu)
@@ -152,5 +152,5 @@ class _Missing:
         name = work.column.place.name
         self._given_up[name] += 1
         self.left_out += len(work.tests)
-        what = "no more tests are run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
+        what = "no more tests run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
         _log.warning("%s: left out %s, %s: %s", name, plural(len(work.tests), "test"), what, why)

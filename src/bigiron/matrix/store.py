@@ -145,7 +145,7 @@ class Matrix:
         there = _decode(record, PlaceRecord)
         if there != place:
             raise UserError(
-                f"{folder} is of another kernel called {there.kernel} ({there.release}, sha256 "
+                f"{folder} was made with another kernel named {there.kernel} ({there.release}, sha256 "
                 f"{there.sha256[:12]}): use another folder"
             )
         return Column(folder, there)
@@ -161,17 +161,17 @@ class Matrix:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold it: two that write would run the same batches."""
+        """Hold the lock: two writers would run the same batches."""
 
         def waits() -> None:
-            raise UserError(f"another bigiron runs the tests of {self.folder}: wait for it, or end it")
+            raise UserError(f"another bigiron is running the tests of {self.folder}: wait for it, or end it")
 
         with locked(self.folder, waits):
             yield
 
 
 def create(folder: Path, tests: str, recorder: str) -> Matrix:
-    """A new folder for those tests, or the one that was begun with them; UserError where it is another's."""
+    """A new folder for those tests, or the one that has them; UserError if it holds something else."""
     head = Head(FORMAT, hashlib.sha256(tests.encode()).hexdigest(), recorder)
     if (folder / _HEAD).exists():
         there = _head(folder)
@@ -181,7 +181,7 @@ def create(folder: Path, tests: str, recorder: str) -> Matrix:
             raise UserError(f"{folder} was made with another version of the recorder: use another folder")
         return Matrix(folder)
     if folder.exists() and not all(_is_begun(file, tests) for file in folder.iterdir()):
-        raise UserError(f"{folder} is there and is no matrix: use another folder")
+        raise UserError(f"{folder} exists and is not a matrix: use another folder")
     folder.mkdir(parents=True, exist_ok=True)
     keep_whole(folder / _TESTS, tests.encode())
     keep_whole(folder / _HEAD, msgspec.json.encode(head))
@@ -189,12 +189,12 @@ def create(folder: Path, tests: str, recorder: str) -> Matrix:
 
 
 def _is_begun(file: Path, tests: str) -> bool:
-    """Whether it is what a creation with those tests leaves that was killed before it wrote the head."""
+    """Whether a creation with those tests that was killed before it wrote the head left this file."""
     return file.name.startswith(STAGING) or (file.name == _TESTS and file.read_bytes() == tests.encode())
 
 
 def open_matrix(folder: Path) -> Matrix:
-    """One that is there; UserError where it is none."""
+    """Open an existing matrix; UserError if the folder is not one."""
     _head(folder)
     return Matrix(folder)
 
@@ -202,15 +202,13 @@ def open_matrix(folder: Path) -> Matrix:
 def _head(folder: Path) -> Head:
     file = folder / _HEAD
     if not file.exists():
-        raise UserError(f"{folder} is no matrix: make one with bigiron matrix KERNEL -o {folder}")
+        raise UserError(f"{folder} is not a matrix: make one with bigiron matrix KERNEL -o {folder}")
     try:
         version = decode.from_json(file.read_bytes(), dict).get("format")
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     if version != FORMAT:
-        raise UserError(
-            f"{folder} is of format {version}, and this bigiron reads {FORMAT}: use another folder"
-        )
+        raise UserError(f"{folder} has format {version}, but this bigiron reads {FORMAT}: use another folder")
     return _decode(file, Head)
 
 

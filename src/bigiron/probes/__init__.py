@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 DEFAULT = "conflicts"
-"""What is compared and told where nobody says what."""
+"""The probe that is compared and reported by default."""
 
 _ALL: dict[str, Probe] = {}
 
@@ -44,7 +44,7 @@ def register(new: Probe) -> None:
     known = {option for kind in option_kinds() for option in kind.__struct_fields__}
     mine = new.options.__struct_fields__ if new.options else ()
     if new.name in _ALL or not known.isdisjoint(mine):
-        raise ValueError(f"probe {new.name}: its name, or that of an option, is taken")
+        raise ValueError(f"probe {new.name}: its name or the name of one of its options is already used")
     _ALL[new.name] = new
 
 
@@ -60,10 +60,10 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, instructions, locks, trace, ...
+    bigiron.errors.UserError: no probe 'conflict': use one of conflicts, instructions, locks, trace, ...
     """
     if name not in _ALL:
-        raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")
+        raise UserError(f"no probe {name!r}: use one of {', '.join(one.name for one in probes())}")
     return _ALL[name]
 
 
@@ -77,7 +77,7 @@ def named(names: Iterable[str]) -> list[Probe]:
 
 
 def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> list[str]:
-    """What is recorded of a workload where nobody says what.
+    """The probes that a workload is recorded with by default.
 
     >>> by_default("unbounded", "x86_64", in_vm=True), by_default("unbounded", "another", in_vm=True)
     (['conflicts', 'instructions', 'locks', 'trace'], ['conflicts', 'instructions'])

@@ -43,7 +43,7 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     WRONG_PROBE_MESSAGE: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
 
     blocked_min_us: Annotated[
-        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+        int, typer.Option(help="ignore times off the CPU shorter than this many microseconds (probe blocked)")
     ] = 0
     blocked_states: str = ""
     """Letters of the only states that count, as ps shows them (`DS`); all unless given."""
@@ -89,12 +89,12 @@ def _collect(raw: RawOutput) -> Table:
         if message.type == "blocked"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    lost = {"times off the CPU, for which there was no room": summaries[-1]["lost"]}
+    lost = {"times off the CPU for which there was no room": summaries[-1]["lost"]}
     return Table(frame.sort("total_ns", descending=True), summaries[-1], lost)
 
 
 def _context(path: str, state: str) -> str:
-    """On whose behalf it waited: a kernel thread in state D has something to do, for somebody.
+    """The task for which it waited: a kernel thread in state D has work to do for another task.
 
     >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
     'kthread'

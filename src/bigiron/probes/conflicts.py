@@ -57,7 +57,7 @@ SCHEMA = Schema(
 class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
     """Whose memory is watched."""
 
-    WRONG_PROBE_MESSAGE: ClassVar[str] = "scope user is for the probe conflicts: record it too"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "scope user is an option of the probe conflicts: add it with --probe"
 
     scope: Annotated[
         Literal["kernel", "user"],
@@ -156,9 +156,11 @@ def _read_counts(file: Path) -> pl.DataFrame:
     try:
         written = file.read_bytes()
     except OSError as error:
-        raise MachineError(f"the recorder's lines cannot be read: {error}") from None
+        raise MachineError(f"the recorder's file of cache lines cannot be read: {error}") from None
     if len(written) % row.itemsize:
-        raise MachineError(f"the recorder's lines end within a row ({len(written)} bytes): is the disk full?")
+        raise MachineError(
+            f"the recorder's file of cache lines ends within a record ({len(written)} bytes): is the disk full?"
+        )
     rows = np.frombuffer(written, row)
     counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
     return counts.with_columns(context=pl.Series(conflicts.CONTEXTS).gather(counts["context"]))
@@ -178,7 +180,7 @@ def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: O
     """What lies at an address of user memory; _PRIVATE if only one task at a time had its page.
 
     Such a page was freed by one and given to another. Anonymous memory is shared by threads only, and has one
-    address then; what a file or a shared mapping has is shared by whoever maps it.
+    address then; the pages of a file or a shared mapping are shared by all processes that map it.
     """
     use = objects.use_of(physical)
     if use is Use.FREE or (use is Use.ANONYMOUS and (request.mode == "process" or user.has_moved(physical))):
@@ -197,7 +199,7 @@ def _facts(recording: Recording) -> dict[str, object]:
 
 PROBE = Probe(
     name="conflicts",
-    description="cache lines that several CPUs share and one writes: by whom, where, how often",
+    description="cache lines that several CPUs access and at least one writes: functions, objects, counts",
     columns=SCHEMA,
     units={"reads": "accesses", "writes": "accesses"},
     options=ConflictsOptions,

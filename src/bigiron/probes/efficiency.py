@@ -52,13 +52,13 @@ def _collect(raw: RawOutput) -> Table:
         for name in ("/proc/stat", "/proc/schedstat")
     }
     if not summaries or any(len(readings) not in (0, 2) for readings in files.values()):
-        raise MachineError("the agent did not report what the CPUs spent their time on")
+        raise MachineError("the agent did not report how the CPUs spent their time")
     rows = [
         *_by_events([message.content for message in raw.messages if message.type == "share"]),
         *(_by_ticks(*files["/proc/stat"]) if files["/proc/stat"] else []),
         *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
-    lost = {"stretches of the CPUs' time, for which there was no room": summaries[-1]["lost"]}
+    lost = {"intervals of CPU time for which there was no room": summaries[-1]["lost"]}
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
 
 
@@ -113,7 +113,7 @@ def _cpus(lines: list[str]) -> dict[int, list[int]]:
 
 PROBE = Probe(
     name="efficiency",
-    description="how much of each CPU's time its tasks get, and who takes the rest",
+    description="how much of each CPU's time the tasks get, and what takes the rest",
     columns=SCHEMA,
     units={"nanoseconds": "ns"},
     job=_job,

@@ -51,14 +51,16 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
             help="kernel functions to trace: NAME,NAME*, or 'auto'", metavar="<str>", callback=in_words
         ),
     ] = msgspec.field(default_factory=list)
-    depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2
+    depth: Annotated[int, typer.Option(help="how deep to trace the calls; 1: only the named functions")] = 2
 
     def check(self) -> None:
         """Some function, by a name that can be one."""
         if not self.functions:
             raise UserError("no function to trace: give --functions NAME,NAME")
         if AUTO in self.functions and len(self.functions) > 1:
-            raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
+            raise UserError(
+                f"functions {AUTO!r} cannot be combined with names: give names, or {AUTO!r} alone"
+            )
         for function in self.functions:
             if not _FUNCTION.fullmatch(function):
                 raise UserError(
@@ -102,7 +104,7 @@ def _collect(raw: RawOutput) -> Table:
             # Each call is two events; what the tracer takes for both was measured in the same boot.
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
-        {"events of the kernel's tracer, which keeps the first of each CPU": facts["lost_events"]},
+        {"events of the kernel's tracer, which keeps the first ones of each CPU": facts["lost_events"]},
     )
 
 

@@ -50,7 +50,7 @@ def _collect(raw: RawOutput) -> Table:
 
 PROBE = Probe(
     name="instructions",
-    description="instructions of every kernel function, its own and by call path",
+    description="instructions of every kernel function: self, total and by call path",
     columns=SCHEMA,
     units={"instructions": "instructions"},
     job=_job,
@@ -68,7 +68,7 @@ PROBE = Probe(
     growth=GrowthSource(
         lambda cells, contexts: instructions.series(cells, contexts),
         thing="function",
-        what="own instructions per operation of the kernel's functions",
+        what="self instructions per operation of the kernel's functions",
         unit="instructions per operation",
         total="all functions",
         shown=1.0,

@@ -74,7 +74,7 @@ def lock_type(function: str) -> str:
 
 PROBE = Probe(
     name="locks",
-    description="locks: how often an operation takes each, and how many instructions it holds it",
+    description="locks: how often each is taken per operation, and its hold time in instructions",
     columns=SCHEMA,
     units={"instructions": "instructions", "longest": "instructions"},
     job=_job,

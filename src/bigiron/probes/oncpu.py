@@ -67,7 +67,7 @@ def _collect(raw: RawOutput) -> Table:
         if message.type == "oncpu"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    lost = {"samples or their stacks, for which there was no room": summaries[-1]["lost"]}
+    lost = {"samples or their stacks for which there was no room": summaries[-1]["lost"]}
     return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
@@ -88,7 +88,7 @@ def _context(kind: str, path: str) -> str:
 
 PROBE = Probe(
     name="oncpu",
-    description="who executes what on each CPU, sampled: functions of the kernel and of the program",
+    description="which functions of the kernel and the program run on each CPU, sampled",
     columns=SCHEMA,
     job=_job,
     collect=_collect,

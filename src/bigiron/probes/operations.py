@@ -37,7 +37,7 @@ def _collect(raw: RawOutput) -> Table:
 
 PROBE = Probe(
     name="operations",
-    description="what each CPU's going or coming took: time, context switches, grace periods",
+    description="the cost of taking each CPU offline and online: time, context switches, grace periods",
     columns=SCHEMA,
     units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,

@@ -1,4 +1,4 @@
-"""What probes can be asked for: each has options of its own, and a study holds those of all.
+"""The options of probes: each probe has its own, and a study holds those of all probes.
 
 An option is a key of study.toml and, where its field is annotated so, an option of `bigiron run`. Invariant:
 no two probes have one of the same name (`probes.register` refuses it).
@@ -17,11 +17,11 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The options of one probe, all with a default."""
 
     WRONG_PROBE_MESSAGE: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
-    """What to tell who gives one of them and does not record the probe."""
+    """The error where one of them is given but the probe is not recorded."""
 
     @property
     def given(self) -> dict[str, object]:
-        """Those that are not the default."""
+        """The options that differ from the default."""
         default = type(self)()
         return {
             name: getattr(self, name)
@@ -37,7 +37,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.WRONG_PROBE_MESSAGE.format(options=" and ".join(self.given), probe=probe)
 
     def environment(self) -> dict[str, object]:
-        """What a cell's record says of them."""
+        """The options as a cell's record holds them."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 

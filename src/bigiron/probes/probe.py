@@ -133,7 +133,7 @@ class Probe:
     only_on: tuple[str, ...] = ()
     """The architectures that it knows; all unless given."""
     by_default: Literal["vm", "real", ""] = ""
-    """Where it is recorded unless somebody says what is: in virtual machines, on real ones, nowhere."""
+    """The machines on which it is recorded by default: virtual, real, or none."""
     compare: Callable[[Measurements, model.Options], model.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks."""
     has_verdicts: bool = False

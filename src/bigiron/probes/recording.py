@@ -79,11 +79,11 @@ def read_recording(results: Path) -> Recording:
     try:
         recording = decode.from_json((results / "recording.json").read_bytes(), Recording)
     except (OSError, msgspec.DecodeError) as error:
-        raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
+        raise MachineError(f"the recorder's result is incomplete ({error}): is the disk full?") from None
     if not recording.entries:
         raise MachineError("the kernel has no symbols of its entry points: is it older than 5.8?")
     if not recording.stack_bytes:
-        raise MachineError("the recorder did not find out how large the kernel's stacks are")
+        raise MachineError("the recorder could not determine the size of the kernel's stacks")
     return recording
 
 
@@ -203,4 +203,4 @@ def read_allocations(results: Path, chains: Chains) -> list[Allocation]:
 
 
 _ON_BEHALF = re.compile(r"_*(k[vz]?m(alloc|emdup|em_cache)|k[vz]?realloc|kvmemdup|kstrdup|kstrndup|mempool_)")
-"""Functions that allocate for whoever calls them."""
+"""Functions that allocate on behalf of their caller."""

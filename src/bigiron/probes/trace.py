@@ -41,7 +41,7 @@ def _collect(raw: RawOutput) -> Table:
         "left_out": sum(one.left_out for one in recording.traces),
         "cut": sum(one.cut for one in recording.traces) + len(unpaired),
     }
-    untraced = {"tasks, of which no operation is whole in the trace": traced.count(0)}
+    untraced = {"tasks without a complete operation in the trace": traced.count(0)}
     rows = _named(whole, found.objects, recording, raw.architecture.line_bytes)
     return Table(rows, facts, {**recording.losses, **untraced})
 
@@ -109,7 +109,7 @@ def _tasks(woken: pl.Series, objects: Objects, recording: Recording) -> dict[int
 
 PROBE = Probe(
     name="trace",
-    description="what sampled operations do, in order: shared lines, locks, instructions between",
+    description="what sampled operations do, in order: shared cache lines, locks, instructions between them",
     columns=Schema(lambda: trace.SCHEMA),
     units={"instructions": "instructions"},
     measures=("unbounded",),

@@ -37,7 +37,7 @@ def find(name: str) -> Format:
     "fio's JSON (--output-format=json)"
     """
     if name not in _FORMATS:
-        raise UserError(f"no format {name!r}: there are {', '.join(_FORMATS)}")
+        raise UserError(f"no format {name!r}: use one of {', '.join(_FORMATS)}")
     return _FORMATS[name]
 
 

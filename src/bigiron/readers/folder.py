@@ -15,7 +15,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise UserError("this is no folder")
+            raise UserError("this is not a folder")
         self.path = path
         self._hash = hashlib.sha256()
 
@@ -52,10 +52,10 @@ def read_text(path: Path) -> str:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UserError("this is no file of text")
+                raise UserError("this is not a text file")
             if status.st_size > MOST_BYTES:
                 raise UserError(
-                    f"it has {status.st_size >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read"
+                    f"it has {status.st_size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB are read"
                 )
             content = file.read(MOST_BYTES + 1)
     except OSError as error:

@@ -45,7 +45,7 @@ class Constants:
     """What a transfer takes in kernel code, of what it takes between two cores that do nothing else."""
 
     kept_ns: Constant
-    """For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each
+    """How long a core keeps a cache line although others request it: accesses that are near each
     other are done before anybody else's."""
 
     under_locks: Constant

@@ -34,7 +34,7 @@ def text(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise UserError(f"{name} is no machine file: it is not text") from None
+        raise UserError(f"{name} is not a machine file: it is not text") from None
 
 
 def load(name: str) -> _sim.Machine:

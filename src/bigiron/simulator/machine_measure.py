@@ -108,7 +108,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
     """The machine's TOML. `say` is told what is being measured."""
     cpus = sorted(host.places)
     if len(cpus) < 2:
-        raise UserError("this machine has one CPU: there is no other to measure the way to")
+        raise UserError("this machine has one CPU: transfers between CPUs cannot be measured")
     chosen = random.Random(1)
     pairs: dict[int, list[tuple[int, int]]] = {}
     for a, b in itertools.combinations(cpus, 2):
@@ -211,7 +211,9 @@ def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str
             source = "measured: atomic additions to it, reads of what one of them writes, an MCS lock"
             rows.append({"cpus": number, **figures, "source": source})
         if len(figures) < len(found):
-            say(f"{number} CPUs at one line: they do other things too: measure it anew when they are idle")
+            say(
+                f"{number} CPUs at one line: the CPUs are busy with other work: measure again when they are idle"
+            )
     return rows
 
 

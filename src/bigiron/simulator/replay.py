@@ -19,7 +19,7 @@ FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code un
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
 
 SPEED = "speed of kernel code"
-"""How far the machine's file is off, where no rate of a task tells."""
+"""The error of the machine file, where no measured rate corrects it."""
 
 LEFT_OUT = "what the model leaves out"
 OVERLAPPED = "reads overlapped"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A number of things, in words."""
+"""Lists and plurals in English."""
 
 from collections.abc import Sequence
 
 
 def plural(number: int, thing: str) -> str:
-    """As English counts.
+    """A number and a noun, in the plural where English has it.
 
     >>> plural(1, "CPU"), plural(8, "CPU"), plural(0, "task")
     ('1 CPU', '8 CPUs', '0 tasks')
@@ -14,7 +14,7 @@ def plural(number: int, thing: str) -> str:
 
 
 def join_and(names: Sequence[str]) -> str:
-    """All of several names.
+    """Names joined with commas and "and".
 
     >>> join_and(["fput", "iput", "dput"]), join_and(["fput"]), join_and([])
     ('fput, iput and dput', 'fput', '')
@@ -23,7 +23,7 @@ def join_and(names: Sequence[str]) -> str:
 
 
 def first_n(names: Sequence[str], most: int) -> str:
-    """The first of several names, and how many more there are.
+    """The first names, and how many more there are.
 
     >>> first_n(["fput", "iput", "dput"], 2)
     'fput, iput and 1 more'

@@ -1,4 +1,4 @@
-"""What takes long to load: it is loaded where it is first used, and many commands never do.
+"""Modules that are slow to import: they are imported on first use, and many commands never use them.
 
 The libraries together take half a second, as long as a machine takes to resume.
 """
@@ -57,7 +57,7 @@ def submodules(package: str) -> Callable[[str], Module]:
 
 
 class Schema(Mapping[str, DType]):
-    """A table's columns and their types, made when somebody first looks into it.
+    """A table's columns and their types, created on first use.
 
     >>> dict(Schema(lambda: {"cpu": polars.UInt32}))
     {'cpu': UInt32}

@@ -22,7 +22,7 @@ So it does with what a command leaves behind that has itself been ended.
 def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[str]:
     """What is put before a command so that the kernel ends it when its parent dies, however it dies.
 
-    The shell looks whether the parent died before the kernel was told, which nobody would notice. TERM is for
+    The shell checks whether the parent died before the kernel was told, which would go unnoticed. TERM is for
     a program that ends its own children then.
     """
     still_there = '[ "$PPID" = "$1" ] && shift && exec "$@"'

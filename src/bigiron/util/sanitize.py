@@ -1,4 +1,4 @@
-"""Text from outside made harmless: a name of a guest or in somebody's study must not steer a terminal."""
+"""Makes text from outside harmless: a name from a guest or an imported study must not control a terminal."""
 
 from __future__ import annotations
 

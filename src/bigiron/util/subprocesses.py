@@ -63,5 +63,5 @@ def _output(process: "subprocess.Popen[str]", timeout_s: float | None) -> tuple[
 def _first_error(output: str, status: int) -> str:
     lines = output.strip().splitlines()
     errors = [line for line in lines if "error" in line or "undefined" in line]
-    how = f"killed by signal {-status}" if status < 0 else f"status {status}, and it said nothing"
+    how = f"killed by signal {-status}" if status < 0 else f"status {status}, without a message"
     return (errors or lines or [how])[0]

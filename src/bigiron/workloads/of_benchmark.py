@@ -1,4 +1,4 @@
-"""Which workload does what a benchmark of somebody else's report does."""
+"""The workload that corresponds to the benchmark in a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def _fxmark(test: str, parameters: Mapping[str, str], known: set[str]) -> Mapped
     file_system = fs_of(parameters)
     if file_system is None:
         raise UserError(
-            f"the report is of fxmark on {parameters['fstype']}, and no machine here has that: there are "
+            f"the report is of fxmark on {parameters['fstype']}, which no machine here has: use one of "
             f"{', '.join(_FXMARK_FS)}; give --workload {name} to judge it on tmpfs"
         )
     return Mapped(name, "process", file_system)

@@ -126,7 +126,7 @@ class Options:
 def time_notes(time: str) -> tuple[str, ...]:
     """What must be known of times that are no real machine's."""
     if time == "VM time":
-        return ("Times are VM times: how they compare means more than what they are.",)
+        return ("Times are VM times: their ratios mean more than their values.",)
     return ()
 
 

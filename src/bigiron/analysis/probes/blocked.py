@@ -130,7 +130,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         most=_MOST,
         notes=measured.time_notes,
         lost=tuple(
-            f"{variant}: {known['lost']} times found no room"
+            f"{variant}: {known['lost']} times are missing: there was no room"
             for variant, known in facts.items()
             if known["lost"]
         ),

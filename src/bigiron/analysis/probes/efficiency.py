@@ -117,21 +117,21 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             "shares of the CPUs' time in % "
             f"({measured.time}; least and most: of one CPU)"
         ),
-        title="Efficiency: who gets the CPUs' time",
+        title="Efficiency: how the CPUs' time is divided",
         thing="who",
         measures=_MEASURES,
         rows=tuple(sorted(rows, key=lambda row: (order.index(row.section), -row.main.most, row.name))),
         labels=("source",),
         notes=(
             *(
-                f"{variant}: by its own accounts only: no BPF, as {known['why_not_bpf']}"
+                f"{variant}: from the kernel's own accounting only: no BPF, as {known['why_not_bpf']}"
                 for variant, known in facts.items()
                 if known["why_not_bpf"]
             ),
             *measured.time_notes,
         ),
         lost=tuple(
-            f"{variant}: {known['lost']} stretches of time found no room"
+            f"{variant}: {known['lost']} intervals are missing: there was no room"
             for variant, known in facts.items()
             if known["lost"]
         ),

@@ -141,7 +141,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         by_symbol=True,
         notes=measured.time_notes,
         lost=tuple(
-            f"{variant}: {each['lost_events']} events found no room: the first calls of each CPU are shown"
+            f"{variant}: {each['lost_events']} events are missing: only the first calls of each CPU are shown"
             for variant, each in known.items()
             if each["lost_events"]
         ),

@@ -25,7 +25,10 @@ from bigiron.util.english import first_n, plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
-_TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
+_TAKEN_LEAST, _HELD_LEAST = (
+    0.05,
+    1.0,
+)  # acquisitions and instructions per operation: smaller ones are only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
 FINENESS = "0.05 acquisitions and 1 instruction per operation and 1 %"
 """Up to what no difference is looked for, in words."""
@@ -175,12 +178,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         base=base,
         heading=(
             f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
-            "the kernel's locks, how often an operation "
-            "takes them and how many instructions it holds them, in "
+            "the kernel's locks: acquisitions per operation "
+            "and hold time in instructions, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
             "instructions of one acquisition; CPUs: that take one of them)"
         ),
-        title="Locks: how often an operation takes them, and for how many instructions it holds them",
+        title="Locks: acquisitions per operation, and hold time in instructions",
         thing="lock",
         keeps_order=True,
         measures=_MEASURES[:-1],
@@ -198,7 +201,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         notes=tuple(model.on_marks(shown, min(map(len, cells.values())))),
         lost=tuple(
-            f"{variant}: {count} acquisitions are not counted: their release was not seen, or no room"
+            f"{variant}: {count} acquisitions are not counted: their release was not seen, or there was no room"
             for variant, count in lost.items()
             if count
         ),

@@ -39,7 +39,7 @@ _RELATIVE_RESOLUTION = 1e-4
 _SMALLEST = 0.05  # of the largest value: smaller values have the deviations of this one
 _SCATTER = 0.1  # of the mean: what strays by more is not called constant
 _MISFIT = 0.2  # of the growth: a law that misses by more is no law
-_NEGLIGIBLE_WEIGHT = 1e-6  # of the weight: a candidate with less moves no interval
+_NEGLIGIBLE_WEIGHT = 1e-6  # a candidate with a smaller weight does not change an interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
@@ -255,7 +255,7 @@ def fit(points: dict[int, float]) -> Growth:
     >>> fit({2: 0.5, 4: 0.75, 8: 0.875}).law.value
     'constant'
     >>> fit({4: 1.0, 8: 2.0}).refusal
-    'too few CPU counts (4, 8): 3 are the least, 5 are better'
+    'too few CPU counts (4, 8): 3 are the minimum, 5 are better'
     """
     there = sorted(points.items())
     while there and there[0][1] <= _RESOLUTION < there[-1][1]:
@@ -276,9 +276,9 @@ def fit(points: dict[int, float]) -> Growth:
 def _why_too_little(measured: int, there: list[int]) -> str:
     counts = ", ".join(map(str, there))
     if measured >= FEWEST > len(there):
-        return f"there is something only at {counts} CPUs: measure more CPU counts from there on"
+        return f"nonzero only at {counts} CPUs: measure more CPU counts in that range"
     if len(there) < FEWEST:
-        return f"too few CPU counts ({counts or 'none'}): {FEWEST} are the least, 5 are better"
+        return f"too few CPU counts ({counts or 'none'}): {FEWEST} are the minimum, 5 are better"
     if there[-1] < CLOSEST * there[0]:
         return f"the CPU counts ({counts}) are too close: the largest must be twice the smallest, or more"
     return ""
@@ -289,14 +289,18 @@ def _why_no_law(
 ) -> str:
     lawless = sum(c.weight for c in candidates if not c.form.law)
     if lawless > _LAWLESS or not eligible:
-        return f"no law fits: {candidates[0].form.term}, which is none, fits far better"
+        return (
+            f"no law fits: the best fit is {candidates[0].form.term}, which is not one of the laws reported"
+        )
     best = eligible[0]
     mean = sum(value for _, value in points) / len(points)
     grown = abs(best.value(points[-1][0]) - best.value(points[0][0]))
     if best.form is _FLAT and best.misfit > _SCATTER * mean + _RESOLUTION:
-        return f"it strays by {best.misfit / mean:.0%} of its mean, and no law explains that"
+        return f"it varies by {best.misfit / mean:.0%} of its mean, which no law explains"
     if best.form is not _FLAT and best.misfit > _MISFIT * grown:
-        return f"it strays from {best.form.law}, the nearest law, by {best.misfit / grown:.0%} of its growth"
+        return (
+            f"it deviates from {best.form.law}, the closest law, by {best.misfit / grown:.0%} of its growth"
+        )
     return ""
 
 

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from bigiron.machines.vm.vm import VirtualMachine
 
 DISK_MIB = 16 << 10
-"""By default: what is not written takes no memory, and on a smaller one file systems have fewer groups."""
+"""The default. Unwritten blocks take no memory, and on a smaller disk file systems have fewer groups."""
 MOST_DISK_MIB = 1 << 20
 
 _MEASURING = ("raid6_pq", "xor")
-"""Modules that find out for many ticks how fast the CPU sums: minutes, by a clock that is slowed down."""
+"""Modules that benchmark the CPU for many ticks: minutes, with a clock that is slowed down."""
 
 _PIECE = struct.Struct("<QQ")  # guest/file_system.c: where it goes, how long it is
 _BLOCK = 4096
-_SAME = "6269676e-6972-4f6e-8000-000000000001"  # of all: else it is drawn by lot, and the order of names too
+_SAME = "6269676e-6972-4f6e-8000-000000000001"  # else it is random, and with it the hash order of names
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ class FileSystem:
         except ValueError as error:
             raise UserError(f"mkfs options {self.mkfs_options!r}: {error}") from None
         if not (self.mkfs_options + self.mount_options).isprintable() or " " in self.mount_options:
-            raise UserError("mkfs and mount options must be printable, and mount's have no space in them")
+            raise UserError(
+                "mkfs and mount options must be printable, and mount options must not contain spaces"
+            )
 
     def check_kernel(self, kernel: Kernel) -> None:
         """UserError where a kernel does not have it, as far as that is known before it boots."""

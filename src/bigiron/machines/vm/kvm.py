@@ -70,7 +70,7 @@ def _trial(again: bool) -> Trial:
 
 
 def _kernel() -> Kernel | None:
-    """The one that is tried: Debian's newest, or what there is."""
+    """The kernel to try: Debian's newest, or else any."""
     here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
     return max(here, key=_preference, default=None)
 

@@ -60,7 +60,7 @@ def server(name: str) -> Server:
     machine = machine_files.load(name)
     if machine.memory_gib is None:
         raise UserError(
-            f"{name} does not tell how much memory the machine has: copy it (bigiron machine show) and add "
+            f"{name} does not give the machine's memory: copy it (bigiron machine show) and add "
             "memory_gib = ... before its first [[level]]"
         )
     units = dict(machine.levels)

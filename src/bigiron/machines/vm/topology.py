@@ -45,7 +45,7 @@ class Topology:
         nodes = self.nodes * times
         if self.cpus % nodes:
             raise UserError(
-                f"{self.cpus} CPUs do not divide into {nodes} nodes, {times} times as many as asked: "
+                f"{self.cpus} CPUs do not divide evenly into {nodes} nodes, {times} times as many as requested: "
                 f"use a multiple of {nodes}"
             )
         distances = tuple(
@@ -62,7 +62,7 @@ class Topology:
         """UserError if QEMU's machines have fewer threads a core."""
         if self.threads > most_threads:
             raise UserError(
-                f"{self.threads} threads a core: the emulator's machines have {most_threads} there; "
+                f"{self.threads} threads per core: the emulated machines have at most {most_threads}; "
                 f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most_threads}"
             )
 

@@ -144,10 +144,12 @@ class Call:
         """
         process, name, *words = [*text.split(), "", ""][: max(2, len(text.split()))]
         if process not in ("0", "1") or name not in SIGNATURES:
-            raise UserError(f"no call: {text!r}; a call is its process, 0 or 1, its name and its arguments")
+            raise UserError(
+                f"not a call: {text!r}; a call is its process (0 or 1), its name and its arguments"
+            )
         arguments = _parsed_arguments(name, words)
         if arguments is None:
-            raise UserError(f"what follows {name} in {text!r} is not what it takes: {_form(name)}")
+            raise UserError(f"wrong arguments of {name} in {text!r}: {_form(name)}")
         return cls(name, int(process), arguments)
 
 
@@ -204,7 +206,7 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
     (first, header), *rest = block
     words = header.split()
     if len(words) != 4 or words[0] != "test" or not _is_number(words[1]) or words[3] not in ("same", "two"):
-        raise UserError(f"line {first}: a test begins with: test NUMBER CALL/CALL same|two")
+        raise UserError(f"line {first}: a test starts with: test NUMBER CALL/CALL same|two")
     roles: list[str] = []
     calls: list[tuple[Call, ResultText]] = []
     for number, line in rest:
@@ -215,7 +217,7 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
         except UserError as error:
             raise UserError(f"line {number}: {error}") from None
     if roles[-2:] != ["A", "B"] or any(roles[:-2]):
-        raise UserError(f"line {first}: a test has one call A and one call B, and they come last")
+        raise UserError(f"line {first}: a test ends with one call A and one call B")
     *set_up, a, b = calls
     test = Test(int(words[1]), words[3] == "same", tuple(set_up), a, b)
     if wrong := _wrong_in(test):
@@ -229,7 +231,7 @@ def _is_number(word: str) -> bool:
 
 def _checked_result(result: str) -> ResultText:
     if not result or len(result) > _MOST_RESULT or not (result.isascii() and result.isprintable()):
-        raise UserError("a call is followed by what it returns, for instance -> 3")
+        raise UserError("a call is followed by its result, for instance -> 3")
     return result
 
 
@@ -237,7 +239,7 @@ def _wrong_in(test: Test) -> str:
     """What keeps it from being run as it stands, or nothing."""
     a, b = test.a[0], test.b[0]
     if {a.name, b.name} & SET_UP_CALLS.keys():
-        return f"{', '.join(SET_UP_CALLS)} are there to set up only"
+        return f"{', '.join(SET_UP_CALLS)} can only be used in the set-up"
     if test.same:
         calls = (*(call for call, _ in test.set_up), a, b)
         others = any(call.process or call.name == "receive" for call in calls)

@@ -22,7 +22,7 @@ class LeftOutError(Exception):
 
 
 class Content:
-    """The pages of a file: those that were written, over what was there before; what nobody wrote is 0."""
+    """The pages of a file: written pages over the initial content. Pages that were never written are 0."""
 
     def __init__(self, before: Callable[[int], int] | None = None) -> None:
         self.before = before
@@ -104,7 +104,7 @@ class Mapping:
 
 @dataclass(frozen=True, eq=False)
 class Stat:
-    """What stat() tells of an inode."""
+    """What stat() returns for an inode."""
 
     inode: File | Pipe
     links: int
@@ -113,7 +113,7 @@ class Stat:
 
 @dataclass(frozen=True, eq=False)
 class ByteRead:
-    """A byte of a page that was read, by read() or from memory."""
+    """A byte that was read, by read() or from mapped memory."""
 
     what: str
     value: int
@@ -121,18 +121,18 @@ class ByteRead:
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """The descriptors that pipe() gives."""
+    """The descriptors that pipe() returns."""
 
     read: int
     write: int
 
 
-# A number, an error or signal by its name, descriptors that are ready, or what else a call gives.
+# A number, an error or signal by its name, ready descriptors, or another result of a call.
 Result = int | str | tuple[int, ...] | Stat | ByteRead | Ends
 
 
 class Initial(Protocol):
-    """What is there before the first call."""
+    """The state before the first call."""
 
     def name(self, name: str) -> File | None: ...
     def fd(self, process: int, fd: int) -> Description | None: ...
@@ -408,7 +408,7 @@ def _put(pipe: Pipe, value: int) -> Result:
 
 
 class Results:
-    """What calls gave, as text; inodes are numbered as they appear."""
+    """The results of calls, as text; inodes are numbered as they appear."""
 
     def __init__(self) -> None:
         self._inodes: list[File | Pipe] = []

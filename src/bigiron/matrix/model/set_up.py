@@ -9,7 +9,7 @@ from bigiron.matrix.model.symbolic import Flag, InitialMapping, Name, Situation,
 
 # Where descriptors wait until they are where they belong, and stay if they are to be open elsewhere too.
 PARKED = 40
-_CONTENT = 10  # of pages that nobody asked for: each file and pipe has its own
+_CONTENT = 10  # of pages whose content does not matter: each file and pipe has its own
 
 
 def test_of(number: int, situation: Situation) -> Test:

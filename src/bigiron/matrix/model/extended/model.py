@@ -1,8 +1,8 @@
 """What the extended calls mean: the state that they read and change, and what each gives.
 
 Two processes, 0 and 1, and the parent that both have. Descriptors are of sockets (Unix datagram sockets with
-abstract addresses) and of epoll instances, which look for EPOLLIN of sockets. A futex has nobody waiting:
-whoever waits gives up at once. A fork's child exits before the fork returns.
+abstract addresses) and of epoll instances, which look for EPOLLIN of sockets. A futex has no waiters:
+a wait times out at once. A fork's child exits before the fork returns.
 
 Left out beside what the model of the 18 leaves out: full queues, and epoll instances in others.
 """
