@@ -52,8 +52,8 @@ REASONS = {
     "oops": "the kernel crashed while starting tasks: BUG: kernel NULL pointer dereference, "
     "address: 000000000000006e",
     "reset": "the machine stopped while starting tasks, without a reason",
-    "no init": "the kernel crashed while booting: Kernel panic - not syncing: VFS: Unable to mount root fs on "
-    "unknown-block(0,0)",
+    "no init": "the kernel crashed while booting: Kernel panic - not syncing: VFS: Unable to mount root fs "
+    "on unknown-block(0,0)",
     "fewer CPUs": "1 CPUs came up, not 2",
     "silence": f"the machine was still booting after its deadline of {DEADLINE_S} s",
     "hang": f"the machine was still starting tasks after its deadline of {DEADLINE_S} s",
@@ -121,7 +121,8 @@ def test_a_machine_that_is_too_small(tmp_path: Path) -> None:
     (record,) = library.open_study(tmp_path / "s").records()
     assert said.status == 3 and record.failure and not record.failure.kernel_crashed
     assert re.fullmatch(
-        r"the machine ran out of memory while starting tasks: .*Out of memory.*: give it more \(--memory MIB\)",
+        r"the machine ran out of memory while starting tasks: .*Out of memory.*: "
+        r"give it more \(--memory MIB\)",
         record.failure.reason,
     )
     assert "Kernel panic" in record.failure.console

@@ -304,7 +304,7 @@ def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--cpus 1 --check-shape", "1 CPUs do not divide evenly into 2 nodes, 2 times as many as requested"),
+        ("--cpus 1 --check-shape", "1 CPUs do not divide evenly into 2 nodes, 2 times the requested"),
         (
             "--check-shape --probe instructions",
             "check_shape is of shared lines: record the probe conflicts too",

@@ -34,7 +34,7 @@ class Address:
         """UserError without TLS beyond this machine, and where certificates do not fit."""
         if self.protocol == "tcp" and not self.is_loopback:
             raise UserError(
-                f"{self} is not encrypted, so any host that reaches a worker can run programs there: use tls:// "
+                f"{self} is not encrypted: any host that reaches a worker can run programs there; use tls:// "
                 "and --certificates DIR (`bigiron fleet init DIR`)"
             )
         if self.protocol == "tls" and not certificates:

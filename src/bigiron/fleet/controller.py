@@ -445,8 +445,8 @@ class StudyPool:
     ) -> str:
         hosts = [str(record.environment["worker"]["host"]) for record in (one, other)]
         reason = (
-            f"{pending.cell}: two hosts, {' and '.join(hosts)}, counted differently, so no cell of this study "
-            f"can be trusted: {'; '.join(differences[:3])}"
+            f"{pending.cell}: two hosts, {' and '.join(hosts)}, counted differently, so no cell of this "
+            f"study can be trusted: {'; '.join(differences[:3])}"
         )
         environments = "\n".join(
             f"{host}: {msgspec.json.encode(record.environment).decode()}"

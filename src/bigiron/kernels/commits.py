@@ -69,7 +69,7 @@ def between(tree: Path, good: str, bad: str) -> Commits:
         raise UserError(f"--good and --bad are the same commit, {good[:12]}")
     if _is_ancestor(tree, bad, good):
         raise UserError(
-            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange the two (a change may be for better or worse)"
+            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them (changes may be improvements)"
         )
     bases = of_tree(tree, "merge-base", "--all", good, bad).stdout.split()
     if not bases:

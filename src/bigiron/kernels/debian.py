@@ -118,7 +118,7 @@ def _find(
     if package is None:
         raise UserError(
             f"Debian has no kernel {wanted} {form}: it has {', '.join(_series(available)) or 'none'} "
-            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2; for a version that "
+            f"(suites {', '.join(MAIN_SUITES)}), or name an exact version such as 6.1.192-2; for one that "
             f"Debian had before, {_OLDER}"
         )
     if refused:

@@ -193,7 +193,7 @@ def _packages(kernel: Kernel, to: Path) -> list[Path]:
     if Path(kernel.source).suffix == ".deb":
         if not Path(kernel.source).is_file():
             raise UserError(
-                f"{kernel.name} was added from {kernel.source}, which is gone, and the kernel's modules with it"
+                f"{kernel.name} was added from {kernel.source}, which no longer exists, nor do its modules"
             )
         return [Path(kernel.source)]
     if not (found := _SOURCE.fullmatch(kernel.source)):
@@ -212,7 +212,8 @@ def _packages(kernel: Kernel, to: Path) -> list[Path]:
     except UserError as error:
         why = f"{error} ({refused})" if refused else str(error)
         raise UserError(
-            f"the modules of {kernel.name}: {why}; delete {kernel.image.parent} to fetch a newer kernel, whose modules the archive has"
+            f"the modules of {kernel.name}: {why}; delete {kernel.image.parent} "
+            "to fetch a newer kernel, whose modules the archive has"
         ) from None
 
 

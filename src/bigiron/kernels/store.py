@@ -95,7 +95,7 @@ def keep(
 ) -> Kernel:
     """Give an image in the temporary folder its final place. The lock is held.
 
-    The name is free, or its kernel is replaced if `replace`. `compiled_from`: the files of its source that the
+    The name is free, or its kernel is replaced (`replace`). `compiled_from`: the source files that the
     compiler read.
     """
     folder = image.parent / "kernel"
@@ -117,7 +117,7 @@ def keep(
 
 
 def compiled_from(kernel: Kernel) -> frozenset[str] | None:
-    """The source files that the compiler read; None if it was not built here or was built by an old version."""
+    """The source files that the compiler read; None if it was not built here or by an old version."""
     try:
         return frozenset((kernel.image.parent / _COMPILED_FROM).read_text(encoding="utf-8").splitlines())
     except FileNotFoundError:

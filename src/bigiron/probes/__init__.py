@@ -1,4 +1,4 @@
-"""What is recorded in a cell: one module a probe, found by being here."""
+"""What is recorded in a cell. Each probe is a module of this package, and is found by itself."""
 
 import importlib
 import pkgutil
@@ -40,7 +40,7 @@ _ALL: dict[str, Probe] = {}
 
 
 def register(new: Probe) -> None:
-    """Add a probe that is no module of this package."""
+    """Add a probe from outside this package."""
     known = {option for kind in option_kinds() for option in kind.__struct_fields__}
     mine = new.options.__struct_fields__ if new.options else ()
     if new.name in _ALL or not known.isdisjoint(mine):
@@ -49,7 +49,7 @@ def register(new: Probe) -> None:
 
 
 def probes() -> list[Probe]:
-    """All probes there are, first those of the recorder."""
+    """All probes, those of the recorder first."""
     return sorted(_ALL.values(), key=lambda one: (not one.needs_recorder, one.name))
 
 
@@ -68,7 +68,7 @@ def probe(name: str) -> Probe:
 
 
 def named(names: Iterable[str]) -> list[Probe]:
-    """Those of the names that are a probe's: a simulated study has tables that are none's.
+    """The probes with these names. Other names are skipped: a simulated study has tables of no probe.
 
     >>> [one.name for one in named(["simulation", "instructions"])]
     ['instructions']

@@ -1,7 +1,7 @@
 """blocked: how long tasks were off the CPU, where in the kernel they left it, and why.
 
 Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel has no BPF, by the agent from
-the scheduler's events. Only times that both began and ended in recorded operations count.
+the scheduler's events. Only times that both started and ended in recorded operations count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     """Whether stacks in user space are taken too."""
 
     def check(self) -> None:
-        """Known states, a time that has been."""
+        """Check that the states exist and that the time is possible."""
         whole_number("blocked_min_us", self.blocked_min_us, 1 << 40, least=0)
         if set(self.blocked_states) - set(STATES):
             raise UserError(
@@ -59,7 +59,7 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
             )
 
     def environment(self) -> dict[str, object]:
-        """With a word for all states."""
+        """The options as a cell's record holds them, with a word for all states."""
         return super().environment() | {"blocked_states": self.blocked_states or "all"}
 
 
@@ -106,7 +106,7 @@ def _context(path: str, state: str) -> str:
 
 
 def _to_the_scheduler(path: str) -> str:
-    """Without the tracer's own functions, which the scheduler calls.
+    """A stack without the tracer's own functions, which the scheduler calls.
 
     >>> _to_the_scheduler("ksys_read;schedule;__schedule;bpf_trace_run4;bpf_prog_905b7a70fdcae1b2_typed")
     'ksys_read;schedule;__schedule'

@@ -1,7 +1,7 @@
-"""conflicts: which instruction on which CPU touched a cache line that several CPUs share, and how often.
+"""conflicts: which instructions on which CPUs access a cache line that several CPUs share, and how often.
 
 Recorded by the QEMU plugin in plugin/, only between the agent's marks and only for a fixed number of each
-task's operations: the host's noise is not in them.
+task's operations, so they do not contain the host's noise.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SCHEMA = Schema(
 
 
 class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
-    """Whose memory is watched."""
+    """Whether user memory is recorded as well as the kernel's."""
 
     WRONG_PROBE_MESSAGE: ClassVar[str] = "scope user is an option of the probe conflicts: add it with --probe"
 
@@ -101,7 +101,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects: Objects) -> pl.DataFrame:
-    """The places, each with the object that lies there and its types."""
+    """The addresses with the object and the types at each of them."""
     in_files, others = _in_files(places, objects)
     wanted = set(others.iter_rows())
     in_user = {place for place in wanted if place[0] in user}
@@ -120,7 +120,7 @@ def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects
 def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The places in files' pages, which have no types, with their names; and all others.
 
-    One study of a file system had 1.7 million of them, so the file is looked up once a page.
+    One study of a file system had 1.7 million of them, so the file is looked up once per page.
     """
     places = places.with_columns(page=pl.col("address") // objects.page_bytes * objects.page_bytes)
     pages = places["page"].unique()
@@ -159,7 +159,7 @@ def _read_counts(file: Path) -> pl.DataFrame:
         raise MachineError(f"the recorder's file of cache lines cannot be read: {error}") from None
     if len(written) % row.itemsize:
         raise MachineError(
-            f"the recorder's file of cache lines ends within a record ({len(written)} bytes): is the disk full?"
+            f"the recorder's file of lines ends within a record ({len(written)} bytes): is the disk full?"
         )
     rows = np.frombuffer(written, row)
     counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
@@ -177,7 +177,7 @@ def _user_memory(raw: RawOutput) -> UserMemory:
 
 
 def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: Objects) -> str:
-    """What lies at an address of user memory; _PRIVATE if only one task at a time had its page.
+    """The object at an address of user memory; _PRIVATE if only one task at a time had its page.
 
     Such a page was freed by one and given to another. Anonymous memory is shared by threads only, and has one
     address then; the pages of a file or a shared mapping are shared by all processes that map it.

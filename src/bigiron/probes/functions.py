@@ -1,4 +1,4 @@
-"""functions: how long each call of the functions asked for took, and of what they called.
+"""functions: the time of each call of the traced functions, and of the functions that they call.
 
 By the kernel's function graph tracer in the guest. In a VM the times are VM times. A call that waits takes
 as long as it waits.
@@ -54,7 +54,7 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
     depth: Annotated[int, typer.Option(help="how deep to trace the calls; 1: only the named functions")] = 2
 
     def check(self) -> None:
-        """Some function, by a name that can be one."""
+        """Check that there are functions, and that their names are possible."""
         if not self.functions:
             raise UserError("no function to trace: give --functions NAME,NAME")
         if AUTO in self.functions and len(self.functions) > 1:
@@ -109,9 +109,9 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _is_below(roots: Sequence[str], path: str, function: str) -> bool:
-    """Whether it was called from what was to be traced.
+    """Whether it was called from one of the functions to trace.
 
-    A task that enters a root while tracing is off is taken to be below it until it enters one again: the
+    A task that enters a root while tracing is off counts as below it until it enters a root again: the
     kernel's trace_graph_entry() remembers the root before it finds that it cannot write.
 
     >>> _is_below(["__x64_sys_*"], "__x64_sys_read;vfs_read", "schedule")

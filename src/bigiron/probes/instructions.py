@@ -1,6 +1,6 @@
-"""work: how many instructions every kernel function executed, and by which path it was called.
+"""instructions: how many instructions each kernel function executed, and by which call path.
 
-Counted by the QEMU plugin in plugin/, a block at a time, for the same operations as conflicts.
+Counted by the QEMU plugin in plugin/, per translated block, for the same operations as conflicts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""locks: which locks are taken, in which functions, how often, and how many instructions they are held.
+"""locks: which locks are acquired, in which functions, how often, and their hold time in instructions.
 
 Counted by the QEMU plugin in plugin/, for the same operations as conflicts: an acquisition is a call of one
-of the kernel's lock functions, and held is from its return to the call that releases the lock.
+of the kernel's lock functions, and the hold time is from its return to the call that releases the lock.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    """UserError and MachineError say why there are no figures; the latter with the output's last lines."""
+    """Raises UserError or MachineError if there are no figures; the latter with the output's last lines."""
     ended = next((message.content for message in raw.messages if message.type == "command"), None)
     if ended is None:
         raise MachineError("the agent did not report the command's exit status")
@@ -76,7 +76,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _at(figures: list[Figure], tasks: int) -> list[Figure]:
-    """Of a table by numbers of tasks, the row that was asked for."""
+    """The row for the requested number of tasks, of a table by numbers of tasks."""
     if len({figure.tasks for figure in figures}) > 1:
         return [figure for figure in figures if figure.tasks == tasks]
     return figures

@@ -1,6 +1,6 @@
-"""oncpu: what CPUs execute, sampled: who runs in which functions of the kernel and of the program.
+"""oncpu: which functions of the kernel and the program the CPUs execute, by sampling.
 
-Samples are taken by perf events, after so many cycles where a CPU counts them, else after so much time,
+Samples are taken by perf events, after a number of cycles where the CPU counts them, else after a time,
 and added up by a BPF program in the machine's kernel.
 """
 
@@ -72,7 +72,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _context(kind: str, path: str) -> str:
-    """On whose behalf the CPU ran.
+    """The task or interrupt for which the CPU ran.
 
     >>> _context("workload", "do_syscall_64;__x64_sys_close")
     'process'

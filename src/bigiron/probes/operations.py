@@ -1,4 +1,4 @@
-"""operations: what each single operation took, for workloads of CPU hotplug. In a VM, times are VM times."""
+"""operations: the cost of each single operation, for workloads of CPU hotplug. In a VM, by VM time."""
 
 from __future__ import annotations
 

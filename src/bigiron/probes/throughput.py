@@ -1,4 +1,4 @@
-"""throughput: operations each task completes, sampled as will-it-scale does. In a VM the time is VM time."""
+"""throughput: the operations that each task completes, sampled as will-it-scale does. In a VM, by VM time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """trace: what sampled operations of each task do, in order (docs/trace.md).
 
-Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks: which
-lines several CPUs touch is what conflicts counts, what takes a lock and gives it back is what locks counts.
+Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks. It has
+the same shared cache lines as conflicts, and the same acquisitions and releases as locks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:
-    """What the recorder wrote, with the functions that did it."""
+    """The recorder's events, with the function of each."""
     numbers = ("address", "pc")
     counts = dict.fromkeys(("task", "operation", "instructions", "bytes"), pl.UInt64)
     texts = dict.fromkeys(("kind", "lock", *numbers), pl.String)
@@ -65,7 +65,7 @@ def _operations(events: pl.DataFrame) -> set[tuple[int, int]]:
 
 
 def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_bytes: int) -> pl.DataFrame:
-    """The rows of the table: lines and what lies there, tasks that are woken."""
+    """The rows of the table, with the objects of the cache lines and the tasks that are woken."""
     is_lock, is_access = pl.col("kind").is_in(_LOCKS), pl.col("kind").is_in(_ACCESSES)
     in_line = is_lock | is_access
     sizes = {name: objects.size(lock_type(name)) for name in events["lock"].drop_nulls().unique()}

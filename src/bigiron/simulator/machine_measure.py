@@ -211,9 +211,7 @@ def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str
             source = "measured: atomic additions to it, reads of what one of them writes, an MCS lock"
             rows.append({"cpus": number, **figures, "source": source})
         if len(figures) < len(found):
-            say(
-                f"{number} CPUs at one line: the CPUs are busy with other work: measure again when they are idle"
-            )
+            say(f"{number} CPUs at one line: they are busy with other work: measure again when they are idle")
     return rows
 
 

@@ -1,6 +1,6 @@
 """Modules that are slow to import: they are imported on first use, and many commands never use them.
 
-The libraries together take half a second, as long as a machine takes to resume.
+Together they take half a second, as long as a VM takes to resume.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ class _Library(ModuleType):
 
 
 class Module(ModuleType):
-    """A module that is loaded with the first look into it: whatever is looked for or set is that one's.
+    """A module that is imported when an attribute of it is first read or set.
 
     >>> Module("bisect").bisect([1, 2], 1)
     1
@@ -89,6 +89,6 @@ else:
 
 
 def load() -> None:
-    """Load them now, where there is nothing else to do."""
+    """Import them now, while the process is idle."""
     for library in (numpy, polars):
         import_module(library.__name__)

@@ -1,4 +1,4 @@
-"""From the times that tasks were off the CPU to where they waited."""
+"""Where tasks wait: sums the times that they were off the CPU."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PLACES = Schema(
 
 
 def place(path: str) -> str:
-    """The functions that say where a stack waits, innermost first.
+    """The functions that identify where a stack waits, innermost first.
 
     >>> place("ksys_write;online_store;_cpu_down;synchronize_rcu;__wait_rcu_gp;schedule;__schedule")
     'synchronize_rcu < _cpu_down < online_store'
@@ -62,7 +62,7 @@ def place(path: str) -> str:
 
 
 def places(table: pl.DataFrame, contexts: Sequence[str] = CONTEXTS) -> pl.DataFrame:
-    """The times of all tasks by where and in which state they waited, the longest total first.
+    """The times of all tasks by place and state, the longest total first.
 
     `table` has the columns of the probe blocked.
     """
@@ -156,7 +156,7 @@ def _rows(cell: Cell, contexts: Sequence[str]) -> Iterator[tuple[str, tuple[floa
 
 
 def _waited(cells: Sequence[Cell], contexts: Sequence[str]) -> pl.DataFrame:
-    """A row a task, stack and state of all repetitions together, the longest total first."""
+    """A row per task, stack and state over all repetitions, the longest total first."""
     rows = pl.concat([cell.table for cell in cells])
     return rows.filter(pl.col("context").is_in(contexts)).sort("total_ns", descending=True)
 

@@ -1,4 +1,4 @@
-"""From what each CPU spent its time on to shares of it."""
+"""How each CPU spends its time, in shares."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _WAITING = "waiting"  # of tasks, while the CPU does something else: no part of 
 def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Shares of the CPUs' time, of all repetitions together.
 
-    Each table has the columns of the probe efficiency. A CPU's time is all
-    that one source says that it did; `waiting` is set beside `running`.
+    Each table has the columns of the probe efficiency. A CPU's time is the
+    sum that one source reports; `waiting` overlaps with `running`.
     """
     cells = pl.concat([table.with_columns(cell=pl.lit(number)) for number, table in enumerate(tables)])
     cells = _merged(cells)
@@ -76,14 +76,14 @@ def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _merged(cells: pl.DataFrame) -> pl.DataFrame:
-    """The workload's tasks are one, whatever each calls itself."""
+    """Adds up the workload's tasks, whatever their names."""
     name = pl.when(pl.col("kind") == "workload").then(pl.lit("")).otherwise(pl.col("name")).alias("name")
     times = pl.when(pl.col("times").is_not_null().any()).then(pl.col("times").sum())
     return cells.group_by("cell", "cpu", "source", "kind", name).agg(pl.col("nanoseconds").sum(), times)
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the CPUs of a study's variants spent their time on."""
+    """Compare how the CPUs of a study's variants spend their time."""
     return Comparison(
         about=measured.about,
         points=measured.at_each(_point, options),

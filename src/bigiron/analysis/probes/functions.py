@@ -1,4 +1,4 @@
-"""From the calls of a trace to what each function took."""
+"""The time of each function, from the calls of a trace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SCHEMA = Schema(
 
 
 def profile(calls: pl.DataFrame) -> pl.DataFrame:
-    """What each function took, the longest total first. `calls` has the columns of the probe functions."""
+    """The time of each function, the longest total first. `calls` has the columns of the probe functions."""
     outermost = ~pl.col("path").str.split(";").list.contains(pl.col("function"))
     took = pl.col("nanoseconds")
     return (
@@ -67,9 +67,9 @@ def profile(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
-    """Path (with the function itself at its end), calls, nanoseconds and own nanoseconds.
+    """Path (with the function itself at its end), calls, nanoseconds and self nanoseconds.
 
-    Each stands below what called it, the longest first.
+    Each function follows its caller, the longest first.
     """
     whole = pl.when(pl.col("path") == "").then(pl.col("function")).otherwise(
         pl.concat_str("path", "function", separator=";")
@@ -88,7 +88,7 @@ def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the traced functions took in each variant."""
+    """Compare the times of the traced functions in each variant."""
     return Comparison(
         about=measured.about,
         points=measured.at_each(_point, options),
@@ -177,7 +177,7 @@ def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
 
 
 def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
-    """The calls below those that they were made from, further in."""
+    """The calls, each below its caller and indented."""
     lines = []
     for path, count, total, own in tree(calls):
         *above, function = path.split(";")

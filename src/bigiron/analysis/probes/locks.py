@@ -1,4 +1,4 @@
-"""From a cell's acquisitions to its locks: how often an operation takes each, and how long it holds it."""
+"""The locks of a cell: how often each is taken per operation, and how long it is held."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = (
 
 
 def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
-    """The acquisitions, by names that all locks of a kind have in common."""
+    """The acquisitions, with a name that all locks of a kind share."""
     return counts.filter(pl.col("context").is_in(contexts)).select(
         pl.col("object")
         .str.replace(r" of CPU \d+$", " of each CPU")
@@ -108,7 +108,7 @@ def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
-    """The locks that all CPUs take as often, and hold for as many instructions."""
+    """The locks that all CPUs take equally often and hold for equally many instructions."""
     taken, what = _named(cell.table, contexts), ["lock", "taken_by"]
     if taken.is_empty():
         return set()
@@ -120,7 +120,7 @@ def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
 
 
 def taken_by(function: str) -> str:
-    """The kernel's lock function without what it does besides: to interrupts, or if it has to wait.
+    """The lock function's name without its variants, such as those that disable interrupts.
 
     >>> taken_by("_raw_spin_lock_irqsave"), taken_by("mutex_trylock"), taken_by("down_read_killable")
     ('spin_lock', 'mutex_lock', 'down_read')
@@ -129,7 +129,7 @@ def taken_by(function: str) -> str:
 
 
 def lock_function(function: str) -> str:
-    """The same, where a trylock stays one.
+    """The same, but a trylock keeps its name.
 
     >>> lock_function("_raw_spin_trylock_bh"), lock_function("down_read_killable")
     ('spin_trylock', 'down_read')
@@ -138,7 +138,7 @@ def lock_function(function: str) -> str:
 
 
 def waiting(name: str) -> str:
-    """The function that waits for what a trylock only tries to take.
+    """The waiting counterpart of a trylock function.
 
     >>> waiting("spin_trylock"), waiting("down_write_trylock"), waiting("mutex_lock")
     ('spin_lock', 'down_write', 'mutex_lock')
@@ -201,7 +201,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         notes=tuple(model.on_marks(shown, min(map(len, cells.values())))),
         lost=tuple(
-            f"{variant}: {count} acquisitions are not counted: their release was not seen, or there was no room"
+            f"{variant}: {count} acquisitions are not counted: no release was seen, or no room was left"
             for variant, count in lost.items()
             if count
         ),

@@ -1,4 +1,4 @@
-"""What a round of operations took: the sums of each repetition, variant beside variant."""
+"""The cost of a round of operations: compares the sums of the repetitions between variants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bigiron.util.lazy import polars as pl
 
 @dataclass(frozen=True)
 class Taken:
-    """One thing that is measured of each operation: a column of the probe's table."""
+    """A quantity that is measured for each operation: a column of the probe's table."""
 
     column: str
     title: str
@@ -43,7 +43,7 @@ _Sums: TypeAlias = dict[str, tuple[float, ...]]  # of each repetition, by varian
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the operations of each round took, for each state that they put CPUs into."""
+    """Compare the costs of each round's operations, for each CPU state that they lead to."""
     return Comparison(
         about=measured.about,
         points=tuple(
@@ -123,7 +123,7 @@ def _point(
 
 
 def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
-    """Nothing of a variant whose kernel does not tell."""
+    """Empty for a variant whose kernel does not report it."""
     sums = {
         variant: tuple(
             float(table[taken.column].sum()) * taken.scale

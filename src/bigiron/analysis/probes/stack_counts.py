@@ -1,4 +1,4 @@
-"""What was recorded with stacks, compared function by function or chain by chain."""
+"""Compares counts that were recorded with stacks, by function or by call chain."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LEAST = 0.0005  # of a figure, in any variant: what shows in three decimals
 
 @dataclass(frozen=True)
 class StackCounts:
-    """What a probe has recorded with stacks."""
+    """The counts of a probe that were recorded with stacks."""
 
     study: str
     workload: str

@@ -1,4 +1,4 @@
-"""Throughput and other metrics with noise, variant beside variant: each with a verdict (docs/verdict.md)."""
+"""Compares throughput and other noisy metrics between variants, with a verdict for each (docs/verdict.md)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -109,12 +109,12 @@ class _Judged:
     judgements: dict[tuple[str, tuple[int, int], str], Judgement]  # by metric, CPUs and tasks, and variant
 
     def on(self, one: Repetitions) -> Judgement | None:
-        """None for the base, and for what could not be compared."""
+        """The verdict; None for the base and for values that could not be compared."""
         return self.judgements.get((one.metric, one.point, one.variant))
 
 
 def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> Point:
-    """One metric at so many CPUs and tasks."""
+    """One metric at one number of CPUs and tasks."""
     first, measured = here[0], judged.measured
     of_metric = f"{first.metric}{f', {first.unit}' if first.unit else ''}"
     found = {one.variant: judgement for one in here if (judgement := judged.on(one))}
@@ -152,7 +152,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
 
 
 def _fields(ours: Repetitions, found: Judgement | None) -> dict[str, Any]:
-    """As docs/verdict.md has them."""
+    """The columns that docs/verdict.md describes."""
     return {
         "metric": ours.metric,
         "unit": ours.unit,
@@ -206,7 +206,7 @@ def _how(judged: _Judged) -> Iterator[str]:
 
 
 def _doubtful(here: Sequence[Repetitions], judged: _Judged, several: bool) -> Iterator[str]:
-    """What the verdicts do not rest on though it was measured, or would need."""
+    """Measured values that the verdicts do not use, and values that they would need."""
     for one in here:
         found = judged.on(one)
         if found and (left := len(one.numbers) - len(found.ours.numbers)):

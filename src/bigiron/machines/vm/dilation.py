@@ -1,9 +1,9 @@
 """Time dilation: a guest's clocks are slowed down, so that ticks per operation are as on hardware.
 
-With N busy CPUs, a clock that follows the instructions of all CPUs together (icount) is N times too fast
-for each of them. So is the host's clock, where one thread of the host executes many CPUs. Here the timekeeping of
-a stopped guest is changed in its memory: its clock, the scheduler's clock and the timer of each CPU all run so
-many times slower (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI 2006).
+With N busy CPUs, a clock that follows the instructions of all CPUs together (icount) is N times too fast for
+each of them. So is the host's clock, where one thread of the host executes many CPUs. Here the timekeeping
+of a stopped guest is changed in its memory: its clock, the scheduler's clock and the timer of each CPU all
+run so many times slower (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI 2006).
 """
 
 from collections.abc import Iterator

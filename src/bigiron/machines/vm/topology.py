@@ -45,7 +45,7 @@ class Topology:
         nodes = self.nodes * times
         if self.cpus % nodes:
             raise UserError(
-                f"{self.cpus} CPUs do not divide evenly into {nodes} nodes, {times} times as many as requested: "
+                f"{self.cpus} CPUs do not divide evenly into {nodes} nodes, {times} times the requested: "
                 f"use a multiple of {nodes}"
             )
         distances = tuple(

@@ -151,7 +151,7 @@ def check_memory(mib: int, cpus: int) -> None:
     touched, here = touched_mib(mib, cpus), host_mib()
     if touched > here:
         raise UserError(
-            f"a machine with {cpus} CPUs and {mib} MiB writes {touched} MiB, more than this host's {here} MiB: "
+            f"a machine with {cpus} CPUs and {mib} MiB writes {touched} MiB, and this host has {here} MiB: "
             "use fewer CPUs, or less memory with --memory MIB"
         )
 
@@ -283,7 +283,7 @@ class _Boot:
         return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
 
     def _symbols_elsewhere(self) -> bytes:
-        """The kernel's symbols: kept ones, a snapshot's, or those of a one-CPU machine that boots for this."""
+        """The kernel's symbols: kept ones, a snapshot's, or those of a one-CPU machine booted for this."""
         sha256 = kernels.sha256_of(self.vm.kernel)
         if (symbols := snapshot.symbols_of(sha256)) is not None:
             return symbols
