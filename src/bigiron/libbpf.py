@@ -24,7 +24,7 @@ _WANTED = "BPF programs need the static libraries libbpf, libelf and zlib"
 
 
 def flags(target: Architecture) -> tuple[str, ...]:
-    """What the target's compiler is told to link with them; UserError says how to get them."""
+    """The linker options for the target's compiler; UserError says how to get the libraries."""
     if target.compiler == "gcc":
         missing = [name for name in _LIBRARIES if not _has(target, name)]
         if missing:

@@ -56,8 +56,8 @@ def build(
 ) -> Kernel:
     """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
 
-    One that was built from the very same before is not built again. Another of that name is replaced if
-    `replace`, else UserError.
+    A kernel that was built from identical sources is not built again. Another kernel of that name is replaced
+    (`replace`), or is a UserError.
     """
     arch = known_arch(arch)
     target = architecture(arch)
@@ -121,7 +121,7 @@ def check_tools(arch: str) -> str:
 def _recipe(
     original: Source, patches: Sequence[Path], tree: str, options: Sequence[ConfigOption], compiler: str
 ) -> str:
-    """What the kernel was built from. The tree's id covers the patches' content."""
+    """The kernel's sources. The tree's id covers the patches' content."""
     config = hashlib.sha256(configuration.text(options).encode()).hexdigest()
     patched = f" with {', '.join(patch.name for patch in patches)}" if patches else ""
     return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
@@ -163,14 +163,14 @@ class _Make:
         self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
     def configure(self, options: Sequence[ConfigOption]) -> None:
-        """Set what is wished for and nothing else; UserError where the kernel does not take it."""
+        """Set the requested options and no others; UserError if the kernel drops one."""
         fragment = self._objects / "options.config"
         fragment.write_text(configuration.text(options), encoding="utf-8")
         self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
         configuration.check(options, self._objects / ".config", self._source)
 
     def image(self) -> Path:
-        """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only where it has PVH."""
+        """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only if it has PVH."""
         config = (self._objects / ".config").read_text(encoding="utf-8")
         if self._target.kernel_arch == "x86" and "CONFIG_PVH=y\n" not in config:  # before 5.0
             self._run("a", "bzImage")
@@ -213,7 +213,7 @@ def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why_not_here(log: str) -> str:
-    r"""What of make's output is the host's fault; nothing where the source is to blame.
+    r"""The part of make's output that is the host's fault; empty if the source is to blame.
 
     >>> _why_not_here("/bin/sh: 1: bison: not found\nmake: *** [a.tab.c] Error 127\n")
     '/bin/sh: 1: bison: not found'

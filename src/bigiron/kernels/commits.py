@@ -26,7 +26,7 @@ _BUILD_S_OWN = ("scripts/", "tools/", "usr/", "certs/")
 
 @dataclass(frozen=True)
 class Commits:
-    """What comes after `good` and up to `bad`, oldest first."""
+    """The commits after `good` up to `bad`, oldest first."""
 
     tree: Path
     good: str
@@ -55,7 +55,7 @@ class Commits:
         return not any(matters(path, arch, compiled) for path in differing.split("\0") if path)
 
     def revert(self, commit: str) -> bytes:
-        """The patch that takes it back; of a merge, all that it brought."""
+        """The patch that reverts a commit; for a merge, all that it brought."""
         parent = (f"{commit}^1",) if self.parents[commit] else ()
         told = ("-p", "-R", "--binary", "--full-index", "--no-ext-diff", "--root", "--no-commit-id")
         return _checked(self.tree, bytes_of_tree(self.tree, "diff-tree", *told, *parent, commit)).stdout

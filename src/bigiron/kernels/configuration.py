@@ -92,7 +92,7 @@ def text(options: Sequence[ConfigOption]) -> str:
 
 
 def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
-    """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
+    """Raise UserError if the kernel's configuration (`.config`) lacks a requested option.
 
     Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
     of, is none that it lacks.

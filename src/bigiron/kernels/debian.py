@@ -133,7 +133,7 @@ def _download_one(apt: "Apt", package: Package, to: Path, on_step: Callable[[str
 
 
 def _advice(error: str) -> str:
-    """What to do where a package that is listed cannot be downloaded."""
+    """The advice if a listed package cannot be downloaded."""
     if "404" not in error:
         return f"check the network, or name another mirror in {MIRROR_VARIABLE}"
     return (
@@ -213,7 +213,7 @@ def exact_name(release: str, version: str, arch: str) -> str:
 
 
 def _compare(one: Package, other: Package) -> int:
-    """Debian's order of versions, asked of dpkg. A linux-binary package goes before an empty linux-image."""
+    """Debian's order of versions, from dpkg. A linux-binary package goes before an empty linux-image."""
     if one.version == other.version:
         return one.name.startswith("linux-binary-") - other.name.startswith("linux-binary-")
     newer = subprocess.run(["dpkg", "--compare-versions", one.version, "gt", other.version], check=False)
@@ -226,7 +226,7 @@ def _series(available: Iterable[Package]) -> list[str]:
 
 
 class Apt:
-    """apt with its own sources, lists and cache, one folder an architecture."""
+    """apt with its own sources, lists and cache, one folder per architecture."""
 
     def __init__(self, arch: str) -> None:
         self._arch = architecture(arch).debian
@@ -271,7 +271,7 @@ class Apt:
         return done
 
     def _in_their_place(self, unread: Sequence[str]) -> str:
-        """What is used instead of lists that could not be read."""
+        """The lists used instead of those that could not be read."""
         here = [suite for suite in unread if self._read_at(suite).exists()]
         none = [suite for suite in unread if suite not in here]
         said = []
@@ -389,7 +389,7 @@ def _sources() -> str:
 
 
 def _suites_in(complaints: str) -> list[str]:
-    """The suites that apt complains of; all where it names none.
+    """The suites that apt complains about; all if it names none.
 
     >>> _suites_in("E: Failed to fetch http://x/debian/dists/trixie-backports/main/binary-amd64/Packages.xz")
     ['trixie-backports']

@@ -89,7 +89,7 @@ def check_out(tree: str, source: Source, to: Path) -> None:
 
 
 def kernel_version(source: Source) -> str:
-    """What the source's Makefile says it is: 6.1.192."""
+    """The version in the source's Makefile: 6.1.192."""
     makefile = _git("show", f"{source.tree}:Makefile", objects=source.objects)
     parts = dict(
         re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(\S*)$", makefile, re.MULTILINE)
@@ -223,7 +223,7 @@ def _theirs(folder: Path, *question: str) -> str:
 
 
 def of_tree(folder: Path, *command: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    """What git says of the user's repository, which is only read."""
+    """Git's output for the user's repository, which is only read."""
     done = bytes_of_tree(folder, *command, stdin=stdin)
     stdout, stderr = (said.decode(errors="replace") for said in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
@@ -293,7 +293,7 @@ def _without_git_s_own(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why_not_applied(stderr: str) -> str:
-    r"""Which file and hunk, out of git's words.
+    r"""The file and hunk that git's message names.
 
     >>> _why_not_applied("error: patch failed: kernel/fork.c:446\nerror: kernel/fork.c: patch does …\n")
     'kernel/fork.c, the hunk at line 446'

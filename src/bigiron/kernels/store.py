@@ -40,12 +40,12 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_name(name: str) -> bool:
-    """Whether a kernel may be called so: it becomes a folder's name and a column's heading."""
+    """Whether a kernel may have this name: it becomes a folder's name and a column's heading."""
     return bool(_NAME.fullmatch(name))
 
 
 def check_name(name: str) -> None:
-    """UserError if no kernel may be called so."""
+    """Raise UserError if no kernel may have this name."""
     if not is_name(name):
         raise UserError(f"{name!r} cannot name a kernel: use up to 100 letters, digits and . _ + ~ -")
 

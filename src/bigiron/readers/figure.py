@@ -1,4 +1,4 @@
-"""A figure that some tool printed, and how a tool's output becomes figures."""
+"""Figures that tools print, and how they are read from the output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reading:
-    """What an output says. `about` describes the machine and the run, for later readers."""
+    """The content of an output. `about` describes the machine and the run, for later readers."""
 
     figures: list[Figure]
     about: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Format:
 
 
 def number(text: str, line: int | None, what: str) -> float:
-    """A value as a number; UserError if it cannot be one of a measurement.
+    """A value as a number; UserError if it cannot be a measured value.
 
     >>> number("12.5", 3, "events per second")
     12.5
@@ -135,7 +135,7 @@ def figures_in(
 
 
 def document(text: str) -> Any:
-    """The JSON in a text; warnings may stand before and behind it.
+    """The JSON in a text, which may have warnings before and after it.
 
     >>> document('careful: {"bw": 5} done')
     {'bw': 5}

@@ -1,4 +1,4 @@
-"""A folder from elsewhere: regular files in it and nothing outside, whatever its links say."""
+"""Reads an untrusted folder: only regular files in it, and no links."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ MOST_BYTES = 64 << 20  # of a file with figures
 
 
 class Folder:
-    """What is read of it is hashed, so that one knows later which files it was."""
+    """All that is read from it is hashed, so that the files can be identified later."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
@@ -21,7 +21,7 @@ class Folder:
 
     @property
     def sha256(self) -> str:
-        """Of the names and contents of all that was read so far."""
+        """The hash of the names and contents of all files read so far."""
         return self._hash.hexdigest()
 
     def folders(self) -> list[str]:
@@ -29,7 +29,7 @@ class Folder:
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
 
     def has(self, name: str) -> bool:
-        """Whether there is such a thing in it."""
+        """Whether it has an entry of that name."""
         return os.path.lexists(self.path / name)
 
     def read(self, name: str) -> str:

@@ -48,7 +48,7 @@ def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Shares of the CPUs' time, of all repetitions together.
 
     Each table has the columns of the probe efficiency. A CPU's time is the
-    sum that one source reports; `waiting` overlaps with `running`.
+    sum that one source reports; `waiting` is not part of it.
     """
     cells = pl.concat([table.with_columns(cell=pl.lit(number)) for number, table in enumerate(tables)])
     cells = _merged(cells)

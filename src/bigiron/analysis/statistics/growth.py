@@ -1,4 +1,4 @@
-"""How a count grows with the number N of CPUs: by which law, how surely, and to what at another N.
+"""How a count grows with the number N of CPUs: the law, its certainty, and the count at another N.
 
 A law is a term of Extra-P's performance model normal form (Calotoiu, Hoefler, Poke, Wolf: Using Automated
 Performance Modeling to Find Scalability Bugs in Complex Codes, SC 2013): value = a + b * f(N) with b > 0 and
@@ -44,7 +44,7 @@ _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', a
 
 
 def number(value: float) -> str:
-    """Three significant digits, and all that there are before the point.
+    """Three significant digits, and all digits before the point.
 
     >>> number(11.0), number(0.12345), number(51234.5)
     ('11', '0.123', '51234')
@@ -132,7 +132,7 @@ class Candidate:
 
     @property
     def formula(self) -> str:
-        """As one would write it: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
+        """The formula: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
         level = number(self.a) if abs(self.a) >= 5e-4 or not self.form.term else ""
         if not self.form.term:
             return level
@@ -143,7 +143,7 @@ class Candidate:
         return f"{level} {'+' if self.b >= 0 else '-'} {slope}"
 
     def value(self, cpus: float) -> float:
-        """What the form says for a number of CPUs."""
+        """The value of the form at a number of CPUs."""
         return self.a + self.b * self.form.f(cpus)
 
     def spread(self, cpus: float) -> float:
@@ -155,7 +155,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Growth:
-    """How a series grows: a law, or the words why none can be told."""
+    """How a series grows: a law, or the reason why there is none."""
 
     law: Law | None
     refusal: str = ""
@@ -227,7 +227,7 @@ class Growth:
 
 
 def fit_series(series: Series) -> Growth:
-    """Which law a series follows. Its whole count tells, if nothing is left out at the most CPUs any more.
+    """The law of a series. Its whole count decides, if nothing is left out at the largest CPU count.
 
     >>> counted, whole = {4: 6.0, 8: 14.0, 16: 24.0, 32: 40.0}, {4: 12.0, 8: 16.0, 16: 24.0, 32: 40.0}
     >>> growth = fit_series(Series("counters of CPU", "__percpu_counter_sum", counted, whole))
@@ -247,7 +247,7 @@ def fit_series(series: Series) -> Growth:
 
 
 def fit(points: dict[int, float]) -> Growth:
-    """Which law the points follow. Zeros at the smallest CPU counts are left out: there is nothing there yet.
+    """The law of the points. Zeros at the smallest CPU counts are left out.
 
     >>> growth = fit({2: 13.0, 3: 14.0, 4: 15.0, 6: 17.0, 8: 19.0})
     >>> growth.law.value, round(growth.best.a, 3), round(growth.best.b, 3), growth.sure > 0.999
@@ -323,7 +323,7 @@ class _Sample:
 
 
 def _weighed(points: Sequence[tuple[int, float]]) -> list[Candidate]:
-    """Every form that the points allow, fitted and weighed."""
+    """All forms that the points allow, fitted and weighted."""
     values = [value for _, value in points]
     mean = sum(values) / len(values)
     sample = _Sample(
