@@ -68,7 +68,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --arch z80", "machines of z80 are not supported yet: use one of x86_64"),
         (
             "run open1 {k} --memory 9999999",
-            r"a machine of 9999999 MiB for 8 CPUs does not fit into this one's",
+            r"a machine with 8 CPUs and 9999999 MiB writes ",
         ),
         ("run open1 {k} --memory 12", "memory_mib = 12: use whole numbers from 128 to "),
         (
@@ -298,7 +298,7 @@ def fake(folder: Path, script: str) -> str:
         ("echo QEMU emulator version 7.2.19", "is QEMU 7.2.19, and versions before 10 crash newer kernels"),
         (
             '[ "$1" = --version ] && echo QEMU version 10.1',
-            "is QEMU 10.1 built without plugins, and a plugin",
+            "is QEMU 10.1 built without plugin support, which",
         ),
         ("exit 1", "does not print its version"),
     ],
@@ -330,7 +330,7 @@ def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
     assert (
         complaint == "bigiron: debian/6.1, 8 CPUs: qemu-system-x86_64 ended with status 3 while booting: no"
     )
-    assert all(re.search(r"snapshot \w+ is made anew: it was made with QEMU", line) for line in others)
+    assert all(re.search(r"snapshot \w+ is made again: it was made with QEMU", line) for line in others)
 
 
 # A workload of one's own

@@ -227,7 +227,7 @@ def test_two_hosts_that_do_not_agree(tmp_path: Path) -> None:
         fleet.worker("wrong", PYTHONPATH=str(tmp_path))
         answer = simulate(tmp_path / "s", *fleet.options)
     assert answer.status == 3
-    assert "two hosts, " in answer.err and "do not count the same" in answer.err
+    assert "two hosts, " in answer.err and "counted differently" in answer.err
     assert '"host":"right"' in answer.err and '"host":"wrong"' in answer.err
     failed = [record for record in store.open_study(tmp_path / "s").records() if record.failure]
     assert len(failed) == 1 and failed[0].failure and not failed[0].tables
@@ -370,7 +370,7 @@ def test_a_scheduler_that_ends(tmp_path: Path) -> None:
             fleet.scheduler.kill()
             _, err = controller.communicate()
         assert controller.returncode == 2 and "Traceback" not in err
-        assert "the fleet's scheduler has gone" in err
+        assert "the fleet's scheduler has ended" in err
         _, said = worker.communicate()
         assert said.strip() == "bigiron: the scheduler has ended"
 
@@ -388,7 +388,7 @@ def test_a_scheduler_that_tells_no_more(tmp_path: Path) -> None:
                 wait_until(lambda: client.run_on_scheduler(close_streams, client.id))
                 _, err = controller.communicate()
         assert controller.returncode == 2 and "Traceback" not in err
-        assert "the fleet's scheduler has gone" in err
+        assert "the fleet's scheduler has ended" in err
 
 
 def close_streams(mine: str, dask_scheduler: Scheduler) -> bool:
@@ -555,7 +555,7 @@ def test_the_other_files_to_copy_are_well_formed() -> None:
     [
         (("--fleet", "local:0"), "--fleet local:0: use at least one worker"),
         (("--fleet", "moon"), "--fleet 'moon': use local:N for N workers here, or tls://HOST:PORT"),
-        (("--fleet", "tls://127.0.0.1:99999"), "'tls://127.0.0.1:99999' is no scheduler's address"),
+        (("--fleet", "tls://127.0.0.1:99999"), "'tls://127.0.0.1:99999' is not the address of a scheduler"),
         (("--fleet", "tls://127.0.0.1:1"), "no certificates for tls://127.0.0.1:1"),
         (("--fleet", "tcp://192.0.2.1:1"), "tcp://192.0.2.1:1 is not encrypted"),
         (("--fleet", "tcp://127.0.0.1:1"), "no scheduler answers at tcp://127.0.0.1:1"),
@@ -638,7 +638,7 @@ def test_a_question_for_a_machine_of_another_shape() -> None:
         (
             {"machine": "host"},
             1,
-            "a fleet runs virtual machines and simulations, and .* machine is host",
+            "a fleet runs only virtual machines and simulations, but .* machine is host",
         ),
         ({"machine": "ssh", "address": "ssh://a@b"}, 1, "machine is ssh"),
         ({"cpus": [2, 4]}, 1, "more than one cell"),
@@ -657,7 +657,7 @@ def test_what_a_worker_does_not_do(spec: dict[str, object], repetition: int, com
 
 def test_messages_that_are_none() -> None:
     for content in (b"", b"\xff", msgspec.msgpack.encode({"question": 1})):
-        with pytest.raises(UserError, match="no request"):
+        with pytest.raises(UserError, match="cannot read the controller's request"):
             messages.read_request(content)
     bad = {
         "question": b"",
@@ -665,7 +665,7 @@ def test_messages_that_are_none() -> None:
         "supplies": {"agent": {"name": "../x", "sha256": "0" * 64}},
         "topic": "t",
     }
-    with pytest.raises(UserError, match="no request"):
+    with pytest.raises(UserError, match="cannot read the controller's request"):
         messages.read_request(msgspec.msgpack.encode(bad))
 
 
@@ -680,7 +680,7 @@ def test_files_are_what_they_are_called(tmp_path: Path, monkeypatch: pytest.Monk
     files.keep(file, b"agent")
     assert files.find(file).read_bytes() == b"agent"
     files.find(file).write_bytes(b"tampered")
-    with pytest.raises(UserError, match="is not what was kept"):
+    with pytest.raises(UserError, match="does not match its checksum"):
         files.find(file)
     with pytest.raises(ValueError, match="does not describe a file"):
         File("../agent", file.sha256)

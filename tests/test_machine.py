@@ -224,5 +224,5 @@ def test_a_machine_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_cannot_fit_is_refused() -> None:
-    with pytest.raises(library.errors.UserError, match=r"^a machine of 99999999 MiB for 4 CPUs does not fit"):
+    with pytest.raises(library.errors.UserError, match=r"^a machine with 4 CPUs and 99999999 MiB writes"):
         vm.check_memory(99999999, 4)

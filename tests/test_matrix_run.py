@@ -181,21 +181,21 @@ def test_wrong_tests_are_in_no_share() -> None:
     ("text", "why"),
     [
         ("", "has no tests"),
-        ("rubbish", "line 1: a test begins with"),
+        ("rubbish", "line 1: a test starts with"),
         ("test 1 a/b same\nA 0 chmod -> 3\nB 0 close 3 -> 0\n", "no call"),
         ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
         (TESTS + "\n" + TESTS, "two tests 1"),
         ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
-        (CLOSES.replace("test 1", "test ²"), "line 1: a test begins with"),
-        (CLOSES.replace("test 1", "test " + "9" * 5000), "line 1: a test begins with"),
+        (CLOSES.replace("test 1", "test ²"), "line 1: a test starts with"),
+        (CLOSES.replace("test 1", "test " + "9" * 5000), "line 1: a test starts with"),
         (CLOSES.replace("close 3", "close " + "9" * 5000), "line 2: what follows close"),
         (CLOSES.replace("close 3", "close 60"), "line 2: what follows close"),
         (CLOSES.replace("close 3", "write 3 256"), "line 2: what follows write"),
         (CLOSES.replace("close 3", "memread 8"), "line 2: what follows memread"),
         (CLOSES.replace("close 3", "mmap 0 rw 3 -1"), "line 2: what follows mmap"),
-        (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by what it returns"),
+        (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by its result"),
         (CLOSES.replace("close 3 -> 0", "close 3 -> " + "0" * 96), "line 2: a call is followed by"),
-        (CLOSES + PIPES, "and they come last"),
+        (CLOSES + PIPES, "a test ends with one call A"),
         (
             CLOSES.replace("A 0 close 3", "A 0 dup 3 5"),
             "line 1: dup, receive, store can only be used in the set-up",
@@ -241,14 +241,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="tests is damaged"):
         store.open_matrix(tmp_path / "m").tests  # noqa: B018
     (tmp_path / "m" / "matrix.json").write_text('{"format": 99}')
-    with pytest.raises(UserError, match="is of format 99"):
+    with pytest.raises(UserError, match="has format 99"):
         store.open_matrix(tmp_path / "m")
     (tmp_path / "m" / "matrix.json").write_text("{")
     with pytest.raises(UserError, match="damaged"):
         store.open_matrix(tmp_path / "m")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
-    with pytest.raises(UserError, match="is no matrix"):
+    with pytest.raises(UserError, match="is not a matrix"):
         store.create(tmp_path / "other", TESTS, "")
 
 
@@ -267,14 +267,14 @@ def test_a_creation_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
         assert len(store.create(folder, TESTS, "recorder").tests) == 6
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "tests").write_text("of another program")
-    with pytest.raises(UserError, match="is no matrix"):
+    with pytest.raises(UserError, match="is not a matrix"):
         store.create(tmp_path / "own", TESTS, "recorder")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["show", "FOLDER/none"], "is no matrix: make one with bigiron matrix KERNEL"),
+        (["show", "FOLDER/none"], "is not a matrix: make one with bigiron matrix KERNEL"),
         (["test", "FOLDER/m", "77"], "has no test 77"),
         (["test", "FOLDER/m", "1", "--fs", "ext4"], "goes with --kernel"),
         (["show", "FOLDER/m", "--pair", "open"], "has no test of it; its calls are"),

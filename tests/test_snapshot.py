@@ -284,7 +284,7 @@ def test_one_that_is_damaged_is_none(
         with found, pytest.raises(DamagedError):
             found.check()
         snapshot.discard(found.folder, "it is damaged")
-    assert f"snapshot {machine().name} is made anew: it" in caplog.text
+    assert f"snapshot {machine().name} is made again: it" in caplog.text
     assert snapshot.list_snapshots() == []
 
 
@@ -572,7 +572,7 @@ def test_one_that_cannot_be_used_is_made_again(real: Path, tmp_path: Path) -> No
     assert f"bigiron: snapshot {real.name} is made again: its memory file is cut short" in answer.err
     (real / "state").write_bytes(b"no state")
     answer = measured(*OPEN1, "-o", tmp_path / "garbled")
-    assert f"bigiron: snapshot {real.name} is made anew: its state or symbols" in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: its state or symbols" in answer.err
 
 
 def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> None:
@@ -583,14 +583,14 @@ def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> 
     (real / "state").write_bytes(state)
     (real / "snapshot.json").write_bytes(msgspec.json.encode(record))
     answer = measured(*OPEN1, "-o", tmp_path / "refused")
-    assert f"bigiron: snapshot {real.name} is made anew: " in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: " in answer.err
 
 
 def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
     """A busy host makes a kernel find out as wrong a rate as a parameter can name."""
     answer = bigiron("run", *OPEN1, "--boot", "tsc_early_khz=540644", "-o", tmp_path / "s")
     assert answer.status == 3
-    assert "MHz for one of 541, and its times would be wrong: boot it where less else runs" in answer.err
+    assert "MHz as 541 MHz, so its times would be wrong: boot it on an idle host" in answer.err
     assert snapshot.list_snapshots() == []
 
 
