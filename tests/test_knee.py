@@ -113,7 +113,7 @@ def test_chance_is_not_extrapolated() -> None:
 @pytest.mark.parametrize(
     ("tasks", "refusal"),
     [
-        ((1, 2, 4, 8), "too few numbers of tasks (1, 2, 4, 8): 5 are the least"),
+        ((1, 2, 4, 8), "too few numbers of tasks (1, 2, 4, 8): 5 are the minimum"),
         ((8, 9, 10, 11, 12), "the numbers of tasks (8, 9, 10, 11, 12) are too close"),
     ],
 )

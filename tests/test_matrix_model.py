@@ -90,8 +90,8 @@ def test_processes_share_neither() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("open a", "a test starts with"),
-        ("test 1 a/b three\n", "a test starts with"),
+        ("open a", "a test begins with"),
+        ("test 1 a/b three\n", "a test begins with"),
         ("test 1 a/b two\n2 open a\n", "process, 0 or 1, not with 2"),
         ("test 1 a/b two\n0 chmod a\n", "chmod is no call"),
         ("test 1 a/b two\n0 open ../a\n", "what follows open"),
@@ -130,9 +130,9 @@ def test_a_test_is_read_as_it_is_written() -> None:
     [
         ("test 17", "test x", "line 1: a test starts with"),
         ("two", "both", "line 1: a test starts with"),
-        ("0 open a", "0 chmod a", "line 2: no call"),
-        ("0 open a", "2 open a", "line 2: no call"),
-        ("creat ->", "create ->", "line 2: what follows open"),
+        ("0 open a", "0 chmod a", "line 2: not a call"),
+        ("0 open a", "2 open a", "line 2: not a call"),
+        ("creat ->", "create ->", "line 2: wrong arguments of open"),
         ("A 0 open b creat,excl -> 4\n", "", "line 1: a test ends with one call A and one call B"),
     ],
 )

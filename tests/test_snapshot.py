@@ -293,7 +293,7 @@ def test_one_of_another_qemu_is_made_again(
 ) -> None:
     keep(ram)
     assert snapshot.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
-    assert "made anew: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
+    assert "made again: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_no_room(
     monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "1")
     assert not snapshot.keep(machine("large"), QEMU, STOPPED, ram)
     assert snapshot.was_refused(machine("large"))
-    assert "it takes 4 MiB, and BIGIRON_SNAPSHOTS_MIB allows 1; each machine boots" in caplog.text
+    assert "it takes 4 MiB, but BIGIRON_SNAPSHOTS_MIB allows 1 MiB; each machine boots" in caplog.text
     assert snapshot.list_snapshots() == []
 
 

@@ -16,7 +16,7 @@ def check(what: str, values: Sequence[str], most: int) -> None:
     >>> check("settings", ["/sys/x=1"], MAX_SETTINGS)
     >>> check("settings", ["/sys/x=" + 2000 * "é"], MAX_SETTINGS)
     Traceback (most recent call last):
-    bigiron.errors.UserError: settings: one is 4007 bytes long, and 4000 is the most
+    bigiron.errors.UserError: settings: one is 4007 bytes long, and at most 4000 are possible
     """
     if len(values) > most:
         raise UserError(f"{what}: {len(values)} are given, and at most {most} are possible")
