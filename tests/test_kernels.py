@@ -442,13 +442,11 @@ def test_names(empty_cache: Path, debian_6_1: Kernel) -> None:
             kernels.add(debian_6_1.image, name)
     for name in "nothing", "n" * 300, "n/" * 3000, "../up", "a@b":
         with pytest.raises(
-            UserError, match=r"^there is no kernel .* \(none is installed yet\): fetch|File name too long$"
+            UserError, match=r"^no kernel .* \(none is installed yet\): fetch|File name too long$"
         ):
             kernels.find(name)
     kernels.add(debian_6_1.image, "mine")
-    with pytest.raises(
-        UserError, match=r"^there is no kernel 'nothing' for x86_64, only mine \(x86_64\): fetch"
-    ):
+    with pytest.raises(UserError, match=r"^no kernel 'nothing' for x86_64, only mine \(x86_64\): fetch"):
         kernels.find("nothing")
 
 

@@ -34,7 +34,7 @@ class Qemu:
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "7.2.0", True).fault
         'is QEMU 7.2.0, and versions before 10 crash newer kernels'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.1.3", True).fault
-        'is QEMU 11.1.3, and the recorder knows the plugin interface of 10.0 and 10.1 only'
+        'is QEMU 11.1.3, but the recorder supports only the plugin interface of 10.0 and 10.1'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "10.0.2", True).fault
         ''
         """
