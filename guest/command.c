@@ -23,7 +23,7 @@
 #include "measure.h"
 #include "report.h"
 
-#define MOST_OUTPUT_BYTES (2 << 20) /* of figures that somebody reads */
+#define MOST_OUTPUT_BYTES (2 << 20) /* of figures that a person reads */
 
 static int parent_of(const char *pid)
 {

@@ -16,7 +16,7 @@
 #include "tasks.h"
 
 static pid_t guard;
-static int life[2]; /* nobody writes: reading ends when all who could have ended */
+static int life[2]; /* never written: a read ends when all processes that could write have ended */
 
 /* Nobody speaks on either; both are read until they end. */
 static int has_ended(const struct pollfd *fd)
@@ -33,7 +33,7 @@ static int has_other_side(int fd)
 	return !fstat(fd, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-/* Wait until the agent has ended, and end it when its standard input does: then nobody listens to it any more. */
+/* Wait until the agent has ended, and end it at the end of its standard input: nothing reads its output any more. */
 static void watch_over(pid_t agent)
 {
 	struct pollfd ends[] = { { life[0], POLLIN, 0 }, { has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 } };
@@ -65,7 +65,7 @@ static void guard_main(pid_t agent, const int *ready)
 	_exit(restore_settings() || failed);
 }
 
-/* Until no signal to the agent's group ends the guard as well: nobody writes, and reading ends. */
+/* Until a signal to the agent's group no longer ends the guard: the pipe is never written, and the read ends. */
 static void wait_until_ready(const int *ready)
 {
 	char byte;

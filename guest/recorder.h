@@ -72,7 +72,7 @@ static inline void recorder_mark(enum recorder_mark mark, const void *memory, ui
 
 /*
  * Show the recorder the agent's kernel stack, whose accesses are no workload's. The mark and the system call are
- * translated as one block: nothing can interrupt the agent in between, and nobody else can make the call in its place.
+ * translated as one block: nothing can interrupt the agent in between, and no other task can make the call in its place.
  */
 static inline void recorder_show_agent(void)
 {

@@ -90,7 +90,7 @@ static int start_tracer(bool alone)
 	return 0;
 }
 
-/* Without the limits either: whoever traces next sets their own. */
+/* Without the limits either: the next tracer sets its own. */
 static void stop_tracer(void)
 {
 	tracing_write("current_tracer", "nop");

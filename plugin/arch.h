@@ -78,7 +78,7 @@ struct arch {
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
 	enum insn_kind (*classify)(const uint8_t *bytes, size_t size);
 	struct fill_form (*fill)(const uint8_t *bytes, size_t size);
-	/* Whether what ends with these bytes may be an INSN_FILL that can begin anew; NULL: none can. */
+	/* Whether what ends with these bytes may be an INSN_FILL that can start again; NULL: none can. */
 	bool (*may_be_fill)(const uint8_t *bytes, size_t size);
 	/* Whether an INSN_MAY_RETURN, by its first bytes as a number, returns. */
 	bool (*returns)(uint32_t insn, uint64_t condition);

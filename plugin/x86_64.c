@@ -190,7 +190,7 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 		return ENTRY_DEFERRED;
 	if (!strcmp(symbol, "__switch_to_asm"))
 		return ENTRY_CONTEXT_SWITCH;
-	/* Before 4.9 whoever schedules changes stacks itself, and calls this on the next one. */
+	/* Before 4.9 the scheduling task switches stacks itself, and calls this on the next task's stack. */
 	if (!strcmp(symbol, "__switch_to"))
 		return ENTRY_SWITCHED;
 	if (starts_with(symbol, "asm_sysvec_") || starts_with(symbol, "asm_common_interrupt") ||

@@ -14,7 +14,7 @@ from bigiron.matrix.model.calls import (
     Argument,
     Call,
     Kind,
-    Result,
+    ResultText,
 )
 from bigiron.matrix.model.extended.model import Epoll, ExtendedState, NothingExtended, Socket
 from bigiron.matrix.model.model import LeftOutError, Nothing, Results, State
@@ -38,11 +38,11 @@ _NAMES_OF = {
 }
 
 
-def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tuple[Call, Result]]:
+def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tuple[Call, ResultText]]:
     """Calls by two processes, each with what the model says of it. Most find what they need; some do not."""
     chance = random.Random(seed)
     state, results = ExtendedState(NothingExtended()) if extended else State(Nothing()), Results()
-    trace: list[tuple[Call, Result]] = []
+    trace: list[tuple[Call, ResultText]] = []
     process = 0
     while len(trace) < length:
         if chance.random() < 0.2:
@@ -60,7 +60,7 @@ def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tupl
     return trace[:length]
 
 
-def text_of(traces: Iterable[tuple[int, Sequence[tuple[Call, Result]]]]) -> str:
+def text_of(traces: Iterable[tuple[int, Sequence[tuple[Call, ResultText]]]]) -> str:
     """What guest/pairs/ reads."""
     blocks = []
     for number, trace in traces:

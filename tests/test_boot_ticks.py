@@ -14,7 +14,7 @@ from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.vm import boot_ticks, vm
 from bigiron.machines.vm.boot_ticks import BootTicks
-from bigiron.machines.vm.guest import Wishes
+from bigiron.machines.vm.guest import RunLimits
 from bigiron.machines.vm.snapshot import Stopped
 from bigiron.machines.vm.topology import Topology
 
@@ -41,18 +41,18 @@ def period(ram: GuestRam) -> int:
 
 def test_it_is_longer_while_a_machine_boots(ram: GuestRam) -> None:
     ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
-    ticks.look()
+    ticks.poll()
     put(ram, PERIOD, 4_000_000)
     ram.write(BANNER, b"Linux version 6.12")
     for online in (0, 1):
         put(ram, ONLINE, online)
-        ticks.look()
+        ticks.poll()
         assert period(ram) == 4_000_000, "the first CPU starts as ever"
     put(ram, ONLINE, 2)
-    ticks.look()
+    ticks.poll()
     assert period(ram) == 4_000_000 * CPUS
     put(ram, ONLINE, 3)
-    ticks.look()
+    ticks.poll()
     assert period(ram) == 4_000_000 * CPUS
     ticks.put_back()
     assert period(ram) == 4_000_000
@@ -71,7 +71,7 @@ def test_what_is_no_kernel_is_left_alone(ram: GuestRam, banner: bytes, online: i
     put(ram, ONLINE, online)
     put(ram, PERIOD, found)
     ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
-    ticks.look()
+    ticks.poll()
     ticks.put_back()
     assert period(ram) == found
 
@@ -80,7 +80,7 @@ def test_the_longest_period(ram: GuestRam) -> None:
     ram.write(BANNER, b"Linux version")
     put(ram, ONLINE, 2)
     put(ram, PERIOD, 10_000_000)
-    BootTicks(ram, X86_64, SYMBOLS, 1024).look()
+    BootTicks(ram, X86_64, SYMBOLS, 1024).poll()
     assert period(ram) == 0xFFFFFFFF
 
 
@@ -89,10 +89,10 @@ def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
     ram.write(0, b"\x02" * (1 << 20))
     symbols = SymbolTable("".join(f"{IMAGE:x} D {name}\n" for name in NAMES if name != missing))
     ticks = BootTicks(ram, X86_64, symbols, CPUS)
-    ticks.look()
+    ticks.poll()
     ticks.put_back()
     assert ram.read(0, 1 << 20) == b"\x02" * (1 << 20)
-    BootTicks(ram, PPC64LE, SYMBOLS, CPUS).look()
+    BootTicks(ram, PPC64LE, SYMBOLS, CPUS).poll()
 
 
 def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,13 +134,13 @@ def test_a_period_that_the_kernel_has_found_out_since_stays(ram: GuestRam) -> No
     put(ram, ONLINE, 2)
     put(ram, PERIOD, 4_000_000)
     ticks = BootTicks(ram, X86_64, SYMBOLS, CPUS)
-    ticks.look()
+    ticks.poll()
     put(ram, PERIOD, 4_100_000)
     ticks.put_back()
     assert period(ram) == 4_100_000
 
 
-def cell(folder: Path, ram: GuestRam) -> vm._Cell:
+def cell(folder: Path, ram: GuestRam) -> vm._Boot:
     kernel = folder / "kernel"
     kernel.write_bytes(b"kernel")
     many = vm.VirtualMachine(
@@ -153,7 +153,7 @@ def cell(folder: Path, ram: GuestRam) -> vm._Cell:
         deadline_s=SAFETY_NET_S,
         plugin=kernel,
     )
-    return vm._Cell(many, b"", folder, ram, Wishes(SAFETY_NET_S, threading.Event(), lambda _stage: None))
+    return vm._Boot(many, b"", folder, ram, RunLimits(SAFETY_NET_S, threading.Event(), lambda _stage: None))
 
 
 def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,18 +161,18 @@ def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
     asked: list[int] = []
 
-    def fails(self: vm._Cell, ram: GuestRam) -> Stopped:
+    def fails(self: vm._Boot, ram: GuestRam) -> Stopped:
         asked.append(self.vm.topology.cpus)
         raise MachineError("the machine was still booting after its deadline of 9 s")
 
-    def tells(self: vm._Cell, ram: GuestRam) -> Stopped:
+    def tells(self: vm._Boot, ram: GuestRam) -> Stopped:
         asked.append(self.vm.topology.cpus)
         return Stopped(b"", f"{IMAGE + PERIOD:x} B lapic_timer_period\n".encode(), [])
 
     many = cell(tmp_path, ram)
-    monkeypatch.setattr(vm._Cell, "_stopped", fails)
+    monkeypatch.setattr(vm._Boot, "_stopped", fails)
     assert many._boot_ticks()._period is None
-    monkeypatch.setattr(vm._Cell, "_stopped", tells)
+    monkeypatch.setattr(vm._Boot, "_stopped", tells)
     for _ in range(2):
         assert many._boot_ticks()._period == PERIOD
     assert asked == [1, 1]

@@ -155,5 +155,5 @@ def test_another_agent_s_word_of_it_is_checked() -> None:
     outcome = Outcome()
     outcome.receive(Message("cgroup", {"controllers": ["cpu"], "absent": ["memory"]}), 0.0)
     assert outcome.environment == {"cgroup_controllers": ["cpu"], "cgroup_absent": ["memory"]}
-    with pytest.raises(Exception, match="the agent's message cgroup is not understood"):
+    with pytest.raises(Exception, match="cannot read the agent's message cgroup"):
         outcome.receive(Message("cgroup", {"controllers": "all"}), 0.0)

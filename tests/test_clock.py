@@ -10,7 +10,7 @@ from conftest import bigiron, compared, measured
 
 from bigiron.architectures import X86_64
 from bigiron.errors import MachineError
-from bigiron.fleet import controller
+from bigiron.fleet import admission
 from bigiron.introspect.memory import KernelMemory
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.vm import dilation, icount
@@ -104,7 +104,7 @@ def test_what_a_fleet_asks_of_its_workers_is_known_before_a_cell_runs() -> None:
     job = Job(
         "debian/6.12", "", (), 64, 64, 1, programs=Programs(here, here, (), time_slices=True, init=here)
     )
-    assert set(controller._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
+    assert set(admission._SAME) <= VmEngine("x86_64", "", slow_clock=True).environment(job).keys()
 
 
 def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_kernel_that_does_not_tell_how_has_the_host_s_clock(monkeypatch: pytes
 
     def fails(kernel: dilation._Kernel, start: int, factor: int) -> None:
         slow(kernel, start, factor)
-        raise MachineError("the kernel does not tell where lapic_events is")
+        raise MachineError("the kernel's symbols do not have lapic_events")
 
     monkeypatch.setattr(dilation, "_slow_timer", fails)
     guest = left_by.__wrapped__("debian/6.12", clock_slower=64)
@@ -214,10 +214,10 @@ def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
 
 
 def test_how_many_instructions_make_a_nanosecond() -> None:
-    assert dilation.factor(1) == 2
-    assert dilation.factor(8) == 16
-    assert dilation.factor(64) == 128
-    assert dilation.factor(8192) == 4096  # as slow as a kernel's clock can be
+    assert dilation.instructions_per_ns(1) == 2
+    assert dilation.instructions_per_ns(8) == 16
+    assert dilation.instructions_per_ns(64) == 128
+    assert dilation.instructions_per_ns(8192) == 4096  # as slow as a kernel's clock can be
 
 
 # A stream of QEMU 10.0.2: what is before the clock's section, the section, what comes after it.
@@ -242,9 +242,9 @@ def test_the_count_starts_from_the_later_clock(clocks: tuple[int, int]) -> None:
     ("changed", "complaint"),
     [
         (state(1, 1).replace(b"timer", b"timid"), "has no clock"),
-        (state(1, 1).replace(SECTION, SECTION[:-1] + b"\x03"), "has another clock than thought"),
-        (state(1, 1).replace(b"\x7e", b"\x05"), "has another clock than thought"),
-        (state(1, 1)[:40], "has another clock than thought"),
+        (state(1, 1).replace(SECTION, SECTION[:-1] + b"\x03"), "the format of the clock"),
+        (state(1, 1).replace(b"\x7e", b"\x05"), "the format of the clock"),
+        (state(1, 1)[:40], "the format of the clock"),
     ],
 )
 def test_a_state_that_is_not_as_thought(changed: bytes, complaint: str) -> None:

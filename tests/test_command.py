@@ -71,7 +71,7 @@ def test_on_as_many_cpus_as_asked(tool: Path, tmp_path: Path) -> None:
     [
         ("sh -c 'echo boo; exit 3'", "", 3, "boo\nbigiron: .*: the command failed: status 3"),
         ("sh -c 'echo boo; kill -9 $$'", "", 3, "boo\nbigiron: .*: the command was killed by signal 9"),
-        ("echo hello", "", 3, "hello\nbigiron: .*: metric .* is nowhere in what the command printed"),
+        ("echo hello", "", 3, "hello\nbigiron: .*: the command's output has no metric .*"),
         ("echo 'figure nan'", "", 3, "bigiron: .*: line 1: value is 'nan', not a number"),
         ("printf 'figure \\033[2J'", "", 3, r"figure \\x1b\[2J\nbigiron: .*: line 1: value is"),
         ("sleep 1000", "--deadline 15", 2, "bigiron: .*: the command was not done in 15 s: see --deadline"),
@@ -114,7 +114,7 @@ def test_what_is_no_command(command: str, options: str, complaint: str, tmp_path
 
 def test_a_metric_without_a_command(tmp_path: Path) -> None:
     answer = bigiron("run", "open1", *HERE, "--probe", "throughput", "--metric", "fio", "-o", tmp_path / "s")
-    assert answer.complaint == "metric and unit are those of an external command: give --command"
+    assert answer.complaint == "metric and unit describe an external command: give --command"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="settings are root's to change")

@@ -197,7 +197,7 @@ def test_what_to_do_where_all_are_gone(archive: Archive) -> None:
     with pytest.raises(
         UserError,
         match=rf"^debian/9\.9: linux-image-9\.9\.1-{FLAVOUR}=9\.9\.1-1 could not be downloaded: E: .* 404 .*"
-        r"; the package list names it, and the archive does not have it: try again later, name another "
+        r"; the package list names it, but the archive does not have it: try again later, name another "
         r"mirror in BIGIRON_DEBIAN_MIRROR, or get its package from snapshot\.debian\.org",
     ) as error:
         kernels.fetch("debian/9.9")

@@ -76,7 +76,7 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ),
         ("echo QEMU emulator version 11.1.3", ("limited", "ok"), "is QEMU 11.1.3, and the recorder knows"),
         ('[ "$1" = --version ] && echo QEMU version 10.1', ("limited", "missing"), "built without plugins"),
-        ("exit 1", ("limited", "missing"), "does not tell its version"),
+        ("exit 1", ("limited", "missing"), "does not print its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(
@@ -98,7 +98,7 @@ def test_a_qemu_that_will_not_do(
             "case $* in *-static*) echo cannot find -lc >&2; exit 1;; *--version) echo gcc 12;; esac",
             "cannot find -lc",
         ),
-        ("case $* in *-static*) exit 1;; esac", "it said nothing"),
+        ("case $* in *-static*) exit 1;; esac", "it printed nothing"),
     ],
 )
 def test_a_compiler_without_a_static_library(

@@ -140,7 +140,7 @@ def test_a_compiler_that_fails_is_one_line(script: str) -> None:
     )
     with pytest.raises(UserError) as failed:
         subprocesses.run(["sh", "-c", script], "x does not compile")
-    assert str(failed.value) == f"x does not compile: {expected or 'status 3, and it said nothing'}"
+    assert str(failed.value) == f"x does not compile: {expected or 'status 3, without a message'}"
 
 
 def test_what_ends_its_output_and_stays_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from sshd import served
 
 from bigiron.commands import fleet as command
 from bigiron.errors import UserError
-from bigiron.fleet import agreement, authority, controller, files, messages
+from bigiron.fleet import admission, agreement, authority, controller, files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import host_name, identity
 from bigiron.fleet.messages import Request, Supplies
@@ -141,13 +141,13 @@ def test_a_cell_that_is_given_up_and_cannot_be_written(
     (tmp_path / "s/cells").write_text("no folder")
     fleet: Any = SimpleNamespace(client=None, local=None)
     pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
-    flight = controller._Flight(cell, b"", {"CPU": 2})
-    pool._flights["it"] = flight
-    pool._members["there"] = controller.Member("there", identity(host_name()), {"CPU": 1})
+    pending = controller._PendingCell(cell, b"", {"CPU": 2})
+    pool._pending["it"] = pending
+    pool._members["there"] = admission.Member("there", identity(host_name()), {"CPU": 1})
     monkeypatch.setattr(controller, "PATIENCE_S", -1)
     for _ in "seen", "given up":
         pool._free_the_stuck()
-    assert isinstance(flight.done.exception(timeout=60), OSError)
+    assert isinstance(pending.done.exception(timeout=60), OSError)
 
 
 def test_a_simulation_is_the_same_to_the_byte(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_two_hosts_that_do_not_agree(tmp_path: Path) -> None:
         fleet.worker("wrong", PYTHONPATH=str(tmp_path))
         answer = simulate(tmp_path / "s", *fleet.options)
     assert answer.status == 3
-    assert "two hosts, " in answer.err and "do not count the same" in answer.err
+    assert "two hosts, " in answer.err and "counted differently" in answer.err
     assert '"host":"right"' in answer.err and '"host":"wrong"' in answer.err
     failed = [record for record in store.open_study(tmp_path / "s").records() if record.failure]
     assert len(failed) == 1 and failed[0].failure and not failed[0].tables
@@ -303,8 +303,17 @@ def test_workers_and_machines_that_are_killed(tmp_path: Path) -> None:
         os.kill(machines[0], signal.SIGKILL)
         _, err = controller.communicate()
     assert controller.returncode == 3 and "Traceback" not in err
-    assert len([line for line in err.splitlines() if "has gone: its cells are tried elsewhere" in line]) == 1
-    assert len([line for line in err.splitlines() if "its worker has gone, try 1 of 3" in line]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in err.splitlines()
+                if "has left the fleet: its cells run on other workers" in line
+            ]
+        )
+        == 1
+    )
+    assert len([line for line in err.splitlines() if "its worker ended, try 1 of 3" in line]) == 1
     assert len([line for line in err.splitlines() if "ended with status -9" in line]) == 1
     records = store.open_study(study).records()
     assert [record.measured for record in records].count(True) == 2
@@ -361,9 +370,9 @@ def test_a_scheduler_that_ends(tmp_path: Path) -> None:
             fleet.scheduler.kill()
             _, err = controller.communicate()
         assert controller.returncode == 2 and "Traceback" not in err
-        assert "the fleet's scheduler has gone" in err
+        assert "the fleet's scheduler has ended" in err
         _, said = worker.communicate()
-        assert said.strip() == "bigiron: the scheduler has gone"
+        assert said.strip() == "bigiron: the scheduler has ended"
 
 
 def test_a_scheduler_that_tells_no_more(tmp_path: Path) -> None:
@@ -379,7 +388,7 @@ def test_a_scheduler_that_tells_no_more(tmp_path: Path) -> None:
                 wait_until(lambda: client.run_on_scheduler(close_streams, client.id))
                 _, err = controller.communicate()
         assert controller.returncode == 2 and "Traceback" not in err
-        assert "the fleet's scheduler has gone" in err
+        assert "the fleet's scheduler has ended" in err
 
 
 def close_streams(mine: str, dask_scheduler: Scheduler) -> bool:
@@ -407,7 +416,7 @@ def test_workers_that_differ(tmp_path: Path) -> None:
     assert (answer.status, answer.out.split(":")[0]) == (0, "1 of 1 cells measured"), answer
     lines = [line for line in answer.err.splitlines() if " on " in line and "worker " in line]
     assert len(lines) == 4, lines
-    assert any("newer has qemu 10.1.7, and the study's cells " in line for line in lines), lines
+    assert any("newer has qemu 10.1.7, but the study's cells have " in line for line in lines), lines
     assert any("edited has another bigiron" in line for line in lines)
     assert any("small has 100 MiB, and " in line for line in lines)
     assert any(re.search(r"good: its clock is 3\d\d\d s ahead", line) for line in lines)
@@ -546,7 +555,7 @@ def test_the_other_files_to_copy_are_well_formed() -> None:
     [
         (("--fleet", "local:0"), "--fleet local:0: use at least one worker"),
         (("--fleet", "moon"), "--fleet 'moon': use local:N for N workers here, or tls://HOST:PORT"),
-        (("--fleet", "tls://127.0.0.1:99999"), "'tls://127.0.0.1:99999' is no scheduler's address"),
+        (("--fleet", "tls://127.0.0.1:99999"), "'tls://127.0.0.1:99999' is not the address of a scheduler"),
         (("--fleet", "tls://127.0.0.1:1"), "no certificates for tls://127.0.0.1:1"),
         (("--fleet", "tcp://192.0.2.1:1"), "tcp://192.0.2.1:1 is not encrypted"),
         (("--fleet", "tcp://127.0.0.1:1"), "no scheduler answers at tcp://127.0.0.1:1"),
@@ -629,7 +638,7 @@ def test_a_question_for_a_machine_of_another_shape() -> None:
         (
             {"machine": "host"},
             1,
-            "a fleet runs virtual machines and simulations, and .* machine is host",
+            "a fleet runs only virtual machines and simulations, but .* machine is host",
         ),
         ({"machine": "ssh", "address": "ssh://a@b"}, 1, "machine is ssh"),
         ({"cpus": [2, 4]}, 1, "more than one cell"),
@@ -648,7 +657,7 @@ def test_what_a_worker_does_not_do(spec: dict[str, object], repetition: int, com
 
 def test_messages_that_are_none() -> None:
     for content in (b"", b"\xff", msgspec.msgpack.encode({"question": 1})):
-        with pytest.raises(UserError, match="no request"):
+        with pytest.raises(UserError, match="cannot read the controller's request"):
             messages.read_request(content)
     bad = {
         "question": b"",
@@ -656,7 +665,7 @@ def test_messages_that_are_none() -> None:
         "supplies": {"agent": {"name": "../x", "sha256": "0" * 64}},
         "topic": "t",
     }
-    with pytest.raises(UserError, match="no request"):
+    with pytest.raises(UserError, match="cannot read the controller's request"):
         messages.read_request(msgspec.msgpack.encode(bad))
 
 
@@ -665,13 +674,13 @@ def test_files_are_what_they_are_called(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "agent").write_bytes(b"agent")
     file = files.describe(tmp_path / "agent")
     assert not files.is_here(file)
-    with pytest.raises(UserError, match="came damaged"):
+    with pytest.raises(UserError, match="arrived damaged"):
         files.keep(file, b"other")
     files.keep(file, b"agent")
     files.keep(file, b"agent")
     assert files.find(file).read_bytes() == b"agent"
     files.find(file).write_bytes(b"tampered")
-    with pytest.raises(UserError, match="is not what was kept"):
+    with pytest.raises(UserError, match="does not match its checksum"):
         files.find(file)
-    with pytest.raises(ValueError, match="is no file's"):
+    with pytest.raises(ValueError, match="does not describe a file"):
         File("../agent", file.sha256)

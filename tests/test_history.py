@@ -42,7 +42,7 @@ from bigiron.history.records import (
 from bigiron.report import history as history_report
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads, StoppedError
 
 OLD, NEW = "debian/6.1", "debian/6.12"
@@ -264,7 +264,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     process.communicate()
     there = len(list(folder.glob("studies/*/*/cells/debian*")))
     answer = bigiron(*arguments)
-    assert answer.status == 0 and answer.out.startswith(f"{counted(2 - there, 'cell')} measured"), answer
+    assert answer.status == 0 and answer.out.startswith(f"{plural(2 - there, 'cell')} measured"), answer
     assert len(open_history(folder).select(Point)) == 2
 
 

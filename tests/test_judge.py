@@ -401,7 +401,7 @@ def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tm
     git("commit", "-q", "--allow-empty", "-m", "two")
     two = git("rev-parse", "HEAD")
     report.write_text(report.read_text().replace(NEW, two).replace(BASE, one[:10]))
-    assert "two that are not related is no one commit's" in refused(report, "--linux", tree)
+    assert "so the difference between them is not that of one commit" in refused(report, "--linux", tree)
     git("commit", "-q", "--allow-empty", "-m", "three")
     report.write_text(report.read_text().replace(two, git("rev-parse", "HEAD")).replace(one[:10], two[:10]))
     assert "is not a kernel source tree (it has no Kconfig)" in refused(report, "--linux", tree)
@@ -453,7 +453,9 @@ def test_a_kernel_that_does_not_boot_fails_with_a_line(
     said = capfd.readouterr()
     crashed = [line for line in said.err.splitlines() if line.startswith("bigiron: ")]
     assert said.out == "" and len(crashed) == 2
-    assert all("the kernel crashed booting: Kernel panic - not syncing: VFS" in line for line in crashed)
+    assert all(
+        "the kernel crashed while booting: Kernel panic - not syncing: VFS" in line for line in crashed
+    )
 
 
 def test_a_line_that_is_written_more_often_is_coherence(

@@ -236,7 +236,7 @@ def test_another_takes_a_kernel_s_place(debian_6_1: Kernel, vmlinux: Path, empty
     kernels.add(debian_6_1.image, "mine")
     with store.writing(pytest.fail) as staging:
         copy = Path(shutil.copy(vmlinux, staging / "image"))
-        kept = store.keep(copy, "mine", image.read(copy, str(copy)), "2", "built", anew=True)
+        kept = store.keep(copy, "mine", image.read(copy, str(copy)), "2", "built", replace=True)
     assert kernels.find("mine") == kept and kept.version == "2"
     assert everything_in(empty_cache) == {
         "kernels", "kernels/mine@x86_64", "kernels/mine@x86_64/vmlinux", "kernels/mine@x86_64/kernel.json",
@@ -389,7 +389,9 @@ HOSTILE = [
 def test_a_hostile_package_writes_nothing(empty_cache: Path, tmp_path: Path) -> None:
     deb = deb_of(HOSTILE, tmp_path / "hostile")
     before = everything_in(tmp_path)
-    with pytest.raises(UserError, match=r"hostile\.deb holds no whole kernel image: give a linux-image or"):
+    with pytest.raises(
+        UserError, match=r"hostile\.deb holds no complete kernel image: give a linux-image or"
+    ):
         kernels.add(deb)
     assert everything_in(tmp_path) - before == {"cache", "cache/kernels"}
 
@@ -418,11 +420,11 @@ def test_packages_that_hold_no_kernel(debian_6_1: Kernel, empty_cache: Path, tmp
     for deb, complaint in [
         (
             deb_of([], tmp_path / "meta"),
-            "holds no whole kernel image: give a linux-image or linux-binary package",
+            "holds no complete kernel image: give a linux-image or linux-binary package",
         ),
         (text, "is not a kernel: "),
-        (tmp_path / "half.deb", "holds no whole kernel image (dpkg-deb: error: "),
-        (tmp_path / "no.deb", "is not a whole Debian package: dpkg-deb: error: "),
+        (tmp_path / "half.deb", "holds no complete kernel image (dpkg-deb: error: "),
+        (tmp_path / "no.deb", "is not a complete Debian package: dpkg-deb: error: "),
     ]:
         with pytest.raises(UserError) as error:
             kernels.add(deb)
@@ -440,13 +442,11 @@ def test_names(empty_cache: Path, debian_6_1: Kernel) -> None:
             kernels.add(debian_6_1.image, name)
     for name in "nothing", "n" * 300, "n/" * 3000, "../up", "a@b":
         with pytest.raises(
-            UserError, match=r"^there is no kernel .*, nor any other yet: fetch|File name too long$"
+            UserError, match=r"^no kernel .* \(none is installed yet\): fetch|File name too long$"
         ):
             kernels.find(name)
     kernels.add(debian_6_1.image, "mine")
-    with pytest.raises(
-        UserError, match=r"^there is no kernel 'nothing' for x86_64, only mine \(x86_64\): fetch"
-    ):
+    with pytest.raises(UserError, match=r"^no kernel 'nothing' for x86_64, only mine \(x86_64\): fetch"):
         kernels.find("nothing")
 
 

@@ -80,7 +80,7 @@ def test_a_law_is_found_again_and_predicts(law: Law, noise: float) -> None:
 
 def test_a_law_that_does_not_fit_predicts_nothing() -> None:
     curve = knee.curve(repetitions("v", by(Law.lock_bound)), None, 128)
-    assert "it misses what was measured at" in fits(curve)[Law.universal].refusal
+    assert "it differs from the measured value at" in fits(curve)[Law.universal].refusal
     assert fits(curve)[Law.universal].predicted == {}
 
 
@@ -89,7 +89,11 @@ def test_a_law_that_does_not_fit_predicts_nothing() -> None:
     [
         ({n: 1e5 * n for n in DOUBLES}, 128, "64 tasks still have 100% of ideal scaling"),
         (by(Law.universal), 257, "257 tasks are more than 4 times the most that were measured (64)"),
-        ({1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0, 16: 8.0, 32: 8.0, 64: 1.0}, 128, "it misses what was measured at"),
+        (
+            {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0, 16: 8.0, 32: 8.0, 64: 1.0},
+            128,
+            "it differs from the measured value at",
+        ),
     ],
 )
 def test_what_the_data_cannot_carry_is_not_extrapolated(
@@ -109,7 +113,7 @@ def test_chance_is_not_extrapolated() -> None:
 @pytest.mark.parametrize(
     ("tasks", "refusal"),
     [
-        ((1, 2, 4, 8), "too few numbers of tasks (1, 2, 4, 8): 5 are the least"),
+        ((1, 2, 4, 8), "too few numbers of tasks (1, 2, 4, 8): 5 are the minimum"),
         ((8, 9, 10, 11, 12), "the numbers of tasks (8, 9, 10, 11, 12) are too close"),
     ],
 )

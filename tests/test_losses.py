@@ -14,7 +14,7 @@ from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord
 
 NO_ROOM = "accesses to memory, for which the recorder had no room"
-DAMAGED = "messages of the agent, which came damaged"
+DAMAGED = "messages of the agent that arrived damaged"
 SENTENCES = (f"old: 84 lost: {NO_ROOM}", f"old: 1 lost: {DAMAGED}")
 
 

@@ -48,12 +48,12 @@ CRASHES = {
     "hang": Variant(name="hang", kernel="debian/6.1", set=["/dev/console=\x1b[31mred", says("hang")]),
 }
 REASONS = {
-    "panic": "the kernel crashed starting tasks: Kernel panic - not syncing: sysrq triggered crash",
-    "oops": "the kernel crashed starting tasks: BUG: kernel NULL pointer dereference, "
+    "panic": "the kernel crashed while starting tasks: Kernel panic - not syncing: sysrq triggered crash",
+    "oops": "the kernel crashed while starting tasks: BUG: kernel NULL pointer dereference, "
     "address: 000000000000006e",
-    "reset": "the machine stopped while starting tasks and gave no reason",
-    "no init": "the kernel crashed booting: Kernel panic - not syncing: VFS: Unable to mount root fs on "
-    "unknown-block(0,0)",
+    "reset": "the machine stopped while starting tasks, without a reason",
+    "no init": "the kernel crashed while booting: Kernel panic - not syncing: VFS: Unable to mount root fs "
+    "on unknown-block(0,0)",
     "fewer CPUs": "1 CPUs came up, not 2",
     "silence": f"the machine was still booting after its deadline of {DEADLINE_S} s",
     "hang": f"the machine was still starting tasks after its deadline of {DEADLINE_S} s",
@@ -121,7 +121,8 @@ def test_a_machine_that_is_too_small(tmp_path: Path) -> None:
     (record,) = library.open_study(tmp_path / "s").records()
     assert said.status == 3 and record.failure and not record.failure.kernel_crashed
     assert re.fullmatch(
-        r"the machine ran out of memory starting tasks: .*Out of memory.*: give it more \(--memory MIB\)",
+        r"the machine ran out of memory while starting tasks: .*Out of memory.*: "
+        r"give it more \(--memory MIB\)",
         record.failure.reason,
     )
     assert "Kernel panic" in record.failure.console
@@ -217,11 +218,11 @@ def test_a_machine_that_is_killed(tmp_path: Path) -> None:
     _, said = running.communicate(timeout=SAFETY_NET_S)
     assert running.returncode == 3
     assert re.search(
-        "qemu-system-x86_64 ended with status -9 while (booting|resuming): it said nothing", said
+        "qemu-system-x86_64 ended with status -9 while (booting|resuming): it printed nothing", said
     )
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_machine_that_cannot_fit_is_refused() -> None:
-    with pytest.raises(library.errors.UserError, match=r"^a machine of 99999999 MiB for 4 CPUs does not fit"):
+    with pytest.raises(library.errors.UserError, match=r"^a machine with 4 CPUs and 99999999 MiB writes"):
         vm.check_memory(99999999, 4)

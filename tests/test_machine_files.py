@@ -89,7 +89,7 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
     rows = [dict(row) for row in tomllib.loads(text)["contended"]]
     assert [row["cpus"] for row in rows] == [2, 4, 8, 14]
     assert (rows[0]["add_ns"], rows[0]["read_ns"], "handover_ns" in rows[0]) == (90, 60, False)
-    assert "2 CPUs at one line: they do other things too: measure it anew when they are idle" in said
+    assert "2 CPUs at one line: they are busy with other work: measure again when they are idle" in said
     assert ("add, 2 CPUs at once", "90", rows[0]["source"]) in machine.sources
     wrong = text.replace("add_ns = 90.0", "add_ns = -90.0", 1)
     with pytest.raises(ValueError, match="contended, 2 CPUs: add takes -90 ns: use a number above zero"):

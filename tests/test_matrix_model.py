@@ -52,7 +52,7 @@ def test_a_pipe_that_held_one_page_less_would_be_noticed(monkeypatch: pytest.Mon
 def test_a_rename_that_forgot_the_replaced_file_s_link_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forgetful(state: model.State, me: int, old: str, new: str) -> model.Given:
+    def forgetful(state: model.State, me: int, old: str, new: str) -> model.Result:
         file = state.names[old]
         if file is None:
             return "-ENOENT"
@@ -128,12 +128,12 @@ def test_a_test_is_read_as_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("test 17", "test x", "line 1: a test begins with"),
-        ("two", "both", "line 1: a test begins with"),
-        ("0 open a", "0 chmod a", "line 2: no call"),
-        ("0 open a", "2 open a", "line 2: no call"),
-        ("creat ->", "create ->", "line 2: what follows open"),
-        ("A 0 open b creat,excl -> 4\n", "", "line 1: a test has one call A and one call B"),
+        ("test 17", "test x", "line 1: a test starts with"),
+        ("two", "both", "line 1: a test starts with"),
+        ("0 open a", "0 chmod a", "line 2: not a call"),
+        ("0 open a", "2 open a", "line 2: not a call"),
+        ("creat ->", "create ->", "line 2: wrong arguments of open"),
+        ("A 0 open b creat,excl -> 4\n", "", "line 1: a test ends with one call A and one call B"),
     ],
 )
 def test_a_text_that_is_no_test(old: str, new: str, complaint: str) -> None:

@@ -21,7 +21,7 @@ from bigiron.machines.vm import vm
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.matrix import listing, machine, outcomes, store, summary
 from bigiron.matrix import run as runner
-from bigiron.matrix.machine import GivenUpError, Place
+from bigiron.matrix.machine import KeepsCrashingError, Place
 from bigiron.matrix.model import calls
 from bigiron.matrix.model.calls import Call
 from bigiron.matrix.outcomes import Access, Conflict, Outcome
@@ -99,11 +99,13 @@ def test_the_same_struct_is_the_same_line_though_its_members_differ() -> None:
 
 def test_where_one_run_decides() -> None:
     lock, other = shared("struct a.lock"), shared("struct b.lock", 0x2000)
-    assert outcomes.is_close([lock, lock, lock, [], []]) and outcomes.is_close([lock, [], lock, other, []])
-    assert not outcomes.is_close([lock, lock, lock, lock, []]) and not outcomes.is_close(
+    assert outcomes.is_borderline([lock, lock, lock, [], []]) and outcomes.is_borderline(
+        [lock, [], lock, other, []]
+    )
+    assert not outcomes.is_borderline([lock, lock, lock, lock, []]) and not outcomes.is_borderline(
         [lock, [], other, [], []]
     )
-    assert not outcomes.is_close([lock, lock + other, other, other, lock + other])
+    assert not outcomes.is_borderline([lock, lock + other, other, other, lock + other])
 
 
 def test_different_bytes_of_a_line() -> None:
@@ -179,24 +181,24 @@ def test_wrong_tests_are_in_no_share() -> None:
     ("text", "why"),
     [
         ("", "has no tests"),
-        ("rubbish", "line 1: a test begins with"),
-        ("test 1 a/b same\nA 0 chmod -> 3\nB 0 close 3 -> 0\n", "no call"),
+        ("rubbish", "line 1: a test starts with"),
+        ("test 1 a/b same\nA 0 chmod -> 3\nB 0 close 3 -> 0\n", "not a call"),
         ("test 1 close/close same\nA 0 close 3 -> 0\n", "one call A and one call B"),
         (TESTS + "\n" + TESTS, "two tests 1"),
         ("test 1 a/b same\n" + PIPES * 256 + f"A {PIPES}B {PIPES}", "more than 256"),
-        (CLOSES.replace("test 1", "test ²"), "line 1: a test begins with"),
-        (CLOSES.replace("test 1", "test " + "9" * 5000), "line 1: a test begins with"),
-        (CLOSES.replace("close 3", "close " + "9" * 5000), "line 2: what follows close"),
-        (CLOSES.replace("close 3", "close 60"), "line 2: what follows close"),
-        (CLOSES.replace("close 3", "write 3 256"), "line 2: what follows write"),
-        (CLOSES.replace("close 3", "memread 8"), "line 2: what follows memread"),
-        (CLOSES.replace("close 3", "mmap 0 rw 3 -1"), "line 2: what follows mmap"),
-        (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by what it returns"),
+        (CLOSES.replace("test 1", "test ²"), "line 1: a test starts with"),
+        (CLOSES.replace("test 1", "test " + "9" * 5000), "line 1: a test starts with"),
+        (CLOSES.replace("close 3", "close " + "9" * 5000), "line 2: wrong arguments of close"),
+        (CLOSES.replace("close 3", "close 60"), "line 2: wrong arguments of close"),
+        (CLOSES.replace("close 3", "write 3 256"), "line 2: wrong arguments of write"),
+        (CLOSES.replace("close 3", "memread 8"), "line 2: wrong arguments of memread"),
+        (CLOSES.replace("close 3", "mmap 0 rw 3 -1"), "line 2: wrong arguments of mmap"),
+        (CLOSES.replace("close 3 -> 0", "close 3"), "line 2: a call is followed by its result"),
         (CLOSES.replace("close 3 -> 0", "close 3 -> " + "0" * 96), "line 2: a call is followed by"),
-        (CLOSES + PIPES, "and they come last"),
+        (CLOSES + PIPES, "a test ends with one call A"),
         (
             CLOSES.replace("A 0 close 3", "A 0 dup 3 5"),
-            "line 1: dup, receive, store are there to set up only",
+            "line 1: dup, receive, store can only be used in the set-up",
         ),
         (CLOSES.replace("B 0", "B 1"), "line 1: in a test of the same process"),
         (CLOSES.replace("A 0", "0 receive 3 5 -> 5\nA 0"), "line 1: in a test of the same process"),
@@ -239,20 +241,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="tests is damaged"):
         store.open_matrix(tmp_path / "m").tests  # noqa: B018
     (tmp_path / "m" / "matrix.json").write_text('{"format": 99}')
-    with pytest.raises(UserError, match="is of format 99"):
+    with pytest.raises(UserError, match="has format 99"):
         store.open_matrix(tmp_path / "m")
     (tmp_path / "m" / "matrix.json").write_text("{")
     with pytest.raises(UserError, match="damaged"):
         store.open_matrix(tmp_path / "m")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
-    with pytest.raises(UserError, match="is no matrix"):
+    with pytest.raises(UserError, match="is not a matrix"):
         store.create(tmp_path / "other", TESTS, "")
 
 
 def test_a_creation_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it wrote anything, in the midst of a file, and between the two."""
-    for number, killed_at in enumerate((".mkdir", ".chmod", ".rename")):
+    for number, killed_at in enumerate((".mkdir", ".write_bytes", ".rename")):
         folder = tmp_path / str(number)
         program = (
             f"import os, pathlib; from bigiron.matrix import store\n"
@@ -265,14 +267,14 @@ def test_a_creation_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
         assert len(store.create(folder, TESTS, "recorder").tests) == 6
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "tests").write_text("of another program")
-    with pytest.raises(UserError, match="is no matrix"):
+    with pytest.raises(UserError, match="is not a matrix"):
         store.create(tmp_path / "own", TESTS, "recorder")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["show", "FOLDER/none"], "is no matrix: make one with bigiron matrix KERNEL"),
+        (["show", "FOLDER/none"], "is not a matrix: make one with bigiron matrix KERNEL"),
         (["test", "FOLDER/m", "77"], "has no test 77"),
         (["test", "FOLDER/m", "1", "--fs", "ext4"], "goes with --kernel"),
         (["show", "FOLDER/m", "--pair", "open"], "has no test of it; its calls are"),
@@ -387,7 +389,7 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
     tests = listing.read(TESTS, "")
     tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
     monkeypatch.setattr(machine.virtual, "run", too_slow)
-    with pytest.raises(GivenUpError, match="after 5 other tests the machine did not end in time"):
+    with pytest.raises(KeepsCrashingError, match="after 5 other tests the machine did not end in time"):
         machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
     assert next(ends_at) == 6
 
@@ -400,7 +402,7 @@ def test_five_runs_are_kept_where_more_of_them_give_up(monkeypatch: pytest.Monke
     def run(_place: object, some: list[calls.Test], runs: int, *_rest: object) -> dict[int, object]:
         if runs == machine.MORE_RUNS:
             assert [test.number for test in some] == [1]
-            raise GivenUpError("after 5 other tests it ended")
+            raise KeepsCrashingError("after 5 other tests it ended")
         return {
             1: machine._Ran([lock, lock, lock, [], []]),
             2: machine._Ran([[], [], [], [], []]),
@@ -427,7 +429,7 @@ def test_batches_that_are_given_up_are_left_out_and_others_run(
 
     def run(_place: object, tests: list[calls.Test], batch: int, *_rest: object) -> list[Outcome]:
         if batch in gives_up:
-            raise GivenUpError("after 5 other tests it ended")
+            raise KeepsCrashingError("after 5 other tests it ended")
         return [of(test.number) for test in tests]
 
     monkeypatch.setattr(store, "BATCH", 1)
@@ -486,7 +488,7 @@ def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("test", [-1, 10])
 def test_a_failure_of_no_test_is_refused(test: int) -> None:
     said = Message("test_failed", {"test": test, "call": "", "expected": "", "result": ""})
-    with pytest.raises(MachineError, match=f"says that test {test} failed, and there are 10"):
+    with pytest.raises(MachineError, match=f"reports a failure of test {test}, but there are only 10"):
         machine._failed([said], 10)
 
 
@@ -562,7 +564,7 @@ def test_what_calls_share_in_a_real_kernel(measured: Path) -> None:
 
 def test_a_call_that_returns_something_else_fails_loudly(measured: Path) -> None:
     (column,) = Matrix(measured).columns
-    assert column.outcomes[5].wrong == "B 1 stat b returned -ENOENT, and the model says 7"
+    assert column.outcomes[5].wrong == "B 1 stat b returned -ENOENT, but the model expects 7"
     answer = bigiron("matrix", "show", measured)
     assert "1 tests did not do what the model says" in answer.out
 

@@ -167,7 +167,7 @@ def test_an_lkp_result_folder() -> None:
         ("will-it-scale", CSV + "1,x,0,1,0,1\n", "line 2: processes is 'x', not a number"),
         ("will-it-scale", CSV + "1,nan,0,1,0,1\n", "line 2: processes is 'nan', not a number"),
         ("will-it-scale", CSV + "1,1,0,inf,0,1\n", "line 2: threads is 'inf', not a number"),
-        ("will-it-scale", CSV + "1,1e300,0,1,0,1\n", "line 2: processes is 1e300: no tool measures so much"),
+        ("will-it-scale", CSV + "1,1e300,0,1,0,1\n", "line 2: processes is 1e300: that is implausibly large"),
         ("will-it-scale", CSV + "1,-7,0,1,0,1\n", "line 2: processes is -7: it cannot be negative"),
         ("will-it-scale", CSV + "-1,7,0,1,0,1\n", "line 2: tasks is '-1': use whole numbers"),
         ("will-it-scale", CSV + "9999999999,7,0,1,0,1\n", "line 2: tasks is '9999999999': use whole numbers"),
@@ -175,7 +175,7 @@ def test_an_lkp_result_folder() -> None:
         ("fxmark", "# ncpu secs works works/sec\n2 1 1 x\n", "line 2: works/sec is 'x', not a number"),
         ("fxmark", "2 1 1 5\n", "line 1: numbers without ncpu and works/sec"),
         ("fxmark", "## a:b\n", "line 1: '## a:b' is not MEDIUM:"),
-        ("fxmark", "## m:\x1b[2J:b:1:x\n", r"line 1: the name .* has signs in it that cannot be shown"),
+        ("fxmark", "## m:\x1b[2J:b:1:x\n", r"line 1: the name .* has characters that cannot be printed"),
         ("fxmark", f"## m:{'x' * 300}:b:1:x\n", r"line 1: a name has \d+ characters"),
         ("hackbench", "\nTime: -1\n", "line 2: Time is -1: it cannot be negative"),
         ("sysbench", "Number of threads: 0\n", "line 1: tasks is '0'"),
@@ -263,7 +263,7 @@ def test_a_path_into_json() -> None:
 @pytest.mark.parametrize(
     ("arrived", "complaint"),
     [
-        ([], "the agent did not say how the command ended"),
+        ([], "the agent did not report the command's exit status"),
         (
             [Message("command", {"status": 0, "signal": 0, "nanoseconds": 1})],
             "the agent did not hand over the command's stdout",

@@ -86,11 +86,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
         *("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu"), "-o", tmp_path / "s"
     )
     if answer.status == 3:
-        why = (
-            "the kernel lets nobody have a perf event here: "
-            if FIRST_PID_NAMESPACE
-            else "in a PID namespace, "
-        )
+        why = "the kernel permits no perf event here: " if FIRST_PID_NAMESPACE else "in a PID namespace, "
         assert f"cannot sample: {why}" in answer.err
     else:
         study = package.open_study(tmp_path / "s")

@@ -199,7 +199,7 @@ def test_without_memory_no_setting_is_changed(copies: int, complaint: str, tmp_p
 
 
 def test_what_was_damaged_on_the_way_is_reported() -> None:
-    assert Outcome(damaged=2).lost == {"messages of the agent, which came damaged": 2}
+    assert Outcome(damaged=2).lost == {"messages of the agent that arrived damaged": 2}
     with pytest.raises(MachineError, match="does not say what was lost"):
         _ = Outcome([Message("lost", {"what": "samples"})]).lost
 
@@ -298,7 +298,7 @@ def test_cpio_reads_it(tmp_path: Path) -> None:
 def test_nonsense_of_an_agent_is_a_failure_of_its_machine(
     name: str, content: dict[str, object], complaint: str
 ) -> None:
-    with pytest.raises(MachineError, match=f"the agent's message {name} is not understood: .*{complaint}"):
+    with pytest.raises(MachineError, match=f"cannot read the agent's message {name}: .*{complaint}"):
         Outcome().receive(Message(name, content), 0.0)
 
 

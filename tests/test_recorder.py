@@ -1287,7 +1287,7 @@ def test_stacks_are_as_large_as_the_kernel_s_first_one(kernel: str) -> None:
 def test_without_the_size_of_stacks_there_is_no_result(tmp_path: Path) -> None:
     recording = Recording([5], 1, 0, [], {}, {}, {}, 0, [], {})
     (tmp_path / "recording.json").write_bytes(msgspec.json.encode(recording))
-    with pytest.raises(MachineError, match="how large the kernel's stacks are"):
+    with pytest.raises(MachineError, match="the size of the kernel's stacks"):
         read_recording(tmp_path)
 
 

@@ -114,15 +114,18 @@ def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--like altix-512", "altix-512 does not tell how much memory the machine has: copy it"),
+        ("--like altix-512", "altix-512 does not give the machine's memory: copy it"),
         ("--like altix", "no machine 'altix': `bigiron machine list` lists them"),
         ("--like none.toml", "cannot read none.toml|No such file"),
         ("--like x86-2s --cpus 7", "7 CPUs do not divide evenly among the 2 nodes of x86-2s"),
         ("--like x86-2s --cpus 256", "x86-2s has 128 CPUs, not 256"),
         ("--like x86-2s --cpus 8 --topology nodes=2", "both like = 'x86-2s' and topology = 'nodes=2'"),
-        ("--like x86-2s --arch ppc64le", "2 threads a core: the emulator's machines have 1 there"),
-        ("--like epyc --memory 999999999", "does not fit into this one's"),
-        ("--topology threads=2 --arch ppc64le --cpus 4", "2 threads a core: the emulator's machines have 1"),
+        ("--like x86-2s --arch ppc64le", "2 threads per core: the emulated machines have at most 1"),
+        ("--like epyc --memory 999999999", "and this host has"),
+        (
+            "--topology threads=2 --arch ppc64le --cpus 4",
+            "2 threads per core: the emulated machines have at most 1",
+        ),
     ],
 )
 def test_shapes_that_cannot_be(options: str, complaint: str, tmp_path: Path) -> None:
@@ -301,12 +304,12 @@ def test_a_study_can_be_checked_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--cpus 1 --check-shape", "1 CPUs do not divide into 2 nodes, 2 times as many as asked"),
+        ("--cpus 1 --check-shape", "1 CPUs do not divide evenly into 2 nodes, 2 times the requested"),
         (
             "--check-shape --probe instructions",
             "check_shape compares shared cache lines: add --probe conflicts",
         ),
-        ("--check-shape --memory 400000", "a machine of 1600000 MiB for 8 CPUs does not fit"),
+        ("--check-shape --memory 400000", "a machine with 8 CPUs and 1600000 MiB writes"),
     ],
 )
 def test_shapes_that_cannot_be_checked(options: str, complaint: str, tmp_path: Path) -> None:

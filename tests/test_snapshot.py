@@ -197,7 +197,7 @@ def test_resumed_with_and_without_private_copies(
         assert vm.run(resumed, threading.Event(), lambda _stage: None).ended
         assert ram.is_private == readable
         symbols = SymbolTable.read(tmp_path / "kallsyms")
-        assert [kept.name for kept in snapshot.everything()] == [real.name]
+        assert [kept.name for kept in snapshot.list_snapshots()] == [real.name]
         left = KernelMemory.of(ram, X86_64, symbols)
         banner = left.read(symbols.address("linux_banner") or 0, 13)
     assert banner == b"Linux version", "it is done, its memory is still there"
@@ -260,7 +260,7 @@ def test_its_memory_is_read_once_unless_it_is_written(
     for _ in range(2):
         found = snapshot.find(machine(), QEMU)
         assert found
-        with found, pytest.raises(snapshot.DamagedError, match="its memory is not what was kept"):
+        with found, pytest.raises(snapshot.DamagedError, match="its memory does not match its checksum"):
             found.check()
 
 
@@ -284,8 +284,8 @@ def test_one_that_is_damaged_is_none(
         with found, pytest.raises(DamagedError):
             found.check()
         snapshot.discard(found.folder, "it is damaged")
-    assert f"snapshot {machine().name} is made anew: it" in caplog.text
-    assert snapshot.everything() == []
+    assert f"snapshot {machine().name} is made again: it" in caplog.text
+    assert snapshot.list_snapshots() == []
 
 
 def test_one_of_another_qemu_is_made_again(
@@ -293,7 +293,7 @@ def test_one_of_another_qemu_is_made_again(
 ) -> None:
     keep(ram)
     assert snapshot.find(machine(), Emulator("/usr/bin/qemu", "10.1.0", 8, "x86_64")) is None
-    assert "made anew: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
+    assert "made again: it was made with QEMU 10.0.2 (/usr/bin/qemu of 1970-01-01" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_the_least_recently_used_goes(cache: Path, ram: GuestRam, monkeypatch: p
         os.utime(folder, (age, age))
     assert snapshot.find(machine("second"), QEMU)
     third = keep(ram, "third")
-    assert {kept.name for kept in snapshot.everything()} == {second.name, third.name}
+    assert {kept.name for kept in snapshot.list_snapshots()} == {second.name, third.name}
 
 
 def test_symbols_that_are_kept_alone_go_too(
@@ -359,7 +359,7 @@ def test_one_that_another_drops_while_all_are_listed(
         return found
 
     monkeypatch.setattr(snapshot, "_folders", then_dropped)
-    assert [kept.name for kept in snapshot.everything()] == [first.name]
+    assert [kept.name for kept in snapshot.list_snapshots()] == [first.name]
 
 
 def test_the_memory_of_one_that_is_damaged_is_closed(cache: Path, ram: GuestRam) -> None:
@@ -379,8 +379,8 @@ def test_no_room(
     monkeypatch.setenv("BIGIRON_SNAPSHOTS_MIB", "1")
     assert not snapshot.keep(machine("large"), QEMU, STOPPED, ram)
     assert snapshot.was_refused(machine("large"))
-    assert "it takes 4 MiB, and BIGIRON_SNAPSHOTS_MIB allows 1; each machine boots" in caplog.text
-    assert snapshot.everything() == []
+    assert "it takes 4 MiB, but BIGIRON_SNAPSHOTS_MIB allows 1 MiB; each machine boots" in caplog.text
+    assert snapshot.list_snapshots() == []
 
 
 def test_what_a_killed_process_left_goes(cache: Path, ram: GuestRam) -> None:
@@ -554,7 +554,7 @@ def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: 
     (kept,) = json.loads(bigiron("snapshot", "list", "--format", "json").out)
     assert (kept["CPUs"], kept["nodes"]) == ("2", "1")
     measured(*OPEN1, "--reps", "2", "-o", second)
-    assert len(snapshot.everything()) == 2, "each repetition has a boot of its own"
+    assert len(snapshot.list_snapshots()) == 2, "each repetition has a boot of its own"
     expected = rows(booted)
     assert expected
     for found in map(rows, (first, second)):
@@ -569,10 +569,10 @@ def test_one_that_cannot_be_used_is_made_again(real: Path, tmp_path: Path) -> No
     (real / "memory").unlink()
     (real / "memory").write_bytes(bytes(100 << 10))
     answer = measured(*OPEN1, "-o", tmp_path / "cut")
-    assert f"bigiron: snapshot {real.name} is made anew: its memory is cut off" in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: its memory file is cut short" in answer.err
     (real / "state").write_bytes(b"no state")
     answer = measured(*OPEN1, "-o", tmp_path / "garbled")
-    assert f"bigiron: snapshot {real.name} is made anew: its state or symbols" in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: its state or symbols" in answer.err
 
 
 def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> None:
@@ -583,15 +583,15 @@ def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> 
     (real / "state").write_bytes(state)
     (real / "snapshot.json").write_bytes(msgspec.json.encode(record))
     answer = measured(*OPEN1, "-o", tmp_path / "refused")
-    assert f"bigiron: snapshot {real.name} is made anew: " in answer.err
+    assert f"bigiron: snapshot {real.name} is made again: " in answer.err
 
 
 def test_a_clock_that_is_wrong_is_not_kept(cache: Path, tmp_path: Path) -> None:
     """A busy host makes a kernel find out as wrong a rate as a parameter can name."""
     answer = bigiron("run", *OPEN1, "--boot", "tsc_early_khz=540644", "-o", tmp_path / "s")
     assert answer.status == 3
-    assert "MHz for one of 541, and its times would be wrong: boot it where less else runs" in answer.err
-    assert snapshot.everything() == []
+    assert "MHz as 541 MHz, so its times would be wrong: boot it on an idle host" in answer.err
+    assert snapshot.list_snapshots() == []
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="it has no time stamp counter")
@@ -631,6 +631,6 @@ def test_stopped_while_it_is_made(cache: Path, tmp_path: Path) -> None:
         _, said = run.communicate(timeout=SAFETY_NET_S)
     assert run.returncode == 130 and b"stopped; run it again" in said
     assert not machines_of(temporary)
-    assert snapshot.everything() == []
+    assert snapshot.list_snapshots() == []
     assert not list((cache / "snapshots").glob(".new-*"))
     shutil.rmtree(temporary)

@@ -168,9 +168,7 @@ def refused(address: str, environment: dict[str, str], study: Path, *options: st
 def test_connections_that_are_refused(server: Server, tmp_path: Path) -> None:
     study, address = tmp_path / "s", server.address
     unknown = refused(address, server.with_options("-oUserKnownHostsFile=none"), study)
-    assert (
-        unknown == f"{address}: Host key verification failed. Connect once by hand, and see whose key it is"
-    )
+    assert unknown == f"{address}: Host key verification failed. Connect once by hand, and check the host key"
     (tmp_path / "known").write_text(
         f"[127.0.0.1]:{server.port} {(server.folder / 'stranger.pub').read_text()}"
     )

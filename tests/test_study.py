@@ -162,7 +162,7 @@ def test_only_what_failed_runs_again(tmp_path: Path) -> None:
     assert good.read_bytes() == before[0]
     assert bad.read_bytes() != before[1]
     shown = bigiron("show", study).out
-    assert "failed: the machine stopped while starting tasks and gave no reason" in shown
+    assert "failed: the machine stopped while starting tasks, without a reason" in shown
 
 
 # The folder, without a machine

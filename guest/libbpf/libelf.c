@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the static libelf of elfutils 0.192, Debian 13's, refers to and does not have (sourceware's bug 32293, mended in
+ * What the static libelf of elfutils 0.192, Debian 13's, refers to and does not have (sourceware's bug 32293, fixed in
  * 0.193): search trees, each a root and then a lock, of which one thread needs no more than the root. Weak: a library
  * that has them uses its own.
  */

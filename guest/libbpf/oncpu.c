@@ -171,7 +171,7 @@ static int begin(const struct job *job, struct oncpu_event *chosen)
 	const struct event *event = choose_event();
 
 	if (!event)
-		return report_error("machine", "cannot sample: the kernel lets nobody have a perf event here: %m");
+		return report_error("machine", "cannot sample: the kernel permits no perf event here: %m");
 	chosen->name = event->name;
 	chosen->period = job->oncpu_period_us * event->per_us;
 	return load(job) || attach(event, chosen->period);

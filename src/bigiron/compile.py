@@ -65,11 +65,11 @@ def boot(compiler: str) -> Path:
 
 
 def pairs(compiler: str) -> Path:
-    """What makes the system calls of the commutativity matrix's tests: a static program."""
+    """The static program that makes the system calls of the commutativity matrix's tests."""
     guest = _source_folder("guest")
     sources = [*sorted(guest.glob("pairs/*.c")), guest / "affinity.c"]
     return _compile(
-        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "what makes pairs of system calls"
+        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "the program for pairs of system calls"
     )
 
 
@@ -90,12 +90,12 @@ def recorder() -> Path:
 
 
 def recorder_source() -> str:
-    """The hash of what the recorder is compiled from: of another one, counts are not compared."""
+    """The hash of the recorder's sources: counts of different recorders are not compared."""
     return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
 
 
 def symbols(program: Path, compiler: str) -> str:
-    """A program's symbols, a line each as /proc/kallsyms has them: address, type, name."""
+    """A program's symbols in the format of /proc/kallsyms: address, type, name."""
     nm = shutil.which(re.sub("gcc$", "nm", compiler))
     if nm is None:
         raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
@@ -105,7 +105,7 @@ def symbols(program: Path, compiler: str) -> str:
 
 
 def _source_folder(name: str) -> Path:
-    """In the package where it is installed; where one works on it, a link to the top of the tree."""
+    """The C sources: in an installed package; in a checkout, a link to the top of the tree."""
     return _HERE / name
 
 
@@ -150,12 +150,12 @@ def _compile(
 
 
 def _run(command: Sequence[str], what: str) -> str:
-    """What the compiler prints; UserError if it fails."""
+    """The output of the compiler; UserError if it fails."""
     return subprocesses.run(command, f"{what} does not compile").stdout
 
 
 def _version(compiler: str) -> str:
-    return subprocesses.run([compiler, "--version"], f"{compiler} does not tell its version").stdout
+    return subprocesses.run([compiler, "--version"], f"{compiler} does not print its version").stdout
 
 
 def _dependencies(rules: str) -> list[str]:

@@ -264,4 +264,4 @@ def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    return (text.strip().splitlines() or ["it printed nothing"])[-1]

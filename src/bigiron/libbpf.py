@@ -8,7 +8,6 @@ import contextlib
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from bigiron.architectures import Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import debian
 from bigiron.util import subprocesses
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, made_whole
 
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
 _LIBRARIES = ("libbpf.a", "libelf.a", "libz.a")
@@ -25,7 +24,7 @@ _WANTED = "BPF programs need the static libraries libbpf, libelf and zlib"
 
 
 def flags(target: Architecture) -> tuple[str, ...]:
-    """What the target's compiler is told to link with them; UserError says how to get them."""
+    """The linker options for the target's compiler; UserError says how to get the libraries."""
     if target.compiler == "gcc":
         missing = [name for name in _LIBRARIES if not _has(target, name)]
         if missing:
@@ -59,17 +58,14 @@ def _fetched(target: Architecture) -> Path:
         return final
     apt = debian.Apt(target.name)
     refused = apt.update(lambda _step: None)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix=".new-") as staging:
-        folder = Path(staging)
-        unpacked = folder / "unpacked"
+    with made_whole(final) as unpacked:
+        folder = unpacked.parent
         for package in [*PACKAGES, *([_ZSTD[0]] if release != "bookworm" else [])]:
             try:
                 file = _downloaded(apt, package, _and_older(release), folder / package)
             except UserError as error:
                 raise UserError(f"{_WANTED} for {target.name}: {error} {refused}".strip()) from None
             subprocesses.run(["dpkg-deb", "--extract", file, unpacked], f"{file.name} cannot be unpacked")
-        if not final.is_dir():
-            unpacked.rename(final)
     return final
 
 
@@ -107,7 +103,7 @@ def _release() -> str:
         release = ""
     if release not in debian.MAIN_SUITES:
         raise UserError(
-            f"{_WANTED}; for another architecture than this machine's they come from Debian's packages, "
+            f"{_WANTED}; for a foreign architecture they come from Debian's packages, "
             "and this machine does not run Debian 11, 12 or 13"
         )
     return release

@@ -159,7 +159,7 @@ class OptionsOfConfiguration(_Listed):
                     self._arch,
                     f"options-{digest[:12]}",
                     self._on_step,
-                    anew=True,
+                    replace=True,
                 )
         return msgspec.structs.replace(self._all, name=kernel.name, kernel=kernel.name)
 

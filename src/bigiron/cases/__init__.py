@@ -52,7 +52,7 @@ def get_kernels(case: Case, specs: Iterable[Spec], tree: str, on_step: Callable[
         fragments = [case.folder / fragment for fragment in build.fragments]
         # Its name is the case's own: one built by another bigiron from other patches gives way.
         source = build.source or tree
-        kernels.build(source, patches, fragments, build.arch, build.name, on_step, anew=True)
+        kernels.build(source, patches, fragments, build.arch, build.name, on_step, replace=True)
 
 
 def _patches(case: Case, build: Build) -> list[Path]:

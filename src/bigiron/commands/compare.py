@@ -92,5 +92,5 @@ def compare(
 
 def _recorded(spec: Spec) -> str:
     """What a study is about, where nobody says what to compare."""
-    recorded = [one.name for one in probes.among(spec.probes)]
+    recorded = [one.name for one in probes.named(spec.probes)]
     return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -12,7 +12,7 @@ from bigiron.errors import UserError
 from bigiron.history.database import open_history
 from bigiron.report import history as history_report
 from bigiron.report.progress import ProgressBar
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 app = typer.Typer(no_args_is_help=True, help="Every workload on every kernel: measured once, and kept.")
 
@@ -48,7 +48,7 @@ def add(
     except KeyboardInterrupt:
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     refused = f", {done.refused} refused" if done.refused else ""
-    measured = counted(done.measured, "cell")
+    measured = plural(done.measured, "cell")
     print(f"{measured} measured, {done.failed} failed{refused}: see `bigiron history show {output}`")
     if done.failed:
         raise typer.Exit(3)

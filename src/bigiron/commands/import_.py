@@ -7,7 +7,7 @@ import typer
 
 from bigiron import readers
 from bigiron.study import imported
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 
 def import_(
@@ -35,5 +35,5 @@ def import_(
     """
     source = imported.read(readers.find(format), path)
     study, added = imported.add(source, output, variant=variant, workload=workload, cpus=cpus, tasks=tasks)
-    cells = counted(len(added), "cell")
+    cells = plural(len(added), "cell")
     print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {study.folder}`")

@@ -18,7 +18,7 @@ from bigiron.matrix.model import situations
 from bigiron.matrix.model.calls import CALLS
 from bigiron.matrix.run import Progress
 from bigiron.report import matrix as report
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 _MOST_BYTES = 64 << 20
 
@@ -74,7 +74,7 @@ def run(
         raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
     print(report.text(report.document(matrix)), end="")
     if left_out:
-        raise MachineError(f"left out {counted(left_out, 'test')}: run it again to try again")
+        raise MachineError(f"left out {plural(left_out, 'test')}: run it again to try again")
 
 
 @app.command()

@@ -12,7 +12,7 @@ from bigiron.study import run as runner
 from bigiron.study import store
 from bigiron.study.pool import Pools, missing
 from bigiron.study.spec import Spec
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 
 def measure_study(
@@ -42,7 +42,7 @@ def measure_study(
         with ProgressBar(lacking) as progress:
             if again := study.measured_again():
                 with_all = ", ".join(study.spec.probes)
-                progress.note(f"{output}: {counted(again, 'cell')} measured again, now with {with_all}")
+                progress.note(f"{output}: {plural(again, 'cell')} measured again, now with {with_all}")
             if max_time_s:
                 records, undecided = sequential.run(study, programs, where, progress, until)
             elif _boots_again(study.spec):

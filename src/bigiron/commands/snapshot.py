@@ -19,7 +19,7 @@ app = typer.Typer(help="Booted machines that cells are resumed from: list, drop.
 @app.command("list")
 def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
     """List the snapshots that are kept, the one used last first."""
-    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.everything()]), format)
+    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.list_snapshots()]), format)
 
 
 @app.command("drop")
@@ -37,7 +37,7 @@ def drop(
     print("\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there was none")
 
 
-def _row(kept: snapshot.Kept) -> tuple[str, ...]:
+def _row(kept: snapshot.SnapshotInfo) -> tuple[str, ...]:
     machine = kept.machine
     if machine is None:
         return kept.name, "damaged", "", "", "", "", f"{kept.size >> 20}", _time(kept.used)

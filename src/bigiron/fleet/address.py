@@ -34,7 +34,7 @@ class Address:
         """UserError without TLS beyond this machine, and where certificates do not fit."""
         if self.protocol == "tcp" and not self.is_loopback:
             raise UserError(
-                f"{self} is not encrypted, and whoever reaches a worker can run programs there: use tls:// "
+                f"{self} is not encrypted: any host that reaches a worker can run programs there; use tls:// "
                 "and --certificates DIR (`bigiron fleet init DIR`)"
             )
         if self.protocol == "tls" and not certificates:
@@ -51,7 +51,7 @@ def parse(text: str) -> Address:
     """
     found = _REMOTE.fullmatch(text)
     if not found or int(found[3]) > 65535:
-        raise UserError(f"{text!r} is no scheduler's address: use tls://HOST:PORT")
+        raise UserError(f"{text!r} is not the address of a scheduler: use tls://HOST:PORT")
     return Address(found[1], found[2], int(found[3]))
 
 

@@ -1,4 +1,4 @@
-"""A throw-away certificate authority: who has its certificate is of the fleet, and nobody else.
+"""A throw-away certificate authority: only hosts with its certificate belong to the fleet.
 
 Its own key is forgotten at once, so that it signs nothing more; another fleet gets another one.
 """

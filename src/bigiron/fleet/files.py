@@ -5,13 +5,12 @@ Invariant: a file in the cache's room `fleet` under its digest is whole and has 
 
 import hashlib
 import re
-import tempfile
 from pathlib import Path
 
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, keep_whole, made_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -25,7 +24,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or not _DIGEST.fullmatch(self.sha256):
-            raise ValueError(f"{self.name!r} with the digest {self.sha256!r} is no file's")
+            raise ValueError(f"{self.name!r} with the digest {self.sha256!r} does not describe a file")
 
 
 def describe(path: Path) -> File:
@@ -39,18 +38,16 @@ def is_here(file: File) -> bool:
 
 
 def keep(file: File, content: bytes) -> None:
-    """Write it, whole or not at all; UserError if it is not what it is to be."""
+    """Write it completely or not at all; UserError if its checksum is wrong."""
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise UserError(f"{file.name} came damaged")
+        raise UserError(f"{file.name} arrived damaged")
     place = _place(file)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent.parent) as staging:
-        made = Path(staging) / file.sha256
+    if place.parent.is_dir():
+        keep_whole(place, content)
+        return
+    with made_whole(place.parent) as made:
         made.mkdir()
         (made / file.name).write_bytes(content)
-        if place.parent.is_dir():
-            (made / file.name).replace(place)
-        else:
-            made.rename(place.parent)
 
 
 def find(file: File) -> Path:
@@ -61,7 +58,9 @@ def find(file: File) -> Path:
     except OSError as error:
         raise UserError(f"{place} cannot be read: {error.strerror}") from None
     if not good:
-        raise UserError(f"{place} is not what was kept: delete that folder, and start the worker again")
+        raise UserError(
+            f"{place} does not match its checksum: delete that folder, and start the worker again"
+        )
     return place
 
 

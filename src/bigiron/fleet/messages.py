@@ -55,7 +55,7 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     time_slices: bool = False
     fresh_boot: bool = False
     kernels: dict[str, KernelFile] = {}
-    """By the names that variants give them."""
+    """By the names that the variants use."""
     machine: File | None = None
     """Of a simulation."""
 
@@ -100,7 +100,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, TableBytes]
     files: dict[str, bytes]
     seconds: float
-    """That it took the worker in all, by a clock that nobody sets."""
+    """The worker's time for the cell, by the monotonic clock."""
 
 
 def supplies_of(
@@ -167,7 +167,7 @@ def read_request(content: bytes) -> Request:
     try:
         return decode.from_msgpack(content, Request)
     except msgspec.DecodeError as error:
-        raise UserError(f"what the controller asks is no request: {error}") from None
+        raise UserError(f"cannot read the controller's request: {error}") from None
 
 
 def read_question(request: Request) -> tuple[Spec, Cell]:
@@ -199,7 +199,7 @@ def refuse_real_machines(spec: Spec) -> None:
         )
     if not (spec.engine.emulated or spec.engine.is_model):
         raise UserError(
-            f"a fleet runs virtual machines and simulations, and the study's machine is {spec.machine}: "
+            f"a fleet runs only virtual machines and simulations, but the study's machine is {spec.machine}: "
             "leave out --fleet"
         )
 
@@ -246,9 +246,9 @@ def read_reply(content: bytes, cell: Cell) -> tuple[CellRecord, Collected, float
     try:
         reply = decode.from_msgpack(content, Reply)
         if reply.record.id != cell.id:
-            raise UserError(f"it is of cell {reply.record.id}")
+            raise UserError(f"it is for cell {reply.record.id}")
         if not all(map(_TABLE.fullmatch, reply.tables)) or not all(map(_FILE.fullmatch, reply.files)):
-            raise UserError(f"there are no tables {', '.join([*reply.tables, *reply.files])}")
+            raise UserError(f"unknown tables {', '.join([*reply.tables, *reply.files])}")
         tables = {
             name: Table(pl.read_parquet(table.rows), table.facts, table.lost)
             for name, table in reply.tables.items()

@@ -44,7 +44,7 @@ async def _schedule(listen: Address, certificates: Path | None, dashboard: int) 
         )
         await scheduler
     except OSError as error:
-        raise UserError(f"{listen} cannot be listened to: {error.strerror or error}") from None
+        raise UserError(f"cannot listen on {listen}: {error.strerror or error}") from None
     print(scheduler.address, flush=True)
     await _until_ended(scheduler.finished())
     await scheduler.close()
@@ -82,7 +82,7 @@ async def _work(address: Address, certificates: Path | None, me: Identity, cpus:
     boots = f"; boots {', '.join(me.qemu)}" if me.qemu else "; no QEMU, so simulations alone"
     print(f"worker {worker.address} on {me.host}: {has}{boots}", flush=True)
     if await _until_ended(worker.finished()):
-        print("bigiron: the scheduler has gone", file=sys.stderr)
+        print("bigiron: the scheduler has ended", file=sys.stderr)
     await worker.close(timeout=_PATIENCE_S)
 
 
@@ -94,12 +94,12 @@ async def _reach(address: Address, security: Security | None) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """Why nobody answers, in the words of what failed first."""
+    """Why there is no answer: the message of the first error."""
     causes = [error]
     while cause := causes[-1].__cause__ or causes[-1].__context__:
         causes.append(cause)
     words = " ".join(str(causes[-1]).split())
-    return words or "it was waited for in vain"
+    return words or "it timed out"
 
 
 async def _until_ended(finished: Awaitable[object]) -> bool:

@@ -28,7 +28,7 @@ HOST = "BIGIRON_FLEET_HOST"
 
 
 class Stops(WorkerPlugin):
-    """Knows the cells that run, and stops them when nobody wants them any more or the worker ends.
+    """Knows the cells that run, and stops them when they are no longer wanted or the worker ends.
 
     Dask cannot interrupt a task. It releases one whose controller has gone, however that ended.
     """

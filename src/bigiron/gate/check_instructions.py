@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bigiron.gate.check_lines import Finding, Function, Instructions, Tolerance, compared
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 LEAST = 1.0
 """Instructions per operation that a function needs to be recorded, and additional ones to be named."""
@@ -52,7 +52,7 @@ def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
     names = sorted((name for name in more if more[name] > LEAST), key=lambda name: -more[name])
-    named = some([f"{name} +{more[name]:.3f}" for name in names], _MOST_NAMED)
+    named = first_n([f"{name} +{more[name]:.3f}" for name in names], _MOST_NAMED)
     return f"more in {named}" if names else ""
 
 

@@ -1,6 +1,5 @@
 """Measures the missing points of a history: one study for each workload and file system."""
 
-import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
 from bigiron.machines.engine import Programs
-from bigiron.machines.vm.dilation import SLOWED_FROM, factor
+from bigiron.machines.vm.dilation import SLOWED_FROM, instructions_per_ns
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
@@ -34,7 +33,8 @@ from bigiron.study.pool import Pool, Pools, Progress, Threads, missing
 from bigiron.study.resolve import check_cpus
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, slug
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted
+from bigiron.util.cache_dir import locked
+from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
@@ -291,7 +291,7 @@ def _setup_hash(spec: Spec) -> str:
     """A hash of the setup, as far as it is known before measuring. Each setup has its own studies."""
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
     qemu = require_qemu(architecture(spec.arch).qemu)
-    clocks = SLOWED_FROM, factor(MOST_CPUS)
+    clocks = SLOWED_FROM, instructions_per_ns(MOST_CPUS)
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
              spec.probes, spec.arch, spec.cgroup)  # fmt: skip
     return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]

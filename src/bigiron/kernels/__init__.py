@@ -126,7 +126,7 @@ def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sile
         return kernel
     there = ", ".join(f"{kernel.name} ({kernel.arch})" for kernel in installed())
     raise UserError(
-        f"there is no kernel {name!r} for {arch}, {f'only {there}' if there else 'nor any other yet'}: "
+        f"no kernel {name!r} for {arch}{f', only {there}' if there else ' (none is installed yet)'}: "
         "fetch one (bigiron kernel fetch debian/6.12), or give a path"
     )
 
@@ -152,7 +152,7 @@ def keep(path: Path, kernel: Kernel) -> Kernel:
 
 def installed() -> list[Kernel]:
     """All kernels in the cache, sorted by name."""
-    return store.everything()
+    return store.list_kernels()
 
 
 def _exists(path: Path) -> bool:

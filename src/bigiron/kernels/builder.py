@@ -52,12 +52,12 @@ def build(
     name: str | None,
     on_step: Callable[[str], None],
     *,
-    anew: bool = False,
+    replace: bool = False,
 ) -> Kernel:
     """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
 
-    One that was built from the very same before is not built again. Another of that name is replaced if
-    `anew`, else UserError.
+    A kernel that was built from identical sources is not built again. Another kernel of that name is replaced
+    (`replace`), or is a UserError.
     """
     arch = known_arch(arch)
     target = architecture(arch)
@@ -69,26 +69,26 @@ def build(
     name = name or "+".join([version, *(file.stem for file in (*patches, *fragments))])
     store.check_name(name)
     recipe = _recipe(original, patches, tree, options, compiler)
-    if here := _already(name, arch, recipe, anew):
+    if here := _already(name, arch, recipe, replace):
         return here
     folder = cache_folder("builds") / f"{original.family}@{arch}"
     folder.mkdir(exist_ok=True)
     waiting = "waiting for another bigiron that is building from this source"
     with locked(folder, lambda: on_step(waiting)) as lock:
-        on_step(f"writing what differs of the source into {folder}")
+        on_step(f"updating the source files in {folder}")
         source.check_out(tree, original, folder / "source")
         make = _Make(folder, target, lock)
         make.configure(options)
-        on_step(f"compiling Linux {version} for {arch}: its log is {make.log}")
+        on_step(f"compiling Linux {version} for {arch}; the log is {make.log}")
         built = make.image()
         variables.read(make.vmlinux)
         with store.writing(on_step) as staging:
-            if here := _already(name, arch, recipe, anew):
+            if here := _already(name, arch, recipe, replace):
                 return here
             kept = staging / "image"
             if built.name == "vmlinux":
                 strip: list[str | Path] = [f"{target.tools}objcopy", "--strip-debug", built, kept]
-                subprocesses.run(strip, f"{built} cannot be stripped of what is for debuggers")
+                subprocesses.run(strip, f"{built} cannot be stripped of its debug information")
             else:
                 shutil.copyfile(built, kept)
             facts = image.read(kept, str(built))
@@ -98,7 +98,7 @@ def build(
                 facts,
                 original.package_version,
                 recipe,
-                anew=anew,
+                replace=replace,
                 compiled_from=make.compiled_from(),
             )
 
@@ -121,16 +121,16 @@ def check_tools(arch: str) -> str:
 def _recipe(
     original: Source, patches: Sequence[Path], tree: str, options: Sequence[ConfigOption], compiler: str
 ) -> str:
-    """What the kernel was built from. The tree's id covers the patches' content."""
+    """The kernel's sources. The tree's id covers the patches' content."""
     config = hashlib.sha256(configuration.text(options).encode()).hexdigest()
     patched = f" with {', '.join(patch.name for patch in patches)}" if patches else ""
     return f"{original.description}{patched}: tree {tree[:12]}, configuration {config[:12]}, {compiler}"
 
 
-def _already(name: str, arch: str, recipe: str, anew: bool) -> Kernel | None:
+def _already(name: str, arch: str, recipe: str, replace: bool) -> Kernel | None:
     here = store.lookup(name, arch)
     if here and here.source != recipe:
-        if anew:
+        if replace:
             return None
         raise UserError(
             f"{name!r} is another kernel already ({here.source}): "
@@ -163,14 +163,14 @@ class _Make:
         self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
     def configure(self, options: Sequence[ConfigOption]) -> None:
-        """Set what is wished for and nothing else; UserError where the kernel does not take it."""
+        """Set the requested options and no others; UserError if the kernel drops one."""
         fragment = self._objects / "options.config"
         fragment.write_text(configuration.text(options), encoding="utf-8")
         self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
         configuration.check(options, self._objects / ".config", self._source)
 
     def image(self) -> Path:
-        """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only where it has PVH."""
+        """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only if it has PVH."""
         config = (self._objects / ".config").read_text(encoding="utf-8")
         if self._target.kernel_arch == "x86" and "CONFIG_PVH=y\n" not in config:  # before 5.0
             self._run("a", "bzImage")
@@ -211,7 +211,7 @@ def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why_not_here(log: str) -> str:
-    r"""What of make's output is the host's fault; nothing where the source is to blame.
+    r"""The part of make's output that is the host's fault; empty if the source is to blame.
 
     >>> _why_not_here("/bin/sh: 1: bison: not found\nmake: *** [a.tab.c] Error 127\n")
     '/bin/sh: 1: bison: not found'

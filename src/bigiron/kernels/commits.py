@@ -26,7 +26,7 @@ _BUILD_S_OWN = ("scripts/", "tools/", "usr/", "certs/")
 
 @dataclass(frozen=True)
 class Commits:
-    """What comes after `good` and up to `bad`, oldest first."""
+    """The commits after `good` up to `bad`, oldest first."""
 
     tree: Path
     good: str
@@ -55,7 +55,7 @@ class Commits:
         return not any(matters(path, arch, compiled) for path in differing.split("\0") if path)
 
     def revert(self, commit: str) -> bytes:
-        """The patch that takes it back; of a merge, all that it brought."""
+        """The patch that reverts a commit; for a merge, all that it brought."""
         parent = (f"{commit}^1",) if self.parents[commit] else ()
         told = ("-p", "-R", "--binary", "--full-index", "--no-ext-diff", "--root", "--no-commit-id")
         return _checked(self.tree, bytes_of_tree(self.tree, "diff-tree", *told, *parent, commit)).stdout
@@ -69,11 +69,11 @@ def between(tree: Path, good: str, bad: str) -> Commits:
         raise UserError(f"--good and --bad are the same commit, {good[:12]}")
     if _is_ancestor(tree, bad, good):
         raise UserError(
-            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them; values may change either way"
+            f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them (changes may be improvements)"
         )
     bases = of_tree(tree, "merge-base", "--all", good, bad).stdout.split()
     if not bases:
-        raise UserError(f"--good {good[:12]} and --bad {bad[:12]} are not related: no commit is in both")
+        raise UserError(f"--good {good[:12]} and --bad {bad[:12]} have no common ancestor")
     parents = {
         commit: tuple(its)
         for commit, *its in map(
@@ -104,7 +104,7 @@ def build_commit(
 ) -> Kernel:
     """A commit's kernel: `g0123456789ab`, and what `called` says of its configuration and of patches."""
     name = name_of_commit(commit, called)
-    return build(f"{tree}@{commit}", patches, fragments, arch, name, on_step, anew=True)
+    return build(f"{tree}@{commit}", patches, fragments, arch, name, on_step, replace=True)
 
 
 def name_of_commit(commit: str, called: str) -> str:
@@ -136,8 +136,8 @@ def ancestor_and_descendant(tree: Path, base: str, new: str) -> tuple[str, str]:
     before, after = commit_id(tree, base), commit_id(tree, new)
     if not _is_ancestor(tree, before, after):
         raise UserError(
-            f"{base} is no ancestor of {new} in {tree}: what differs between two that are not related "
-            "is no one commit's; give the parent with --base"
+            f"{base} is not an ancestor of {new} in {tree}, so the difference between them is "
+            "not that of one commit: give its parent with --base"
         )
     return before, after
 
@@ -165,7 +165,7 @@ def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
 def _git_tree(tree: Path) -> Path:
     tree = tree.resolve()
     if not (tree / ".git").exists():
-        raise UserError(f"--linux {tree}: it is no git tree: give a clone of the kernel's")
+        raise UserError(f"--linux {tree}: it is not a git repository: give a clone of the kernel's")
     return tree
 
 
@@ -212,6 +212,6 @@ def _git(tree: Path, *command: str, stdin: str = "") -> str:
 
 def _checked(tree: Path, done: "subprocess.CompletedProcess[bytes]") -> "subprocess.CompletedProcess[bytes]":
     if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
         raise UserError(f"{tree}: git {done.args[4]} failed: {lines[0].removeprefix('fatal: ')}")
     return done

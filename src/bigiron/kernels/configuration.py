@@ -16,9 +16,9 @@ _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
 _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY|_RT)?"))
-"""The tick's rate, and who preempts whom: of each there is one option, and ours gives way to a user's."""
+"""The tick rate and the preemption model: one option of each is set, and a user's replaces ours."""
 _TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
-"""Values of a whole configuration, somebody else's: make expands texts, and paths are of their machine."""
+"""Values that are not taken over: make would expand texts, and paths are of another machine."""
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
@@ -92,7 +92,7 @@ def text(options: Sequence[ConfigOption]) -> str:
 
 
 def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
-    """UserError if the kernel's configuration (`.config`) lacks anything that was wished for.
+    """Raise UserError if the kernel's configuration (`.config`) lacks a requested option.
 
     Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
     of, is none that it lacks.
@@ -111,7 +111,7 @@ def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
         named = ", ".join(f"CONFIG_{option.name}={option.value}" for option in lacking)
         raise UserError(
             f"the kernel's configuration drops {named} ({lacking[0].fragment.name}): "
-            "what it depends on is not set, or something selects otherwise"
+            "a dependency is not set, or another option selects a different value"
         )
 
 
@@ -121,7 +121,7 @@ def _read(fragment: Path) -> list[ConfigOption]:
         settings = _settings(line)
         if not settings and line.strip() and not line.startswith("#"):
             raise UserError(
-                f"{fragment}:{number}: {line.strip()!r} is no option: "
+                f"{fragment}:{number}: {line.strip()!r} is not an option: "
                 "use CONFIG_NAME=y or # CONFIG_NAME is not set"
             )
         found += [ConfigOption(name, value, fragment) for name, value in settings]
@@ -132,7 +132,9 @@ def _lines(fragment: Path) -> list[str]:
     try:
         return fragment.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{fragment} cannot be read: {getattr(error, 'strerror', 'it is no text')}") from None
+        raise UserError(
+            f"{fragment} cannot be read: {getattr(error, 'strerror', 'it is not text')}"
+        ) from None
 
 
 def _settings(text: str) -> list[tuple[str, str]]:

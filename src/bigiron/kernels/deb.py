@@ -28,7 +28,7 @@ def read_version(deb: Path) -> str:
     )
     version = done.stdout.strip()
     if done.returncode or not version:
-        raise UserError(f"{deb} is not a whole Debian package: {_last_line(done.stderr)}; copy it again")
+        raise UserError(f"{deb} is not a complete Debian package: {_last_line(done.stderr)}; copy it again")
     return version
 
 
@@ -65,7 +65,7 @@ def _extract(deb: Path, wanted: re.Pattern[str], what: str, to: Path, advice: st
         complaint = stderr.read().decode(errors="replace")
     if not found:
         why = f" ({_last_line(complaint)})" if complaint else ""
-        raise UserError(f"{deb} holds no whole {what}{why}: {advice}")
+        raise UserError(f"{deb} holds no complete {what}{why}: {advice}")
 
 
 def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
@@ -87,7 +87,7 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
         stderr.seek(0)
         complaint = stderr.read().decode(errors="replace")
     if complaint:
-        raise UserError(f"{deb} is not a whole Debian package: {_last_line(complaint)}; copy it again")
+        raise UserError(f"{deb} is not a complete Debian package: {_last_line(complaint)}; copy it again")
     return found
 
 

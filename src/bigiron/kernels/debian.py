@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from pathlib import Path
 
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.util.cache_dir import cache_folder, locked
-from bigiron.util.english import counted, some
+from bigiron.util.cache_dir import cache_folder, locked, made_whole
+from bigiron.util.english import first_n, plural
 
 MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports")
 SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")
@@ -134,11 +133,11 @@ def _download_one(apt: "Apt", package: Package, to: Path, on_step: Callable[[str
 
 
 def _advice(error: str) -> str:
-    """What to do where a package that is listed cannot be downloaded."""
+    """The advice if a listed package cannot be downloaded."""
     if "404" not in error:
         return f"check the network, or name another mirror in {MIRROR_VARIABLE}"
     return (
-        "the package list names it, and the archive does not have it: try again later, "
+        "the package list names it, but the archive does not have it: try again later, "
         f"name another mirror in {MIRROR_VARIABLE}, or {_OLDER}"
     )
 
@@ -214,7 +213,7 @@ def exact_name(release: str, version: str, arch: str) -> str:
 
 
 def _compare(one: Package, other: Package) -> int:
-    """Debian's order of versions, asked of dpkg. A linux-binary package goes before an empty linux-image."""
+    """Debian's order of versions, from dpkg. A linux-binary package goes before an empty linux-image."""
     if one.version == other.version:
         return one.name.startswith("linux-binary-") - other.name.startswith("linux-binary-")
     newer = subprocess.run(["dpkg", "--compare-versions", one.version, "gt", other.version], check=False)
@@ -227,7 +226,7 @@ def _series(available: Iterable[Package]) -> list[str]:
 
 
 class Apt:
-    """apt with its own sources, lists and cache, one folder an architecture."""
+    """apt with its own sources, lists and cache, one folder per architecture."""
 
     def __init__(self, arch: str) -> None:
         self._arch = architecture(arch).debian
@@ -243,7 +242,9 @@ class Apt:
         One suite that a mirror no longer (or not yet) has does not keep the others from being used.
         `again`: even if they are young.
         """
-        with locked(self._folder, lambda: on_step("waiting for another bigiron that updates package lists")):
+        with locked(
+            self._folder, lambda: on_step("waiting for another bigiron that is updating the package lists")
+        ):
             stamp, sources = self._folder / "sources" / "debian.sources", _sources()
             if not again and _age_s(stamp) < FRESH_SECONDS and stamp.read_text(encoding="utf-8") == sources:
                 return ""
@@ -270,15 +271,15 @@ class Apt:
         return done
 
     def _in_their_place(self, unread: Sequence[str]) -> str:
-        """What is used instead of lists that could not be read."""
+        """The lists used instead of those that could not be read."""
         here = [suite for suite in unread if self._read_at(suite).exists()]
         none = [suite for suite in unread if suite not in here]
         said = []
         if here:
             oldest = max(_age_s(self._read_at(suite)) for suite in here)
-            said.append(f"using the lists of {some(here, 3)} as they were {_ago(oldest)}")
+            said.append(f"using the lists of {first_n(here, 3)} from {_ago(oldest)}")
         if none:
-            said.append(f"there is no list of {some(none, 3)} yet")
+            said.append(f"there is no list of {first_n(none, 3)} yet")
         return "; ".join(said)
 
     def _read_at(self, suite: str) -> Path:
@@ -317,8 +318,8 @@ class Apt:
     def keep(self, file: Path, package: Package) -> None:
         """Keep a package that was downloaded, whole or not at all."""
         kept = self._kept(f"{package.name}={package.version}")
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=kept.parent) as staging:
-            Path(shutil.copy(file, staging)).rename(kept)
+        with made_whole(kept) as whole:
+            shutil.copy(file, whole)
 
     def _kept(self, package: str) -> Path:
         return self._folder / "packages" / f"{package}.deb"
@@ -388,7 +389,7 @@ def _sources() -> str:
 
 
 def _suites_in(complaints: str) -> list[str]:
-    """The suites that apt complains of; all where it names none.
+    """The suites that apt complains about; all if it names none.
 
     >>> _suites_in("E: Failed to fetch http://x/debian/dists/trixie-backports/main/binary-amd64/Packages.xz")
     ['trixie-backports']
@@ -416,7 +417,7 @@ def _ago(seconds: float) -> str:
         return "some time ago"
     for unit, name in ((86_400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= unit:
-            return f"{counted(int(seconds // unit), name)} ago"
+            return f"{plural(int(seconds // unit), name)} ago"
     return "a minute ago"
 
 

@@ -1,6 +1,6 @@
 """The types of a kernel's variables, by the debugging information of its vmlinux: DWARF 2 to 5.
 
-A type is told as it is spelled, for whoever knows types by their names: `*kmem_cache`.
+A type is given as it is spelled in C, such as `*kmem_cache`: the caller looks types up by name.
 """
 
 import mmap
@@ -86,7 +86,7 @@ class _Elf:
 
     def __init__(self, data: mmap.mmap) -> None:
         if data[:6] != b"\x7fELF\2\1":
-            raise ValueError("no ELF file of 64 bits, little-endian")
+            raise ValueError("not a 64-bit little-endian ELF file")
         (at,) = unpack_from("<Q", data, 40)
         size, count, names = unpack_from("<HHH", data, 58)
         headers = [_SECTION.unpack_from(data, at + number * size) for number in range(count)]
@@ -157,7 +157,7 @@ class _Unit:
     def __init__(self, elf: _Elf, info: bytes, start: int) -> None:
         length, version = unpack_from("<IH", info, start)
         if not 2 <= version <= 5 or not length or length >= 0xFFFFFFF0:
-            raise ValueError(f"DWARF of version {version}, only 2 to 5 of 32 bits are read")
+            raise ValueError(f"DWARF version {version} is not supported, only the 32-bit formats 2 to 5")
         self._elf, self._info, self._start, self.end = elf, info, start, start + 4 + length
         self._first = start + (11 if version < 5 else 12)
         (table,) = unpack_from("<I", info, start + (6 if version < 5 else 8))
@@ -230,7 +230,7 @@ class _Unit:
         """What an entry looks like, and where its attributes start."""
         number, at = _leb(self._info, at)
         if number not in self._abbreviations:
-            raise ValueError(f"an entry at {at:#x} of no known kind")
+            raise ValueError(f"the entry at {at:#x} is of an unknown kind")
         return self._abbreviations[number], at
 
     def _children(self, parent: int) -> Iterator[tuple[int, _Abbreviation]]:
@@ -252,7 +252,7 @@ class _Unit:
             if kind.has_children and kind.sibling is not None:
                 (sibling,) = unpack_from("<I", info, at + kind.sibling)
                 if self._start + sibling <= at:
-                    raise ValueError(f"an entry at {entry:#x} before its sibling")
+                    raise ValueError(f"the entry at {entry:#x} does not precede its sibling")
                 at = self._start + sibling
             else:
                 depth += kind.has_children
@@ -294,12 +294,12 @@ class _Unit:
         elif form in (0x09, 0x18):
             length, start = _leb(info, at)
         else:
-            raise ValueError(f"an attribute of form {form:#x}")
+            raise ValueError(f"an attribute has the unknown form {form:#x}")
         return info[start : start + length], start + length
 
     def _target(self, reference: int | str | bytes) -> int:
         if not isinstance(reference, int):
-            raise ValueError("a reference that is no number")
+            raise ValueError("a reference is not a number")
         return self._start + reference
 
 

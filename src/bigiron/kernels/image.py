@@ -1,32 +1,34 @@
-"""What a kernel image says of itself: its architecture, its release, Debian's version.
-
-Both formats need a handful of fixed fields, which `struct` reads; an ELF library would be a dependency
-for one machine number and a loop over the program headers.
-"""
+"""What a kernel image says of itself: its architecture, its release, the version of Debian's package."""
 
 import mmap
 import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from bigiron.architectures import architectures
 from bigiron.errors import UserError
+from bigiron.util import lazy
+
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
 
 ACCEPTED = "a bzImage, an ELF vmlinux, a .deb or a built tree"
 
 _ELF_MACHINES = {one.elf_machine: one.name for one in architectures()}
-_EXECUTABLE = (2, 3)  # ET_EXEC; ET_DYN, which a relocatable ppc64le kernel is
-_PHDR, _SHDR = 56, 64  # bytes of one entry in the tables of segments and sections
+_EXECUTABLE = ("ET_EXEC", "ET_DYN")  # a relocatable ppc64le kernel is ET_DYN
 _BOOTABLE = f"only {' and '.join(_ELF_MACHINES.values())} kernels can be booted"
-_SMALLEST = 4096  # bytes; mmap refuses an empty file, and no kernel is this small
+_SMALLEST = 4096  # bytes: mmap refuses an empty file, and every kernel is larger
 _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the image itself says."""
+    """What an image itself says."""
 
     arch: str
     release: str
@@ -35,7 +37,7 @@ class Facts:
 
 
 def read(path: Path, called: str) -> Facts:
-    """Read a bzImage or an ELF vmlinux; errors speak of it as `called`.
+    """Read a bzImage or an ELF vmlinux; error messages name it as `called`.
 
     ```
     >>> read(Path("/boot/vmlinuz"), "/boot/vmlinuz")
@@ -47,7 +49,7 @@ def read(path: Path, called: str) -> Facts:
             if data[0x202:0x206] == b"HdrS":
                 return _bzimage(data, called)
             if data[:4] == b"\x7fELF":
-                return _vmlinux(data, called)
+                return _vmlinux(file, data, called)
     raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
 
 
@@ -67,26 +69,23 @@ def _bzimage(data: mmap.mmap, called: str) -> Facts:
     return Facts("x86_64", text.split()[0], _debian_version(text), "vmlinuz")
 
 
-def _vmlinux(data: mmap.mmap, called: str) -> Facts:
-    """elf(5): the header, the tables it points to (is the file whole?), and the kernel's own banner."""
-    bits, byte_order = data[4], data[5]
-    if (bits, byte_order) != (2, 1):
-        raise UserError(f"{called} is not a 64-bit little-endian ELF file: {_BOOTABLE}")
-    e_type, e_machine = struct.unpack_from("<HH", data, 16)
-    if e_machine not in _ELF_MACHINES:
-        raise UserError(f"{called} is for another machine (ELF machine {e_machine}): {_BOOTABLE}")
-    e_phoff, e_shoff = struct.unpack_from("<QQ", data, 32)
-    _, e_phnum, _, e_shnum = struct.unpack_from("<HHHH", data, 54)
-    end_of_segments = e_phoff + e_phnum * _PHDR
-    _check_length(data, max(end_of_segments, e_shoff + e_shnum * _SHDR), called)
-    for segment in range(e_phoff, end_of_segments, _PHDR):
-        p_offset, _, _, p_filesz = struct.unpack_from("<QQQQ", data, segment + 8)
-        _check_length(data, p_offset + p_filesz, called)
+def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:
+    """The ELF header, whether the file is complete, and the kernel's own banner."""
+    try:
+        with elf.reading(file) as header:
+            if header.elfclass != 64 or not header.little_endian:
+                raise UserError(f"{called} is not a 64-bit little-endian ELF file: {_BOOTABLE}")
+            machine, kind = elf.machine(header), header["e_type"]
+            if machine not in _ELF_MACHINES:
+                raise UserError(f"{called} is for another machine (ELF machine {machine}): {_BOOTABLE}")
+            _check_length(data, elf.least_bytes(header), called)
+    except elf.DamagedElfError as error:
+        raise UserError(f"{called} is a damaged ELF file ({error}): copy or build it again") from None
     banner = _BANNER.search(data)
-    if banner is None or e_type not in _EXECUTABLE:
+    if banner is None or kind not in _EXECUTABLE:
         raise UserError(f"{called} is an ELF file but not a kernel: give a vmlinux")
     version = _debian_version(banner[2].decode("ascii", "replace"))
-    return Facts(_ELF_MACHINES[e_machine], banner[1].decode(), version, "vmlinux")
+    return Facts(_ELF_MACHINES[machine], banner[1].decode(), version, "vmlinux")
 
 
 def _check_length(data: mmap.mmap, needed: int, called: str) -> None:

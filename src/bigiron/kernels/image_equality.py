@@ -1,25 +1,28 @@
-"""Whether two images are the same kernel: then nothing that is measured of them can differ."""
+"""Whether two images are the same kernel: if so, no measurement of the two can differ."""
 
 import hashlib
-import struct
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bigiron.kernels.kernel import Kernel
+from bigiron.util import lazy
+
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
 
 Sameness = Literal["image", "code and data", ""]
 
-_IN_MEMORY = 2  # SHF_ALLOC
-_NO_BITS = 8  # SHT_NOBITS: memory that is zero at first
 _SAYS_WHERE = {"__bug_table", ".notes", ".BTF", ".BTF_ids", "__ksymtab_strings"}
-"""Sections that say which line of the source something comes from, what types there are, which build this is.
+"""Sections that hold source line numbers, types and the build's identity.
 
-Warnings, the module loader and the BPF verifier read them: no operation that is counted does."""
+Only warnings, the module loader and the BPF verifier read them: no operation that is counted does."""
 
 
 def sameness(one: Kernel, other: Kernel) -> Sameness:
-    """What is the same of both: the whole image; all code and data; or "", something differs.
+    """What is the same in both: the whole image, or all code and data, or nothing ("").
 
-    Of compressed images only the whole is compared.
+    Compressed images are compared only as a whole.
     """
     if one.sha256 == other.sha256:
         return "image"
@@ -30,26 +33,17 @@ def sameness(one: Kernel, other: Kernel) -> Sameness:
 def _sections(kernel: Kernel) -> dict[tuple[int, str], tuple[int, int, str]]:
     """Address, size and content's hash of each section that is in memory, by its number and name.
 
-    None of what is no ELF file, or not a whole one.
+    Empty if the file is not a complete ELF file.
     """
-    data = kernel.image.read_bytes()
-    if data[:4] != b"\x7fELF":
-        return {}
-    try:
-        return _of_elf(data)
-    except (IndexError, ValueError, struct.error):  # cut short, or no ELF file but for its start
-        return {}
-
-
-def _of_elf(data: bytes) -> dict[tuple[int, str], tuple[int, int, str]]:
-    (table,) = struct.unpack_from("<Q", data, 40)
-    size, count, names_at = struct.unpack_from("<HHH", data, 58)
-    headers = [struct.unpack_from("<IIQQQQ", data, table + n * size) for n in range(count)]
-    names = headers[names_at][4]
     found = {}
-    for number, (name, kind, flags, address, offset, length) in enumerate(headers):
-        called = data[names + name : data.index(b"\0", names + name)].decode("ascii", "replace")
-        if flags & _IN_MEMORY and called not in _SAYS_WHERE:
-            content = b"" if kind == _NO_BITS else data[offset : offset + length]
-            found[number, called] = (address, length, hashlib.sha256(content).hexdigest())
+    try:
+        with kernel.image.open("rb") as image, elf.reading(image) as file:
+            for number, section in enumerate(file.iter_sections()):
+                if not section["sh_flags"] & elf.IN_MEMORY or section.name in _SAYS_WHERE:
+                    continue
+                content = b"" if section["sh_type"] == "SHT_NOBITS" else section.data()
+                digest = hashlib.sha256(content).hexdigest()
+                found[number, section.name] = (section["sh_addr"], section["sh_size"], digest)
+    except elf.DamagedElfError:
+        return {}
     return found

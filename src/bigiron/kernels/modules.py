@@ -1,31 +1,37 @@
-"""A kernel's modules that file systems need, out of its own package, in the order in which they load.
+"""The kernel modules that file systems need, from the kernel's own package, in the order in which they load.
 
-A package has no modules.dep: depmod writes that where it is installed. So what a module needs is read in the
-module itself, as depmod does: `depends`, and the `pre` ones of `softdep`, by name or alias (modinfo(8)).
+A package has no modules.dep, because depmod writes it on installation. So the dependencies are read from the
+modules, as depmod does: `depends`, and the `pre` entries of `softdep`, by name or alias (modinfo(8)).
 
 Invariant: a folder under its final name is complete and never changes; it is made under a temporary name and
 renamed.
 """
 
 import gzip
+import io
 import lzma
 import re
-import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian
 from bigiron.kernels.kernel import Kernel
-from bigiron.util import decode
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util import decode, lazy
+from bigiron.util.cache_dir import STAGING, cache_folder, made_whole
+
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
 
 ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs")
-"""What is wanted of a package, with all that it needs."""
+"""The modules that are taken from a package, with their dependencies."""
 
 _MODULE = re.compile(
     r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/block)/.+\.ko(\.[a-z]+)?"
@@ -41,7 +47,7 @@ _OPENERS: Mapping[str, Callable[[bytes], bytes]] = {
 
 @dataclass(frozen=True)
 class Module:
-    """One to load. What is not `required` may refuse: it is for CPUs that have it."""
+    """A module to load. One that is not `required` may fail to load: it needs a CPU feature."""
 
     file: Path
     required: bool
@@ -54,11 +60,11 @@ class Module:
 
 @dataclass(frozen=True)
 class Info:
-    """What a module says of itself."""
+    """What the section .modinfo of a module says."""
 
     depends: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
-    """Its softdep's: what helps if it is there before, by name or alias."""
+    """Its softdeps: modules, by name or alias, that are better loaded before it."""
     aliases: tuple[str, ...] = ()
 
 
@@ -66,15 +72,15 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     """modules.json."""
 
     built_in: list[str]
-    """Of ROOTS those that are part of the kernel."""
+    """Those of ROOTS that are built into the kernel."""
     orders: dict[str, list[tuple[str, bool]]]
-    """Of the others that there are: what to load, and whether that is required."""
+    """For each other one: the modules to load, and whether each is required."""
 
 
 def needed(kernel: Kernel, root: str) -> list[Module] | None:
-    """What to load for one of ROOTS: nothing where it is built in. None where a kernel's package is unknown.
+    """The modules to load for one of ROOTS, [] if it is built in; None if the package is unknown.
 
-    UserError where the kernel does not have it.
+    Raises UserError if the kernel does not have it.
     """
     folder = cache_folder("modules") / kernel.sha256
     if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
@@ -95,13 +101,12 @@ def _missing(kernel: Kernel, root: str) -> UserError:
     more = debian.more_modules(kernel.name, kernel.release, kernel.arch) if fetched else ""
     advice = f"; {more} has more modules" if more else ""
     return UserError(
-        f"{kernel.name} has no {root}: it is not built in, "
-        f"and there is no such module in {kernel.source}{advice}"
+        f"{kernel.name} has no {root}: it is not built in, and {kernel.source} has no such module{advice}"
     )
 
 
 def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:
-    """What to load for a module, itself last, each after all that it needs; whether it is required.
+    """The modules to load for a module, each after its dependencies, and whether each is required.
 
     >>> infos = {"btrfs": Info(("raid6_pq", "xor"), ("crc32c",)), "raid6_pq": Info(), "xor": Info(),
     ...          "crc32c_intel": Info((), (), ("crc32c",))}
@@ -115,7 +120,7 @@ def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:
             by_alias.setdefault(_normal(alias), []).append(name)
 
     def visit(name: str, required: bool, above: tuple[str, ...]) -> None:
-        if name in above or name not in infos:  # what is not there is built in
+        if name in above or name not in infos:  # an absent module is built in
             return
         for soft in infos[name].before:
             for one in [soft] if soft in infos else by_alias.get(soft, []):
@@ -129,7 +134,7 @@ def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:
 
 
 def read_info(module: bytes, called: str) -> Info:
-    """What is in a module's section .modinfo: texts KEY=VALUE, each with a NUL after it."""
+    """Read a module's section .modinfo: strings KEY=VALUE, each followed by a NUL."""
     texts = [text.decode("ascii", "replace").partition("=") for text in _section(module, called).split(b"\0")]
     values = [(key, value) for key, _, value in texts]
     return Info(
@@ -140,7 +145,7 @@ def read_info(module: bytes, called: str) -> Info:
 
 
 def _before(softdep: str) -> list[str]:
-    """Of `pre: crc32c sha256 post: zstd` what comes after `pre:`."""
+    """The words after `pre:` in `pre: crc32c sha256 post: zstd`."""
     words, before, found = softdep.split(), False, list[str]()
     for word in words:
         if word.endswith(":"):
@@ -155,73 +160,65 @@ def _normal(name: str) -> str:
 
 
 def _section(module: bytes, called: str) -> bytes:
-    """elf(5): the section headers, and the one that holds their names."""
+    """The content of a module's section .modinfo."""
     try:
-        if module[:6] != b"\x7fELF\x02\x01":
-            raise ValueError
-        (e_shoff,) = struct.unpack_from("<Q", module, 40)
-        e_shentsize, e_shnum, e_shstrndx = struct.unpack_from("<HHH", module, 58)
-        headers = [struct.unpack_from("<IIQQQQ", module, e_shoff + n * e_shentsize) for n in range(e_shnum)]
-        names = headers[e_shstrndx][4]
-        for name, _type, _flags, _address, offset, size in headers:
-            if module.startswith(b".modinfo\0", names + name):
-                return module[offset : offset + size]
-    except (struct.error, ValueError, IndexError):
+        with elf.reading(io.BytesIO(module)) as file:
+            if section := file.get_section_by_name(".modinfo"):
+                return section.data()
+    except elf.DamagedElfError:
         pass
-    raise UserError(f"{called} is no module of a kernel: it has no section .modinfo")
+    raise UserError(f"{called} is not a kernel module: it has no section .modinfo")
 
 
 def _fetch(kernel: Kernel, folder: Path) -> bool:
-    """Out of the kernel's package into the cache; whether there is a package."""
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as staging:
-        packages = _packages(kernel, Path(staging))
+    """Copy the modules from the kernel's package into the cache; False where there is no package."""
+    with tempfile.TemporaryDirectory(prefix=STAGING, dir=folder.parent) as downloads:
+        packages = _packages(kernel, Path(downloads))
         if not packages:
             return False
         modules, built_in = _contents(packages)
         infos = {name: read_info(content, f"{name}.ko of {kernel.name}") for name, content in modules.items()}
         orders = {root: order(root, infos) for root in ROOTS if root in infos}
-        made = Path(staging) / "made"
+    with made_whole(folder) as made:
         made.mkdir()
         for name in {name for one in orders.values() for name, _ in one}:
             (made / f"{name}.ko").write_bytes(modules[name])
         record = _Record([root for root in ROOTS if root in built_in], orders)
         (made / "modules.json").write_bytes(msgspec.json.encode(record))
-        try:
-            made.rename(folder)
-        except OSError:
-            if not (folder / "modules.json").exists():  # by another, just now
-                raise
     return True
 
 
 def _packages(kernel: Kernel, to: Path) -> list[Path]:
-    """The packages that hold its modules: Debian's, or the one that it was added from."""
+    """The packages that hold the kernel's modules: Debian's, or the package that it was added from."""
     if Path(kernel.source).suffix == ".deb":
         if not Path(kernel.source).is_file():
-            raise UserError(f"{kernel.name} was added from {kernel.source}, which is gone, and its modules")
+            raise UserError(
+                f"{kernel.name} was added from {kernel.source}, which no longer exists, nor do its modules"
+            )
         return [Path(kernel.source)]
     if not (found := _SOURCE.fullmatch(kernel.source)):
         return []
     name, kind, version = found.groups()
-    # From 7.x on the image, the modules and what is built in lie in packages of their own.
+    # From 7.x on, the image, the modules and modules.builtin are in separate packages.
     parts = (kind,) if kind == "image" else ("modules", "base")
     names = [name.replace(f"-{kind}-", f"-{part}-", 1) for part in parts]
     apt, wanted = debian.Apt(kernel.arch), [f"{one}={version}" for one in names]
     try:
         return apt.download(wanted, to)
-    except UserError:  # the lists that are here may be older than the kernel
+    except UserError:  # the local package lists may be older than the kernel
         refused = apt.update(lambda _step: None)
     try:
         return apt.download(wanted, to)
     except UserError as error:
         why = f"{error} ({refused})" if refused else str(error)
         raise UserError(
-            f"the modules of {kernel.name}: {why}; a newer one has them: delete {kernel.image.parent}"
+            f"the modules of {kernel.name}: {why}; delete {kernel.image.parent} "
+            "to fetch a newer kernel, whose modules the archive has"
         ) from None
 
 
 def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], set[str]]:
-    """The modules in packages by name, and the names of what is built in."""
+    """The modules in packages, by name, and the names of the built-in modules."""
     modules: dict[str, bytes] = {}
     built_in: set[str] = set()
     for package in packages:

@@ -89,7 +89,7 @@ def check_out(tree: str, source: Source, to: Path) -> None:
 
 
 def kernel_version(source: Source) -> str:
-    """What the source's Makefile says it is: 6.1.192."""
+    """The version in the source's Makefile: 6.1.192."""
     makefile = _git("show", f"{source.tree}:Makefile", objects=source.objects)
     parts = dict(
         re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(\S*)$", makefile, re.MULTILINE)
@@ -97,7 +97,7 @@ def kernel_version(source: Source) -> str:
     try:
         return "{VERSION}.{PATCHLEVEL}.{SUBLEVEL}{EXTRAVERSION}".format(**parts)
     except KeyError:
-        raise UserError(f"{source.description}: its Makefile does not say which version it is") from None
+        raise UserError(f"{source.description}: its Makefile gives no kernel version") from None
 
 
 def _from_debian(wanted: str, on_step: Callable[[str], None]) -> Source:
@@ -149,7 +149,9 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
                 if member.isdir():
                     continue
                 if _NO_SOURCE_PATH.search(path) or not (member.isreg() or member.issym()):
-                    raise UserError(f"the archive holds {member.name!r}, which is in no kernel's source")
+                    raise UserError(
+                        f"the archive holds {member.name!r}, which does not belong to a kernel source"
+                    )
                 target = os.fsencode(member.linkname)
                 mode = b"120000" if member.issym() else b"100755" if member.mode & 0o100 else b"100644"
                 size = len(target) if member.issym() else member.size
@@ -161,7 +163,7 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
                 to.write(b"\n")
             unpacked.read()  # to its end: tarfile takes an archive that is cut short for a whole one
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise UserError(f"the archive is not whole: {error}") from None
+        raise UserError(f"the archive is incomplete: {error}") from None
 
 
 def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
@@ -221,7 +223,7 @@ def _theirs(folder: Path, *question: str) -> str:
 
 
 def of_tree(folder: Path, *command: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-    """What git says of the user's repository, which is only read."""
+    """Git's output for the user's repository, which is only read."""
     done = bytes_of_tree(folder, *command, stdin=stdin)
     stdout, stderr = (said.decode(errors="replace") for said in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
@@ -247,7 +249,7 @@ def _git(
     *command: str, objects: Path | None = None, index: Path | None = None, work_tree: Path | None = None
 ) -> str:
     if index:
-        # What a git that was ended left behind: whoever calls holds the lock of the folder that it is in.
+        # Left behind by a git that was killed: the caller holds the lock of the folder.
         index.with_name(index.name + ".lock").unlink(missing_ok=True)
     done = _run(*command, objects=objects, index=index, work_tree=work_tree)
     if done.returncode:
@@ -291,7 +293,7 @@ def _without_git_s_own(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _why_not_applied(stderr: str) -> str:
-    r"""Which file and hunk, out of git's words.
+    r"""The file and hunk that git's message names.
 
     >>> _why_not_applied("error: patch failed: kernel/fork.c:446\nerror: kernel/fork.c: patch does …\n")
     'kernel/fork.c, the hunk at line 446'
@@ -306,5 +308,5 @@ def _why_not_applied(stderr: str) -> str:
 
 
 def _first_line(stderr: str) -> str:
-    lines = stderr.strip().splitlines() or ["it said nothing"]
+    lines = stderr.strip().splitlines() or ["it printed nothing"]
     return re.sub(r"^(error|fatal): ", "", lines[0])

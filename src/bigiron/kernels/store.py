@@ -1,7 +1,7 @@
 """The kernels in the cache: one folder each, with the image and `kernel.json`.
 
 Invariant: a folder under its final name is complete and never changes, though another may take its place. It
-is made under a temporary name and renamed; whoever writes holds the lock, so a temporary folder found under
+is made under a temporary name and renamed; every writer holds the lock, so a temporary folder found under
 the lock is a dead writer's.
 """
 
@@ -21,10 +21,9 @@ from bigiron.errors import UserError
 from bigiron.kernels.image import Facts
 from bigiron.kernels.kernel import Kernel
 from bigiron.util import decode
-from bigiron.util.cache_dir import OTHER_PLACE, cache_folder, locked
+from bigiron.util.cache_dir import OTHER_PLACE, STAGING, cache_folder, locked
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
-_STAGING = ".new-"
 _COMPILED_FROM = "compiled-from"
 
 
@@ -41,12 +40,12 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def is_name(name: str) -> bool:
-    """Whether a kernel may be called so: it becomes a folder's name and a column's heading."""
+    """Whether a kernel may have this name: it becomes a folder's name and a column's heading."""
     return bool(_NAME.fullmatch(name))
 
 
 def check_name(name: str) -> None:
-    """UserError if no kernel may be called so."""
+    """Raise UserError if no kernel may have this name."""
     if not is_name(name):
         raise UserError(f"{name!r} cannot name a kernel: use up to 100 letters, digits and . _ + ~ -")
 
@@ -64,7 +63,7 @@ def lookup(name: str, arch: str) -> Kernel | None:
     return kernel
 
 
-def everything() -> list[Kernel]:
+def list_kernels() -> list[Kernel]:
     """All kernels in the cache, by name; their images are not read."""
     folders = [f for f in cache_folder("kernels").iterdir() if f.is_dir() and not f.name.startswith(".")]
     return sorted((_read(folder) for folder in folders), key=lambda kernel: (kernel.name, kernel.arch))
@@ -76,9 +75,9 @@ def writing(on_wait: Callable[[str], None]) -> Iterator[Path]:
     root = cache_folder("kernels")
     try:
         with locked(root, lambda: on_wait("waiting for another bigiron that is adding a kernel")):
-            for dead in root.glob(_STAGING + "*"):
+            for dead in root.glob(STAGING + "*"):
                 shutil.rmtree(dead)
-            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+            with tempfile.TemporaryDirectory(prefix=STAGING, dir=root) as staging:
                 yield Path(staging)
     except OSError as error:
         raise UserError(f"the cache {root} cannot be written: {error.strerror}; {OTHER_PLACE}") from None
@@ -91,12 +90,12 @@ def keep(
     version: str,
     source: str,
     *,
-    anew: bool = False,
+    replace: bool = False,
     compiled_from: Iterable[str] = (),
 ) -> Kernel:
     """Give an image in the temporary folder its final place. The lock is held.
 
-    The name is free, or its kernel is replaced if `anew`. `compiled_from`: the files of its source that the
+    The name is free, or its kernel is replaced (`replace`). `compiled_from`: the source files that the
     compiler read.
     """
     folder = image.parent / "kernel"
@@ -111,14 +110,14 @@ def keep(
         with file.open("rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave a final name with half an image
     final = _folder(name, facts.arch)
-    if anew and final.exists():
+    if replace and final.exists():
         final.rename(image.parent / "replaced")
     folder.rename(final)
     return _read(final)
 
 
 def compiled_from(kernel: Kernel) -> frozenset[str] | None:
-    """The files of its source that the compiler read; None of one that was not built here, or long ago."""
+    """The source files that the compiler read; None if it was not built here or by an old version."""
     try:
         return frozenset((kernel.image.parent / _COMPILED_FROM).read_text(encoding="utf-8").splitlines())
     except FileNotFoundError:
@@ -126,7 +125,7 @@ def compiled_from(kernel: Kernel) -> frozenset[str] | None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal; of one that nobody wrote meanwhile, as it was."""
+    """The SHA-256 of a file, in hexadecimal. It is cached while the file does not change."""
     now = path.stat()
     return _sha256_of(path, now.st_ino, now.st_size, now.st_mtime_ns)
 

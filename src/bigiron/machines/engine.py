@@ -61,17 +61,17 @@ class Engine(Protocol):
     """Where cells run, and what is known of it before they do."""
 
     time: str
-    """What its times are: never is an emulator's or a simulator's time shown as a real one."""
+    """The kind of its times: an emulator's or a simulator's time is never shown as a real one."""
     emulated: bool = False
-    """Whether its CPUs are an emulator's: a recorder sees what they do, and they share the host's."""
+    """Whether its CPUs are emulated: the recorder sees what they execute, and they share the host's."""
     is_model: bool = False
-    """Whether it simulates a design, and runs no program."""
-    is_elsewhere: bool = False
-    """Whether its cells were measured by somebody else, and cannot be measured here."""
+    """Whether it simulates a design instead of running a program."""
+    is_imported: bool = False
+    """Whether its cells were measured elsewhere and imported, so that they cannot be measured here."""
     has_programs: bool = False
     """Whether it has any that are not ours, to run as an external command."""
     files_at: str = "./"
-    """Where the agent finds the files that come with it."""
+    """The folder in which the agent finds the files that come with it."""
 
     @abstractmethod
     def cpus(self, asked: list[int]) -> list[int]:

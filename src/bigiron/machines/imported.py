@@ -1,4 +1,4 @@
-"""Figures that somebody else measured (docs/import.md): nothing of them runs here."""
+"""Figures that were measured elsewhere (docs/import.md). None of their cells runs here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class ImportedEngine(Engine):
     """Says what the figures' times are, and refuses to measure any."""
 
     time = "real time"
-    is_elsewhere = True
+    is_imported = True
 
     def cpus(self, asked: list[int]) -> list[int]:
         """None here."""

@@ -16,13 +16,13 @@ def check(what: str, values: Sequence[str], most: int) -> None:
     >>> check("settings", ["/sys/x=1"], MAX_SETTINGS)
     >>> check("settings", ["/sys/x=" + 2000 * "é"], MAX_SETTINGS)
     Traceback (most recent call last):
-    bigiron.errors.UserError: settings: one is 4007 bytes long, and 4000 is the most
+    bigiron.errors.UserError: settings: one is 4007 bytes long, and at most 4000 are possible
     """
     if len(values) > most:
-        raise UserError(f"{what}: these are {len(values)}, and {most} is the most")
+        raise UserError(f"{what}: {len(values)} are given, and at most {most} are possible")
     for value in values:
         size = len(value.encode(errors="surrogateescape"))
         if size > MAX_VALUE_BYTES:
-            raise UserError(f"{what}: one is {size} bytes long, and {MAX_VALUE_BYTES} is the most")
+            raise UserError(f"{what}: one is {size} bytes long, and at most {MAX_VALUE_BYTES} are possible")
         if "\n" in value or "\0" in value:
-            raise UserError(f"{what}: {value!r} is no single line")
+            raise UserError(f"{what}: {value!r} is not a single line")

@@ -220,7 +220,7 @@ def check(message: Message) -> None:
     >>> check(Message("stage", {"stage": "recording"}))
     >>> check(Message("stage", {"stage": 7}))
     Traceback (most recent call last):
-    bigiron.errors.MachineError: the agent's message stage is not understood: stage: Expected `str`, got `int`
+    bigiron.errors.MachineError: cannot read the agent's message stage: stage: Expected `str`, got `int`
     """
     payload = _PAYLOADS.get(message.type)
     if payload is None:
@@ -231,7 +231,7 @@ def check(message: Message) -> None:
         why, _, place = str(error).partition(" - at ")
         place = place.strip("`").removeprefix("$.")
         raise MachineError(
-            f"the agent's message {message.type} is not understood: {f'{place}: ' if place else ''}{why}"
+            f"cannot read the agent's message {message.type}: {f'{place}: ' if place else ''}{why}"
         ) from None
 
 

@@ -32,7 +32,7 @@ class Outcome:
         failed.
         """
         check(message)
-        # A resumed machine has said where there is room before it was kept.
+        # A resumed VM sent its "room" message before the snapshot.
         if message.type != "room" and not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds
@@ -73,7 +73,7 @@ class Outcome:
     @property
     def lost(self) -> dict[str, int]:
         """What the agent had to leave out, or what came damaged, and why: how many of each."""
-        lost = Counter({"messages of the agent, which came damaged": self.damaged})
+        lost = Counter({"messages of the agent that arrived damaged": self.damaged})
         for message in self.messages:
             if message.type == "lost":
                 what, count = message.content.get("what"), message.content.get("count")

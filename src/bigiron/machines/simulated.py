@@ -129,7 +129,7 @@ def parameters(design: str) -> dict[str, str]:
         if name == design:
             return {parameter: default for parameter, default, _meaning in known}
     names = ", ".join(name for name, _description, _parameters in _sim.designs())
-    raise UserError(f"no design {design!r}: there are {names} (`bigiron simulate list`)")
+    raise UserError(f"no design {design!r}: use one of {names} (`bigiron simulate list`)")
 
 
 def _with_cpus(machine: _sim.Machine, cpus: int) -> _sim.Machine:

@@ -27,7 +27,7 @@ from bigiron.matrix import listing, outcomes
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Access, Outcome
 from bigiron.probes.recording import Chains, objects_in, read_recording, touched_bytes
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 OTHER_CPUS = 2  # than those that make calls: one for who gives them out, one for the kernel's own threads
 RUNS = 5
@@ -73,7 +73,7 @@ class Place:
             ram=ram,
             files=(tests,),
             from_snapshot=target.resumes,
-            instructions_a_ns=dilation.factor(self.cpus),
+            instructions_a_ns=dilation.instructions_per_ns(self.cpus),
             seed=_SEED,
         )
         return self.file_system.put_into(machine, self.kernel)
@@ -88,8 +88,8 @@ def side_by_side(busy: int = 2) -> int:
     return virtual.side_by_side(virtual.memory_mib(_all_cpus(busy)), _all_cpus(busy))
 
 
-class GivenUpError(MachineError):
-    """A machine that ended at another test each time: its tests were not run, others may."""
+class KeepsCrashingError(MachineError):
+    """The VM crashed at a different test each time, so no single test is to blame; this batch is left out."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class _Ran:
     failure: str = ""  # what it returned that it should not, or how it failed
 
     @property
-    def is_close(self) -> bool:
-        return not self.failure and outcomes.is_close(self.runs)
+    def is_borderline(self) -> bool:
+        return not self.failure and outcomes.is_borderline(self.runs)
 
     def and_more(self, more: Self) -> Self:
         return replace(self, runs=self.runs + more.runs, failure=more.failure)
@@ -130,9 +130,9 @@ def run(
 ) -> list[Outcome]:
     """What came of each test, in several runs of all of them in other orders.
 
-    Where one run would decide, there are more of them, if their machine does not give up. A test that twice
-    crashes the machine or hangs is said so of, and the others run in another one. GivenUpError where so many
-    do that they are not to blame.
+    Where one more run decides, there are more runs, unless the machine keeps crashing. A test that crashes or
+    hangs the VM twice is reported as such, and the rest run in a new VM. Raises KeepsCrashingError where so
+    many tests do so that they are not to blame.
     """
 
     def each(some: Sequence[Test], runs: int) -> dict[int, _Ran]:
@@ -142,12 +142,12 @@ def run(
         return _without_culprits(some, once)
 
     ran = each(tests, RUNS)
-    close = [test for test in tests if ran[test.number].is_close]
+    close = [test for test in tests if ran[test.number].is_borderline]
     try:
         for number, more in each(close, MORE_RUNS).items():
             ran[number] = ran[number].and_more(more)
-    except GivenUpError as error:
-        what = counted(len(close), "close test")
+    except KeepsCrashingError as error:
+        what = plural(len(close), "close test")
         _log.warning("%s: %s decided by %d runs: %s", place.kernel.name, what, RUNS, error.reason)
     return [of_test.outcome(number) for number, of_test in ran.items()]
 
@@ -163,7 +163,7 @@ def _without_culprits(
             return found | run(left)
         except _CulpritError as culprit:
             if len(suspects | {culprit.test.number}) > _MOST_CULPRITS:
-                raise GivenUpError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
+                raise KeepsCrashingError(f"after {_MOST_CULPRITS} other tests {culprit.how}") from None
             if culprit.test.number in suspects:
                 found[culprit.test.number] = _Ran([], culprit.how)
                 left.remove(culprit.test)
@@ -200,7 +200,7 @@ def _run(
             raise _CulpritError(order[last], how) from None
         if lacks := cgroup.lacking(outcome.environment):
             _log.warning("%s: %s", place.kernel.name, lacks)
-        on_stage("naming what lies there")
+        on_stage("naming the objects")
         return _collect(machine, results, ram, outcome.messages, order, place.cpus)
 
 
@@ -235,9 +235,11 @@ def _failed(messages: Iterable[Message], runs: int) -> dict[int, str]:
     found: dict[int, str] = {}
     for said in (message.content for message in messages if message.type == "test_failed"):
         if not 0 <= said["test"] < runs:
-            raise MachineError(f"the agent says that test {said['test']} failed, and there are {runs}")
+            raise MachineError(
+                f"the agent reports a failure of test {said['test']}, but there are only {runs}"
+            )
         found[said["test"]] = (
-            f"{said['call']} returned {said['result']}, and the model says {said['expected']}"
+            f"{said['call']} returned {said['result']}, but the model expects {said['expected']}"
         )
     return found
 

@@ -149,7 +149,7 @@ def _who(line: _Line, side: str) -> str:
     return f"{path} ({reads[path]} reads, {weights[path] // 1000} writes)"
 
 
-def is_close(runs: Sequence[Sequence[Access]]) -> bool:
+def is_borderline(runs: Sequence[Sequence[Access]]) -> bool:
     """Whether one run of these could have made the test conflict-free, or not: they are an odd number."""
     present: Counter[str] = Counter()
     for accesses in runs:

@@ -14,11 +14,11 @@ from bigiron.errors import UserError
 from bigiron.machines.vm.file_system import KINDS, FileSystem
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.matrix import listing, machine
-from bigiron.matrix.machine import GivenUpError, Place
+from bigiron.matrix.machine import KeepsCrashingError, Place
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.matrix.store import PAIR, Column, Matrix
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads
 
 ARCH = "x86_64"
@@ -56,7 +56,7 @@ def identity() -> str:
 def places(names: Sequence[str], fs: str, on_step: Callable[[str], None], cpus: int = PAIR) -> list[Place]:
     """Where tests are to run; UserError for a kernel or a file system that is not to be had."""
     if cpus % 2 or not PAIR <= cpus <= MOST_CPUS:
-        raise UserError(f"--cpus {cpus}: a test is of two CPUs, so use an even number up to {MOST_CPUS}")
+        raise UserError(f"--cpus {cpus}: a test needs two CPUs, so use an even number up to {MOST_CPUS}")
     if fs not in KINDS:
         raise UserError(f"--fs {fs}: use one of {', '.join(KINDS)}")
     require_qemu(architecture(ARCH).qemu)
@@ -132,7 +132,7 @@ class _Missing:
         """Run a batch, on any thread; what is returned keeps what came of it."""
         try:
             outcomes = machine.run(work.place, work.tests, work.batch, stop, partial(self._show, work))
-        except GivenUpError as error:
+        except KeepsCrashingError as error:
             return partial(self._leave_out, work, error.reason)
         return partial(self._keep, work, outcomes)
 
@@ -152,5 +152,5 @@ class _Missing:
         name = work.column.place.name
         self._given_up[name] += 1
         self.left_out += len(work.tests)
-        what = "no more tests are run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
-        _log.warning("%s: left out %s, %s: %s", name, counted(len(work.tests), "test"), what, why)
+        what = "no more tests run there" if self._given_up[name] == _MOST_GIVEN_UP else "the others go on"
+        _log.warning("%s: left out %s, %s: %s", name, plural(len(work.tests), "test"), what, why)

@@ -9,9 +9,7 @@ Invariant: a file under its final name is whole. A batch that is not there has n
 """
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from bigiron.matrix import listing
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Outcome
 from bigiron.util import decode
-from bigiron.util.cache_dir import locked
+from bigiron.util.cache_dir import STAGING, keep_whole, locked
 
 _Record = TypeVar("_Record")
 
@@ -36,7 +34,6 @@ PAIR = 2  # CPUs that make calls, if no more do
 BATCH = 400  # tests of one machine: a minute or two, of which a tenth is to begin with it
 
 _HEAD, _TESTS, _PLACE = "matrix.json", "tests", "place.json"
-_STAGING = ".new-"  # of what is not whole yet
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -96,7 +93,7 @@ class Column:
 
     def keep(self, batch: int, outcomes: list[Outcome]) -> None:
         """Write what came of a batch, whole or not at all."""
-        _write(self._file(batch), msgspec.json.encode(_Batch(outcomes)))
+        keep_whole(self._file(batch), msgspec.json.encode(_Batch(outcomes)))
 
     def _file(self, batch: int) -> Path:
         return self.folder / f"{batch:05}.json"
@@ -144,11 +141,11 @@ class Matrix:
         record = folder / _PLACE
         if not record.exists():
             folder.mkdir(exist_ok=True)
-            _write(record, msgspec.json.encode(place))
+            keep_whole(record, msgspec.json.encode(place))
         there = _decode(record, PlaceRecord)
         if there != place:
             raise UserError(
-                f"{folder} is of another kernel called {there.kernel} ({there.release}, sha256 "
+                f"{folder} was made with another kernel named {there.kernel} ({there.release}, sha256 "
                 f"{there.sha256[:12]}): use another folder"
             )
         return Column(folder, there)
@@ -164,17 +161,17 @@ class Matrix:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold it: two that write would run the same batches."""
+        """Hold the lock: two writers would run the same batches."""
 
         def waits() -> None:
-            raise UserError(f"another bigiron runs the tests of {self.folder}: wait for it, or end it")
+            raise UserError(f"another bigiron is running the tests of {self.folder}: wait for it, or end it")
 
         with locked(self.folder, waits):
             yield
 
 
 def create(folder: Path, tests: str, recorder: str) -> Matrix:
-    """A new folder for those tests, or the one that was begun with them; UserError where it is another's."""
+    """A new folder for those tests, or the one that has them; UserError if it holds something else."""
     head = Head(FORMAT, hashlib.sha256(tests.encode()).hexdigest(), recorder)
     if (folder / _HEAD).exists():
         there = _head(folder)
@@ -184,20 +181,20 @@ def create(folder: Path, tests: str, recorder: str) -> Matrix:
             raise UserError(f"{folder} was made with another version of the recorder: use another folder")
         return Matrix(folder)
     if folder.exists() and not all(_is_begun(file, tests) for file in folder.iterdir()):
-        raise UserError(f"{folder} is there and is no matrix: use another folder")
+        raise UserError(f"{folder} exists and is not a matrix: use another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / _TESTS, tests.encode())
-    _write(folder / _HEAD, msgspec.json.encode(head))
+    keep_whole(folder / _TESTS, tests.encode())
+    keep_whole(folder / _HEAD, msgspec.json.encode(head))
     return Matrix(folder)
 
 
 def _is_begun(file: Path, tests: str) -> bool:
-    """Whether it is what a creation with those tests leaves that was killed before it wrote the head."""
-    return file.name.startswith(_STAGING) or (file.name == _TESTS and file.read_bytes() == tests.encode())
+    """Whether a creation with those tests that was killed before it wrote the head left this file."""
+    return file.name.startswith(STAGING) or (file.name == _TESTS and file.read_bytes() == tests.encode())
 
 
 def open_matrix(folder: Path) -> Matrix:
-    """One that is there; UserError where it is none."""
+    """Open an existing matrix; UserError if the folder is not one."""
     _head(folder)
     return Matrix(folder)
 
@@ -205,15 +202,13 @@ def open_matrix(folder: Path) -> Matrix:
 def _head(folder: Path) -> Head:
     file = folder / _HEAD
     if not file.exists():
-        raise UserError(f"{folder} is no matrix: make one with bigiron matrix KERNEL -o {folder}")
+        raise UserError(f"{folder} is not a matrix: make one with bigiron matrix KERNEL -o {folder}")
     try:
         version = decode.from_json(file.read_bytes(), dict).get("format")
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     if version != FORMAT:
-        raise UserError(
-            f"{folder} is of format {version}, and this bigiron reads {FORMAT}: use another folder"
-        )
+        raise UserError(f"{folder} has format {version}, but this bigiron reads {FORMAT}: use another folder")
     return _decode(file, Head)
 
 
@@ -222,19 +217,6 @@ def _decode(file: Path, kind: type[_Record]) -> _Record:
         return decode.from_json(file.read_bytes(), kind)
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{file} is damaged: {error}") from None
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Whole or not at all, by a rename in the same folder."""
-    fd, name = tempfile.mkstemp(prefix=_STAGING, dir=file.parent)
-    try:
-        with os.fdopen(fd, "wb") as out:
-            out.write(content)
-        Path(name).chmod(0o644)
-        Path(name).rename(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _by_version(name: str) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""What is recorded in a cell: one module a probe, found by being here."""
+"""What is recorded in a cell. Each probe is a module of this package, and is found by itself."""
 
 import importlib
 import pkgutil
@@ -34,22 +34,22 @@ __all__ = [
 ]
 
 DEFAULT = "conflicts"
-"""What is compared and told where nobody says what."""
+"""The probe that is compared and reported by default."""
 
 _ALL: dict[str, Probe] = {}
 
 
 def register(new: Probe) -> None:
-    """Add a probe that is no module of this package."""
+    """Add a probe from outside this package."""
     known = {option for kind in option_kinds() for option in kind.__struct_fields__}
     mine = new.options.__struct_fields__ if new.options else ()
     if new.name in _ALL or not known.isdisjoint(mine):
-        raise ValueError(f"probe {new.name}: its name, or that of an option, is taken")
+        raise ValueError(f"probe {new.name}: its name or the name of one of its options is already used")
     _ALL[new.name] = new
 
 
 def probes() -> list[Probe]:
-    """All probes there are, first those of the recorder."""
+    """All probes, those of the recorder first."""
     return sorted(_ALL.values(), key=lambda one: (not one.needs_recorder, one.name))
 
 
@@ -60,24 +60,24 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': there are conflicts, instructions, locks, trace, ...
+    bigiron.errors.UserError: no probe 'conflict': use one of conflicts, instructions, locks, trace, ...
     """
     if name not in _ALL:
-        raise UserError(f"no probe {name!r}: there are {', '.join(one.name for one in probes())}")
+        raise UserError(f"no probe {name!r}: use one of {', '.join(one.name for one in probes())}")
     return _ALL[name]
 
 
-def among(names: Iterable[str]) -> list[Probe]:
-    """Those of the names that are a probe's: a simulated study has tables that are none's.
+def named(names: Iterable[str]) -> list[Probe]:
+    """The probes with these names. Other names are skipped: a simulated study has tables of no probe.
 
-    >>> [one.name for one in among(["simulation", "instructions"])]
+    >>> [one.name for one in named(["simulation", "instructions"])]
     ['instructions']
     """
     return [_ALL[name] for name in names if name in _ALL]
 
 
 def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> list[str]:
-    """What is recorded of a workload where nobody says what.
+    """The probes that a workload is recorded with by default.
 
     >>> by_default("unbounded", "x86_64", in_vm=True), by_default("unbounded", "another", in_vm=True)
     (['conflicts', 'instructions', 'locks', 'trace'], ['conflicts', 'instructions'])
@@ -96,7 +96,7 @@ def by_default(workload: WorkloadKind, architecture: str, *, in_vm: bool) -> lis
 
 def needs_recorder(names: Iterable[str]) -> bool:
     """Whether one of the probes is recorded by the QEMU plugin."""
-    return any(one.needs_recorder for one in among(names))
+    return any(one.needs_recorder for one in named(names))
 
 
 def option_kinds() -> tuple[type[ProbeOptions], ...]:

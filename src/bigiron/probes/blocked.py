@@ -1,7 +1,7 @@
 """blocked: how long tasks were off the CPU, where in the kernel they left it, and why.
 
 Added up in the guest's kernel by the BPF program in bpf/, or, where the kernel has no BPF, by the agent from
-the scheduler's events. Only times that both began and ended in recorded operations count.
+the scheduler's events. Only times that both started and ended in recorded operations count.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ STATES = {"R": 0x100, "S": 1, "D": 2, "I": 0x80, "T": 4, "t": 8, "P": 64}
 class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     """Which times count."""
 
-    unused: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
 
     blocked_min_us: Annotated[
-        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+        int, typer.Option(help="ignore times off the CPU shorter than this many microseconds (probe blocked)")
     ] = 0
     blocked_states: str = ""
     """Letters of the only states that count, as ps shows them (`DS`); all unless given."""
@@ -51,7 +51,7 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     """Whether stacks in user space are taken too."""
 
     def check(self) -> None:
-        """Known states, a time that has been."""
+        """Check that the states exist and that the time is possible."""
         whole_number("blocked_min_us", self.blocked_min_us, 1 << 40, least=0)
         if set(self.blocked_states) - set(STATES):
             raise UserError(
@@ -59,7 +59,7 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
             )
 
     def environment(self) -> dict[str, object]:
-        """With a word for all states."""
+        """The options as a cell's record holds them, with a word for all states."""
         return super().environment() | {"blocked_states": self.blocked_states or "all"}
 
 
@@ -89,12 +89,12 @@ def _collect(raw: RawOutput) -> Table:
         if message.type == "blocked"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    lost = {"times off the CPU, for which there was no room": summaries[-1]["lost"]}
+    lost = {"times off the CPU for which there was no room": summaries[-1]["lost"]}
     return Table(frame.sort("total_ns", descending=True), summaries[-1], lost)
 
 
 def _context(path: str, state: str) -> str:
-    """On whose behalf it waited: a kernel thread in state D has something to do, for somebody.
+    """The task for which it waited: a kernel thread in state D has work to do for another task.
 
     >>> _context("ret_from_fork;kthread;worker_thread;schedule;__schedule", "I")
     'kthread'
@@ -106,7 +106,7 @@ def _context(path: str, state: str) -> str:
 
 
 def _to_the_scheduler(path: str) -> str:
-    """Without the tracer's own functions, which the scheduler calls.
+    """A stack without the tracer's own functions, which the scheduler calls.
 
     >>> _to_the_scheduler("ksys_read;schedule;__schedule;bpf_trace_run4;bpf_prog_905b7a70fdcae1b2_typed")
     'ksys_read;schedule;__schedule'

@@ -1,7 +1,7 @@
-"""conflicts: which instruction on which CPU touched a cache line that several CPUs share, and how often.
+"""conflicts: which instructions on which CPUs access a cache line that several CPUs share, and how often.
 
 Recorded by the QEMU plugin in plugin/, only between the agent's marks and only for a fixed number of each
-task's operations: the host's noise is not in them.
+task's operations, so they do not contain the host's noise.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
     Recording,
-    looked_up,
     recorded,
+    resolve_symbols,
     touched_bytes,
 )
 from bigiron.util.lazy import Schema
@@ -56,9 +56,9 @@ SCHEMA = Schema(
 
 
 class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
-    """Whose memory is watched."""
+    """Whether user memory is recorded as well as the kernel's."""
 
-    unused: ClassVar[str] = "scope user is for the probe conflicts: record it too"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "scope user is an option of the probe conflicts: add it with --probe"
 
     scope: Annotated[
         Literal["kernel", "user"],
@@ -81,9 +81,9 @@ def _collect(raw: RawOutput) -> Table:
 
     counts = _read_counts(raw.results / "lines")
     counts = counts.with_columns(
-        *looked_up(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
-        *looked_up(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
-        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+        *resolve_symbols(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
+        *resolve_symbols(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
+        *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
     ).with_columns(
         address=pl.col("line") + pl.col("first"),
         line=pl.col("line") - pl.col("line") % raw.architecture.line_bytes,
@@ -102,7 +102,7 @@ def _collect(raw: RawOutput) -> Table:
 
 
 def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects: Objects) -> pl.DataFrame:
-    """The places, each with the object that lies there and its types."""
+    """The addresses with the object and the types at each of them."""
     in_files, others = _in_files(places, objects)
     wanted = set(others.iter_rows())
     in_user = {place for place in wanted if place[0] in user}
@@ -123,7 +123,7 @@ def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects
 def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The places in files' pages, which have no types, with their names; and all others.
 
-    One study of a file system had 1.7 million of them, so the file is looked up once a page.
+    One study of a file system had 1.7 million of them, so the file is looked up once per page.
     """
     places = places.with_columns(page=pl.col("address") // objects.page_bytes * objects.page_bytes)
     pages = places["page"].unique()
@@ -159,9 +159,11 @@ def _read_counts(file: Path) -> pl.DataFrame:
     try:
         written = file.read_bytes()
     except OSError as error:
-        raise MachineError(f"the recorder's lines cannot be read: {error}") from None
+        raise MachineError(f"the recorder's file of cache lines cannot be read: {error}") from None
     if len(written) % row.itemsize:
-        raise MachineError(f"the recorder's lines end within a row ({len(written)} bytes): is the disk full?")
+        raise MachineError(
+            f"the recorder's file of lines ends within a record ({len(written)} bytes): is the disk full?"
+        )
     rows = np.frombuffer(written, row)
     counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
     return counts.with_columns(context=pl.Series(conflicts.CONTEXTS).gather(counts["context"]))
@@ -178,10 +180,10 @@ def _user_memory(raw: RawOutput) -> UserMemory:
 
 
 def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: Objects) -> str:
-    """What lies at an address of user memory; _PRIVATE if only one task at a time had its page.
+    """The object at an address of user memory; _PRIVATE if only one task at a time had its page.
 
     Such a page was freed by one and given to another. Anonymous memory is shared by threads only, and has one
-    address then; what a file or a shared mapping has is shared by whoever maps it.
+    address then; the pages of a file or a shared mapping are shared by all processes that map it.
     """
     use = objects.use_of(physical)
     if use is Use.FREE or (use is Use.ANONYMOUS and (request.mode == "process" or user.has_moved(physical))):
@@ -200,7 +202,7 @@ def _facts(recording: Recording) -> dict[str, object]:
 
 PROBE = Probe(
     name="conflicts",
-    description="cache lines that several CPUs share and one writes: by whom, where, how often",
+    description="cache lines that several CPUs access and at least one writes: functions, objects, counts",
     columns=SCHEMA,
     units={"reads": "accesses", "writes": "accesses"},
     options=ConflictsOptions,

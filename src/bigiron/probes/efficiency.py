@@ -1,4 +1,4 @@
-"""efficiency: what each CPU spends its time on while tasks run, and how much of it they get.
+"""efficiency: how each CPU spends its time while tasks run, and the share that the tasks get.
 
 By a BPF program in the guest's kernel where it can run one, and as the kernel accounts for its time itself,
 in /proc/stat and /proc/schedstat. In a VM, times are VM times.
@@ -52,13 +52,13 @@ def _collect(raw: RawOutput) -> Table:
         for name in ("/proc/stat", "/proc/schedstat")
     }
     if not summaries or any(len(readings) not in (0, 2) for readings in files.values()):
-        raise MachineError("the agent did not report what the CPUs spent their time on")
+        raise MachineError("the agent did not report how the CPUs spent their time")
     rows = [
         *_by_events([message.content for message in raw.messages if message.type == "share"]),
         *(_by_ticks(*files["/proc/stat"]) if files["/proc/stat"] else []),
         *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
-    lost = {"stretches of the CPUs' time, for which there was no room": summaries[-1]["lost"]}
+    lost = {"intervals of CPU time for which there was no room": summaries[-1]["lost"]}
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
 
 
@@ -66,7 +66,7 @@ _Row: TypeAlias = tuple[int, str, str, str, int, int | None]
 
 
 def _by_events(shares: list[dict[str, object]]) -> Iterator[_Row]:
-    """Those of one name are one: a kworker is one of many that do the same."""
+    """Adds up tasks of the same name: there are many kworkers that do the same work."""
     nanoseconds: Counter[tuple[int, str, str]] = Counter()
     times: Counter[tuple[int, str, str]] = Counter()
     for share in shares:
@@ -78,7 +78,7 @@ def _by_events(shares: list[dict[str, object]]) -> Iterator[_Row]:
 
 
 def _without_cpu(name: str) -> str:
-    """A kernel thread's name without the CPU, and a worker's without what it worked on.
+    """A kernel thread's name without the CPU, and a worker's name without its current work.
 
     >>> [_without_cpu(name) for name in ("kworker/3:1-events", "ksoftirqd/12", "rcu_sched", "my/job")]
     ['kworker', 'ksoftirqd', 'rcu_sched', 'my/job']
@@ -102,7 +102,7 @@ def _by_scheduler(before: list[str], after: list[str]) -> Iterator[_Row]:
 
 
 def _cpus(lines: list[str]) -> dict[int, list[int]]:
-    """The numbers behind each CPU's name; lines that have none are of something else.
+    """The numbers after each CPU's name. Lines without a CPU are skipped.
 
     >>> _cpus(["cpu  9 9", "cpu0 1 2 3", "intr 5 6", "cpu12 4"])
     {0: [1, 2, 3], 12: [4]}
@@ -113,7 +113,7 @@ def _cpus(lines: list[str]) -> dict[int, list[int]]:
 
 PROBE = Probe(
     name="efficiency",
-    description="how much of each CPU's time its tasks get, and who takes the rest",
+    description="how much of each CPU's time the tasks get, and what takes the rest",
     columns=SCHEMA,
     units={"nanoseconds": "ns"},
     job=_job,

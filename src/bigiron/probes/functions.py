@@ -1,4 +1,4 @@
-"""functions: how long each call of the functions asked for took, and of what they called.
+"""functions: the time of each call of the traced functions, and of the functions that they call.
 
 By the kernel's function graph tracer in the guest. In a VM the times are VM times. A call that waits takes
 as long as it waits.
@@ -43,7 +43,7 @@ _FUNCTION = re.compile(r"[\w.*?]{1,200}")
 class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
     """Which functions are traced."""
 
-    unused: ClassVar[str] = "functions are traced by the probe functions: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "functions are traced by the probe functions: add it with --probe"
 
     functions: Annotated[
         list[str],
@@ -51,14 +51,16 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
             help="kernel functions to trace: NAME,NAME*, or 'auto'", metavar="<str>", callback=in_words
         ),
     ] = msgspec.field(default_factory=list)
-    depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2
+    depth: Annotated[int, typer.Option(help="how deep to trace the calls; 1: only the named functions")] = 2
 
     def check(self) -> None:
-        """Some function, by a name that can be one."""
+        """Check that there are functions, and that their names are possible."""
         if not self.functions:
             raise UserError("no function to trace: give --functions NAME,NAME")
         if AUTO in self.functions and len(self.functions) > 1:
-            raise UserError(f"functions {AUTO!r} and others: give names, or {AUTO!r} alone")
+            raise UserError(
+                f"functions {AUTO!r} cannot be combined with names: give names, or {AUTO!r} alone"
+            )
         for function in self.functions:
             if not _FUNCTION.fullmatch(function):
                 raise UserError(
@@ -102,14 +104,14 @@ def _collect(raw: RawOutput) -> Table:
             # Each call is two events; what the tracer takes for both was measured in the same boot.
             "tracing_ns": len(rows) * facts["cost_of_a_call_ns"],
         },
-        {"events of the kernel's tracer, which keeps the first of each CPU": facts["lost_events"]},
+        {"events of the kernel's tracer, which keeps the first ones of each CPU": facts["lost_events"]},
     )
 
 
 def _is_below(roots: Sequence[str], path: str, function: str) -> bool:
-    """Whether it was called from what was to be traced.
+    """Whether it was called from one of the functions to trace.
 
-    A task that enters a root while tracing is off is taken to be below it until it enters one again: the
+    A task that enters a root while tracing is off counts as below it until it enters a root again: the
     kernel's trace_graph_entry() remembers the root before it finds that it cannot write.
 
     >>> _is_below(["__x64_sys_*"], "__x64_sys_read;vfs_read", "schedule")

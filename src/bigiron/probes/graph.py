@@ -1,4 +1,4 @@
-"""The text of the kernel's function graph tracer: which calls it tells of, and what each took.
+"""Reads the output of the kernel's function graph tracer: the calls and the time of each.
 
 Format: Documentation/trace/ftrace.rst, with the options funcgraph-proc and funcgraph-tail.
 """
@@ -34,7 +34,7 @@ class _Open:
 
 @dataclass
 class _Stack:
-    """The calls that a task is in."""
+    """The calls that a task is executing."""
 
     calls: list[_Open] = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class _Stack:
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
-    """Every call that both began and ended in the trace, in the order in which they ended.
+    """Every call that both started and returned in the trace, in the order in which they returned.
 
     >>> trace = [
     ...     " 0)  sh-12 |               |  vfs_write() {",

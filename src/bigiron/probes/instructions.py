@@ -1,13 +1,13 @@
-"""work: how many instructions every kernel function executed, and by which path it was called.
+"""instructions: how many instructions each kernel function executed, and by which call path.
 
-Counted by the QEMU plugin in plugin/, a block at a time, for the same operations as conflicts.
+Counted by the QEMU plugin in plugin/, per translated block, for the same operations as conflicts.
 """
 
 from __future__ import annotations
 
 from bigiron.analysis.probes import instructions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import hexadecimal, looked_up, recorded
+from bigiron.probes.recording import hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -32,8 +32,8 @@ def _collect(raw: RawOutput) -> Table:
     counts = pl.read_csv(raw.results / "instructions.csv", schema_overrides={"function": pl.String})
     counts = counts.with_columns(hexadecimal("function"))
     frame = counts.with_columns(
-        *looked_up(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
-        *looked_up(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
+        *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
+        *resolve_symbols(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
     ).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     keys = ["cpu", "context", "path", "function"]
     # Several places of a call in one function are one path.
@@ -50,7 +50,7 @@ def _collect(raw: RawOutput) -> Table:
 
 PROBE = Probe(
     name="instructions",
-    description="instructions of every kernel function, its own and by call path",
+    description="instructions of every kernel function: self, total and by call path",
     columns=SCHEMA,
     units={"instructions": "instructions"},
     job=_job,
@@ -68,7 +68,7 @@ PROBE = Probe(
     growth=GrowthSource(
         lambda cells, contexts: instructions.series(cells, contexts),
         thing="function",
-        what="own instructions per operation of the kernel's functions",
+        what="self instructions per operation of the kernel's functions",
         unit="instructions per operation",
         total="all functions",
         shown=1.0,

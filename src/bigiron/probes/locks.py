@@ -1,7 +1,7 @@
-"""locks: which locks are taken, in which functions, how often, and how many instructions they are held.
+"""locks: which locks are acquired, in which functions, how often, and their hold time in instructions.
 
 Counted by the QEMU plugin in plugin/, for the same operations as conflicts: an acquisition is a call of one
-of the kernel's lock functions, and held is from its return to the call that releases the lock.
+of the kernel's lock functions, and the hold time is from its return to the call that releases the lock.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def lock_type(function: str) -> str:
 
 PROBE = Probe(
     name="locks",
-    description="locks: how often an operation takes each, and how many instructions it holds it",
+    description="locks: how often each is taken per operation, and its hold time in instructions",
     columns=SCHEMA,
     units={"instructions": "instructions", "longest": "instructions"},
     job=_job,

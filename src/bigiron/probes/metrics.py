@@ -30,13 +30,11 @@ SCHEMA = Schema(lambda: readers.SCHEMA)
 class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
     """What to read, and what it means."""
 
-    unused: ClassVar[str] = "metric and unit are those of an external command: give --command"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "metric and unit describe an external command: give --command"
 
     metric: Annotated[
         str,
-        typer.Option(
-            help="what to read in what it prints: fio, json:PATH, a regular expression with a group"
-        ),
+        typer.Option(help="what to read in its output: fio, json:PATH, or a regular expression with a group"),
     ] = ""
     unit: Annotated[str, typer.Option(help="of the metric")] = ""
     less_is_better: Annotated[bool, typer.Option("--less-is-better", help="of the metric")] = False
@@ -44,7 +42,7 @@ class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
     def check(self) -> None:
         """A metric that can be read."""
         if not self.metric:
-            raise UserError("no metric: say with --metric what to read in what the command prints")
+            raise UserError("no metric: give --metric, which says what to read in the command's output")
         readers.reader(self.metric, self.unit, self.less_is_better)
 
 
@@ -53,10 +51,10 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    """UserError and MachineError say why there are no figures; the latter with the output's last lines."""
+    """Raises UserError or MachineError if there are no figures; the latter with the output's last lines."""
     ended = next((message.content for message in raw.messages if message.type == "command"), None)
     if ended is None:
-        raise MachineError("the agent did not say how the command ended")
+        raise MachineError("the agent did not report the command's exit status")
     output = "\n".join(_printed(raw.messages, stream) for stream in ("stdout", "stderr")).strip()
     tail = "\n".join(sanitize(output).splitlines()[-_TAIL:])
     if ended["signal"] or ended["status"]:
@@ -71,14 +69,14 @@ def _collect(raw: RawOutput) -> Table:
         read = readers.reader(asked.metric, asked.unit, asked.less_is_better)
         figures = _at(read(output), raw.request.tasks)
         if not figures:
-            raise UserError(f"metric {asked.metric} is nowhere in what the command printed")
+            raise UserError(f"the command's output has no metric {asked.metric}")
         return Table(readers.table(figures), {"seconds": ended["nanoseconds"] / 1e9})
     except UserError as error:
         raise MachineError(str(error), tail) from None
 
 
 def _at(figures: list[Figure], tasks: int) -> list[Figure]:
-    """Of a table by numbers of tasks, the row that was asked for."""
+    """The row for the requested number of tasks, of a table by numbers of tasks."""
     if len({figure.tasks for figure in figures}) > 1:
         return [figure for figure in figures if figure.tasks == tasks]
     return figures

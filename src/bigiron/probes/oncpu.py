@@ -1,6 +1,6 @@
-"""oncpu: what CPUs execute, sampled: who runs in which functions of the kernel and of the program.
+"""oncpu: which functions of the kernel and the program the CPUs execute, by sampling.
 
-Samples are taken by perf events, after so many cycles where a CPU counts them, else after so much time,
+Samples are taken by perf events, after a number of cycles where the CPU counts them, else after a time,
 and added up by a BPF program in the machine's kernel.
 """
 
@@ -61,12 +61,12 @@ def _collect(raw: RawOutput) -> Table:
         if message.type == "oncpu"
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
-    lost = {"samples or their stacks, for which there was no room": summaries[-1]["lost"]}
+    lost = {"samples or their stacks for which there was no room": summaries[-1]["lost"]}
     return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
 def _context(kind: str, path: str) -> str:
-    """On whose behalf the CPU ran.
+    """The task or interrupt for which the CPU ran.
 
     >>> _context("workload", "do_syscall_64;__x64_sys_close")
     'process'
@@ -82,7 +82,7 @@ def _context(kind: str, path: str) -> str:
 
 PROBE = Probe(
     name="oncpu",
-    description="who executes what on each CPU, sampled: functions of the kernel and of the program",
+    description="which functions of the kernel and the program run on each CPU, sampled",
     columns=SCHEMA,
     job=_job,
     collect=_collect,

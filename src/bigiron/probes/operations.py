@@ -1,4 +1,4 @@
-"""operations: what each single operation took, for workloads of CPU hotplug. In a VM, times are VM times."""
+"""operations: the cost of each single operation, for workloads of CPU hotplug. In a VM, by VM time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _collect(raw: RawOutput) -> Table:
 
 PROBE = Probe(
     name="operations",
-    description="what each CPU's going or coming took: time, context switches, grace periods",
+    description="the cost of taking each CPU offline and online: time, context switches, grace periods",
     columns=SCHEMA,
     units={"nanoseconds": "ns", "system_ns": "ns"},
     job=_job,

@@ -1,7 +1,7 @@
-"""What probes can be asked for: each has options of its own, and a study holds those of all.
+"""The options of probes: each probe has its own, and a study holds those of all probes.
 
 An option is a key of study.toml and, where its field is annotated so, an option of `bigiron run`. Invariant:
-no two probes have one of the same name (`probes.register` refuses it).
+no two probes have an option of the same name (`probes.register` refuses it).
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from bigiron.util import decode
 class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of one probe, all with a default."""
 
-    unused: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
-    """What to tell who gives one of them and does not record the probe."""
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "{options} is for the probe {probe}: add it with --probe"
+    """The error where one of them is given but the probe is not recorded."""
 
     @property
     def given(self) -> dict[str, object]:
-        """Those that are not the default."""
+        """The options that differ from the default."""
         default = type(self)()
         return {
             name: getattr(self, name)
@@ -30,14 +30,14 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         }
 
     def check(self) -> None:
-        """UserError for values with which the probe cannot be recorded."""
+        """Raise UserError for values with which the probe cannot be recorded."""
 
     def refusal(self, probe: str) -> str:
-        """`unused`, in full."""
-        return self.unused.format(options=" and ".join(self.given), probe=probe)
+        """`WRONG_PROBE_MESSAGE`, in full."""
+        return self.WRONG_PROBE_MESSAGE.format(options=" and ".join(self.given), probe=probe)
 
     def environment(self) -> dict[str, object]:
-        """What a cell's record says of them."""
+        """The options as a cell's record holds them."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
@@ -45,7 +45,7 @@ Kind = TypeVar("Kind", bound=ProbeOptions)
 
 
 class Options:
-    """The options of all probes: of one that none are given for, the defaults.
+    """The options of all probes; the defaults for a probe without given options.
 
     >>> class Depth(ProbeOptions, frozen=True):
     ...     depth: int = 2
@@ -61,7 +61,7 @@ class Options:
         return given if isinstance(given, kind) else kind()
 
     def __contains__(self, kind: type[ProbeOptions]) -> bool:
-        """Whether any of these is other than its default."""
+        """Whether any option differs from its default."""
         return kind in self._given
 
     def __eq__(self, other: object) -> bool:
@@ -76,7 +76,7 @@ class Options:
 def read_options(
     kinds: tuple[type[ProbeOptions], ...], document: Mapping[str, Any]
 ) -> tuple[Options, dict[str, Any]]:
-    """The options among a document's keys, and the rest of it; msgspec.ValidationError for a wrong type."""
+    """Split a document into the options and the other keys; msgspec.ValidationError for a wrong type."""
     rest, given = dict(document), []
     for kind in kinds:
         there = {name: rest.pop(name) for name in kind.__struct_fields__ if name in rest}
@@ -85,16 +85,16 @@ def read_options(
 
 
 def whole_number(what: str, number: int, most: int, least: int = 1) -> None:
-    """UserError unless a number is in its range."""
+    """Raise UserError unless a number is in its range."""
     if not least <= number <= most:
         raise UserError(f"{what} = {number}: use whole numbers from {least} to {most}")
 
 
 def words(text: str) -> list[str]:
-    """Words with commas between them."""
+    """Split a text at commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def in_words(listed: list[str] | None) -> list[str] | None:
-    """The words of an option that takes several in one text, and may be repeated."""
+    """The words of an option that may be repeated and may hold several words each time."""
     return [word for text in listed for word in words(text)] if listed else listed

@@ -1,4 +1,4 @@
-"""What a probe is: one record, over which everything else iterates."""
+"""The definition of a probe: one record, over which everything else iterates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Contexts: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class CellRequest:
-    """What a cell asks of its probes."""
+    """What a probe needs to know of a cell before it runs."""
 
     cpus: int
     tasks: int
@@ -40,7 +40,7 @@ class CellRequest:
 
 @dataclass(frozen=True)
 class RawOutput:
-    """What the machine left: the agent's messages, the recorder's files in `results`, its memory."""
+    """The output of a machine: the agent's messages, the recorder's files in `results`, the memory."""
 
     messages: list[Message]
     results: Path
@@ -54,7 +54,7 @@ class RawOutput:
 
 @dataclass(frozen=True)
 class Table:
-    """A probe's result: one row a finding (docs/schema.md), and facts that hold for the whole cell."""
+    """A probe's result: a table (docs/schema.md), and facts that hold for the whole cell."""
 
     rows: pl.DataFrame
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True)
 class StackSource:
-    """How a probe's table becomes stacks, and what they weigh: the first weight unless another is named."""
+    """How to make stacks of a probe's table, and their weights. The first weight is the default."""
 
     stacks: Callable[[pl.DataFrame, int, Contexts], pl.DataFrame]
     """Of a table and the operations recorded: `context`, the frames, and a column WEIGHT_per_op for each."""
@@ -77,7 +77,7 @@ class StackSource:
 
 @dataclass(frozen=True)
 class GrowthSource:
-    """What a probe counts that may grow with the number of CPUs."""
+    """The counts of a probe that may grow with the number of CPUs."""
 
     series: Callable[[Mapping[int, Sequence[Cell]], Contexts], tuple[list[Series], Series]]
     """From the cells of each number of CPUs: of each thing, and of all of them."""
@@ -92,7 +92,7 @@ class GrowthSource:
 
 @dataclass(frozen=True)
 class Metric:
-    """What is measured with noise: a comparison of it is a verdict."""
+    """The metrics of a probe that have noise: they are compared by verdicts."""
 
     name: str
     unit: str
@@ -108,10 +108,10 @@ WorkloadKind = Literal["unbounded", "bounded", "command"]
 
 @dataclass(frozen=True)
 class Probe:
-    """A probe: what it asks of the agent, how it reads what came back, and what can be told from that.
+    """A probe: its request to the agent, how it reads the results, and which reports they allow.
 
-    A module of this package that has one as `PROBE` is found by itself. Functions of `bigiron.analysis` stand
-    in lambdas: who only measures does not load it.
+    A module of this package that has one as `PROBE` is found by itself. Functions of `bigiron.analysis` are
+    called in lambdas, so that a command that only measures does not import it.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Probe:
     only_on: tuple[str, ...] = ()
     """The architectures that it knows; all unless given."""
     by_default: Literal["vm", "real", ""] = ""
-    """Where it is recorded unless somebody says what is: in virtual machines, on real ones, nowhere."""
+    """The machines on which it is recorded by default: virtual, real, or none."""
     compare: Callable[[Measurements, model.Options], model.Comparison] | None = None
     """Variants side by side; without it, by function of its stacks."""
     has_verdicts: bool = False

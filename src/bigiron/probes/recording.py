@@ -1,4 +1,4 @@
-"""What the recorder leaves behind: its summary, the tree of call chains, and who allocated what."""
+"""The recorder's output: its summary, the tree of call chains, and the allocations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bigiron.util.lazy import polars as pl
 
 
 class TracedTask(msgspec.Struct):
-    """What the recorder says of a task whose operations it traced."""
+    """A task whose operations the recorder traced."""
 
     stack: int  # its address
     operations: int
@@ -49,7 +49,7 @@ class Recording(msgspec.Struct):
 
     @property
     def losses(self) -> dict[str, int]:
-        """What it had to leave out (`Table.lost`)."""
+        """The numbers of events that it had to leave out (`Table.lost`)."""
         known = {what: self.lost.get(name, 0) for name, what in _LOSSES.items()}
         return known | {"acquisitions of locks, whose release was not seen": self.unreleased}
 
@@ -75,20 +75,20 @@ _LOSSES = {
 
 
 def read_recording(results: Path) -> Recording:
-    """The recorder's summary; MachineError if it left none, or could not tell contexts apart."""
+    """The recorder's summary; MachineError if there is none, or if it could not distinguish contexts."""
     try:
         recording = decode.from_json((results / "recording.json").read_bytes(), Recording)
     except (OSError, msgspec.DecodeError) as error:
-        raise MachineError(f"the recorder left no whole result ({error}): is the disk full?") from None
+        raise MachineError(f"the recorder's result is incomplete ({error}): is the disk full?") from None
     if not recording.entries:
         raise MachineError("the kernel has no symbols of its entry points: is it older than 5.8?")
     if not recording.stack_bytes:
-        raise MachineError("the recorder did not find out how large the kernel's stacks are")
+        raise MachineError("the recorder could not determine the size of the kernel's stacks")
     return recording
 
 
 class Recorded:
-    """What the recorder and the machine left of a cell. MachineError where that is not whole."""
+    """What the recorder and the machine left of a cell. MachineError if it is incomplete."""
 
     def __init__(self, raw: RawOutput) -> None:
         self._raw = raw
@@ -98,7 +98,7 @@ class Recorded:
 
     @cached_property
     def objects(self) -> Objects:
-        """What lies in the machine's memory."""
+        """The objects in the machine's memory."""
         raw = self._raw
         if raw.ram is None:
             raise MachineError("the machine's memory was not kept")
@@ -108,7 +108,7 @@ class Recorded:
 
 
 def recorded(raw: RawOutput) -> Recorded:
-    """The same for all probes of a cell: to find out what lies where takes longest of making tables."""
+    """Shared by all probes of a cell: finding the objects takes most of the time of making tables."""
     if "recorded" not in raw.read:
         raw.read["recorded"] = Recorded(raw)
     found: Recorded = raw.read["recorded"]
@@ -135,7 +135,7 @@ def objects_in(
 
 
 def touched_bytes(mask: int) -> tuple[int, int]:
-    """The first byte touched of a block, and how many in a row.
+    """The first accessed byte of a block, and the number of consecutive bytes.
 
     >>> touched_bytes(0b1111000)
     (3, 4)
@@ -146,14 +146,14 @@ def touched_bytes(mask: int) -> tuple[int, int]:
 
 
 def hexadecimal(column: str) -> pl.Expr:
-    """A column of numbers that the recorder wrote as 0x1f."""
+    """A column of hexadecimal numbers such as 0x1f."""
     return pl.col(column).str.strip_prefix("0x").str.to_integer(base=16, dtype=pl.UInt64)
 
 
-def looked_up(
+def resolve_symbols(
     keys: pl.Series, look_up: Callable[[Any], tuple[Any, ...]], **columns: DType
 ) -> Iterator[pl.Series]:
-    """Columns of what is looked up for each row's key, once for each that there is."""
+    """Columns with the result of a look-up of each row's key. Each distinct key is looked up once."""
     there = keys.unique()
     answers = [look_up(key) for key in there]
     for place, (name, kind) in enumerate(columns.items()):
@@ -161,7 +161,7 @@ def looked_up(
 
 
 class Chains:
-    """The call chains that were seen, by their numbers."""
+    """The recorded call chains, by number."""
 
     def __init__(self, results: Path, symbols: SymbolTable) -> None:
         tree = pl.read_csv(results / "chains.csv", schema_overrides={"pc": pl.String})
@@ -170,7 +170,7 @@ class Chains:
         self._call = cache(symbols.lookup)
 
     def path(self, chain: int) -> str:
-        """Its functions, outermost first, with `;` between them."""
+        """The functions of a chain, outermost first, separated by `;`."""
         if chain not in self._names:
             parent, pc = self._chains[chain]
             above, (function, _) = self.path(parent), self._call(pc)
@@ -178,7 +178,7 @@ class Chains:
         return self._names[chain]
 
     def calls(self, chain: int) -> Iterator[tuple[str, int]]:
-        """The places of its calls, innermost first: a function and the offset in it."""
+        """The calls of a chain, innermost first: the function and the offset of each."""
         while chain:
             chain, pc = self._chains[chain]
             yield self._call(pc)

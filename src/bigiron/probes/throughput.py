@@ -1,4 +1,4 @@
-"""throughput: operations each task completes, sampled as will-it-scale does. In a VM the time is VM time."""
+"""throughput: the operations that each task completes, sampled as will-it-scale does. In a VM, by VM time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _samples(table: pl.DataFrame) -> MetricSamples:
 
 PROBE = Probe(
     name="throughput",
-    description="operations a second of every task; in a virtual machine a VM time",
+    description="operations per second of every task; in a virtual machine by VM time",
     columns=SCHEMA,
     units={"nanoseconds": "ns"},
     job=_job,

@@ -1,7 +1,7 @@
 """trace: what sampled operations of each task do, in order (docs/trace.md).
 
-Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks: which
-lines several CPUs touch is what conflicts counts, what takes a lock and gives it back is what locks counts.
+Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks. It has
+the same shared cache lines as conflicts, and the same acquisitions and releases as locks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.locks import lock_type
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
-from bigiron.probes.recording import Recording, hexadecimal, looked_up, recorded
+from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -41,20 +41,22 @@ def _collect(raw: RawOutput) -> Table:
         "left_out": sum(one.left_out for one in recording.traces),
         "cut": sum(one.cut for one in recording.traces) + len(unpaired),
     }
-    untraced = {"tasks, of which no operation is whole in the trace": traced.count(0)}
+    untraced = {"tasks without a complete operation in the trace": traced.count(0)}
     rows = _named(whole, found.objects, recording, raw.architecture.line_bytes)
     return Table(rows, facts, {**recording.losses, **untraced})
 
 
 def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:
-    """What the recorder wrote, with the functions that did it."""
+    """The recorder's events, with the function of each."""
     numbers = ("address", "pc")
     counts = dict.fromkeys(("task", "operation", "instructions", "bytes"), pl.UInt64)
     texts = dict.fromkeys(("kind", "lock", *numbers), pl.String)
     events = pl.read_csv(results / "trace.csv", schema_overrides={**counts, **texts})
     events = events.with_columns(hexadecimal(name) for name in numbers)
     return events.with_columns(
-        *looked_up(events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String)
+        *resolve_symbols(
+            events["pc"], lambda pc: (symbols.lookup(pc)[0] if pc else None,), function=pl.String
+        )
     )
 
 
@@ -63,7 +65,7 @@ def _operations(events: pl.DataFrame) -> set[tuple[int, int]]:
 
 
 def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_bytes: int) -> pl.DataFrame:
-    """The rows of the table: lines and what lies there, tasks that are woken."""
+    """The rows of the table, with the objects of the cache lines and the tasks that are woken."""
     is_lock, is_access = pl.col("kind").is_in(_LOCKS), pl.col("kind").is_in(_ACCESSES)
     in_line = is_lock | is_access
     sizes = {name: objects.size(lock_type(name)) for name in events["lock"].drop_nulls().unique()}
@@ -107,7 +109,7 @@ def _tasks(woken: pl.Series, objects: Objects, recording: Recording) -> dict[int
 
 PROBE = Probe(
     name="trace",
-    description="what sampled operations do, in order: shared lines, locks, instructions between",
+    description="what sampled operations do, in order: shared cache lines, locks, instructions between them",
     columns=Schema(lambda: trace.SCHEMA),
     units={"instructions": "instructions"},
     measures=("unbounded",),

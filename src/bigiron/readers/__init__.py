@@ -1,4 +1,4 @@
-"""Figures that other tools print: one module per format, found by being here, and `--metric` for all others."""
+"""Figures that other tools print: one module per format, found by itself, and `--metric` for all others."""
 
 import importlib
 import pkgutil
@@ -36,12 +36,12 @@ def find(name: str) -> Format:
     "fio's JSON (--output-format=json)"
     """
     if name not in _FORMATS:
-        raise UserError(f"no format {name!r}: there are {', '.join(_FORMATS)}")
+        raise UserError(f"no format {name!r}: use one of {', '.join(_FORMATS)}")
     return _FORMATS[name]
 
 
 def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list[Figure]]:
-    r"""How to read the figures that `--metric` asks for out of what a command printed.
+    r"""How to read the figures that `--metric` requests from a command's output.
 
     A format's name, json:PATH, or a regular expression with a group for the value.
 

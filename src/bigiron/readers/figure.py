@@ -1,4 +1,4 @@
-"""A figure that some tool printed, and how a tool's output becomes figures."""
+"""Figures that tools print, and how they are read from the output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reading:
-    """What an output says. `about`: of the machine and the run, for whoever reads it later."""
+    """The content of an output. `about` describes the machine and the run, for later readers."""
 
     figures: list[Figure]
     about: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Format:
 
 
 def number(text: str, line: int | None, what: str) -> float:
-    """A value as a number; UserError if it cannot be one of a measurement.
+    """A value as a number; UserError if it cannot be a measured value.
 
     >>> number("12.5", 3, "events per second")
     12.5
@@ -82,7 +82,7 @@ def number(text: str, line: int | None, what: str) -> float:
     if value < 0:
         raise UserError(f"{place}{what} is {text[:40]}: it cannot be negative")
     if value > _MOST:
-        raise UserError(f"{place}{what} is {text[:40]}: no tool measures so much")
+        raise UserError(f"{place}{what} is {text[:40]}: that is implausibly large")
     return value
 
 
@@ -106,11 +106,11 @@ def label(text: str, line: int | None) -> str:
     '<script>'
     >>> label("a\x1b[2J", 1)
     Traceback (most recent call last):
-    bigiron.errors.UserError: line 1: the name 'a\x1b[2J' has signs in it that cannot be shown
+    bigiron.errors.UserError: line 1: the name 'a\x1b[2J' has characters that cannot be printed
     """
     place = f"line {line}: " if line is not None else ""
     if not text.isprintable():
-        raise UserError(f"{place}the name {text[:_LONGEST]!r} has signs in it that cannot be shown")
+        raise UserError(f"{place}the name {text[:_LONGEST]!r} has characters that cannot be printed")
     if not text or len(text) > _LONGEST:
         raise UserError(f"{place}a name has {len(text)} characters: 1 to {_LONGEST} are possible")
     return text
@@ -135,7 +135,7 @@ def figures_in(
 
 
 def document(text: str) -> Any:
-    """The JSON in a text; warnings may stand before and behind it.
+    """The JSON in a text, which may have warnings before and after it.
 
     >>> document('careful: {"bw": 5} done')
     {'bw': 5}

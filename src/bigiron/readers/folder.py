@@ -1,4 +1,4 @@
-"""A folder from elsewhere: regular files in it and nothing outside, whatever its links say."""
+"""Reads an untrusted folder: only regular files in it, and no links."""
 
 import hashlib
 import os
@@ -11,17 +11,17 @@ MOST_BYTES = 64 << 20  # of a file with figures
 
 
 class Folder:
-    """What is read of it is hashed, so that one knows later which files it was."""
+    """All that is read from it is hashed, so that the files can be identified later."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise UserError("this is no folder")
+            raise UserError("this is not a folder")
         self.path = path
         self._hash = hashlib.sha256()
 
     @property
     def sha256(self) -> str:
-        """Of the names and contents of all that was read so far."""
+        """The hash of the names and contents of all files read so far."""
         return self._hash.hexdigest()
 
     def folders(self) -> list[str]:
@@ -29,7 +29,7 @@ class Folder:
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
 
     def has(self, name: str) -> bool:
-        """Whether there is such a thing in it."""
+        """Whether it has an entry of that name."""
         return os.path.lexists(self.path / name)
 
     def read(self, name: str) -> str:
@@ -52,10 +52,10 @@ def read_text(path: Path) -> str:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise UserError("this is no file of text")
+                raise UserError("this is not a text file")
             if status.st_size > MOST_BYTES:
                 raise UserError(
-                    f"it has {status.st_size >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read"
+                    f"it has {status.st_size >> 20} MiB, and at most {MOST_BYTES >> 20} MiB are read"
                 )
             content = file.read(MOST_BYTES + 1)
     except OSError as error:

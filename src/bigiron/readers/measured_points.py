@@ -1,4 +1,4 @@
-"""Throughput by tasks that somebody measured on a machine for which it is predicted."""
+"""Throughput by tasks, measured on the machine for which it is predicted."""
 
 import csv
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def read(path: Path, one_task: float | None) -> Measured:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except UnicodeDecodeError:
-        raise UserError(f"{path} is no CSV file: it is not text") from None
+        raise UserError(f"{path} is not a CSV file: it is not text") from None
     if not rows or not {"tasks", "throughput"} <= set(rows[0]):
         raise UserError(f"{path}: no columns tasks and throughput: its first line names the columns")
     points: dict[int, float] = {}
@@ -49,7 +49,7 @@ def read(path: Path, one_task: float | None) -> Measured:
     off = points[first] / first / one_task
     if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
         raise UserError(
-            f"{path}: {points[first]:g} at {first} tasks beside --one-task {one_task:g}: that is another "
-            "unit; leave out --one-task, and both are shown relative to the first point"
+            f"{path}: {points[first]:g} at {first} tasks does not match --one-task {one_task:g}: the units "
+            "differ; leave out --one-task, and both are shown relative to the first point"
         )
     return Measured(str(path), False, first, points)

@@ -171,9 +171,7 @@ class RobotMail:
 def read(content: bytes, called: str) -> RobotMail:
     """Read a mail, an mbox or a mail's bare text; UserError says what the report lacks."""
     if len(content) > MOST_BYTES:
-        raise UserError(
-            f"{called} has {len(content) >> 20} MiB, and {MOST_BYTES >> 20} are the most that is read"
-        )
+        raise UserError(f"{called} has {len(content) >> 20} MiB, and at most {MOST_BYTES >> 20} MiB are read")
     if b"\0" in content:
         raise UserError(f"{called} is not text: give the report as a mail, an mbox or text")
     for subject, text in (tuple(map(_harmless, mail)) for mail in _mails(content, called)):
@@ -220,7 +218,7 @@ def _parts(piece: bytes) -> tuple[str, str]:
         return subject, ""
     try:
         return subject, str(body.get_content())
-    except (LookupError, ValueError):  # a charset that nobody knows, or a transfer encoding that is broken
+    except (LookupError, ValueError):  # an unknown charset, or a broken transfer encoding
         payload = body.get_payload(decode=True)
         return subject, payload.decode("latin-1") if isinstance(payload, bytes) else ""
 
@@ -404,7 +402,7 @@ def _machine(text: str, called: str) -> Machine:
     """
     found = _MACHINE.match(text)
     if not found:
-        raise UserError(f"{called}: the test machine is {text[:80]!r}: no number of threads is in it")
+        raise UserError(f"{called}: the test machine is {text[:80]!r}: it has no number of threads")
     cpus = count(found["cpus"], None, "threads")
     if cpus > _MOST_CPUS:
         raise UserError(f"{called}: a test machine of {cpus} threads: Linux has {_MOST_CPUS} CPUs at most")

@@ -6,7 +6,7 @@ from bigiron.bisect.bisection import Culprit, Gradual, Returning, SearchResult, 
 from bigiron.bisect.search import Bisection, Result, TimedBisection, TimedResult
 from bigiron.report.formats import listing
 from bigiron.util import sanitize
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 
 def as_text(of: Bisection, found: Result) -> str:
@@ -38,7 +38,7 @@ def _finding(of: Bisection, found: Result, one: SearchResult) -> list[str]:
         case Culprit():
             return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
         case Suspects():
-            among = counted(len(one.names), "candidate")
+            among = plural(len(one.names), "candidate")
             lines = [f"cannot tell: one of {among} is the culprit, as others cannot be measured: {change}"]
             return lines + [f"    {title(name)}" for name in one.names]
         case Gradual():
@@ -79,9 +79,9 @@ def _spent(of: Bisection, found: Result) -> str:
     free = sum(bool(one.same_as) for one in found.outcomes.values())
     failed = sum(one.failed for one in found.outcomes.values())
     reverts = sum(isinstance(value, tuple) for value in found.reverts.values())
-    parts = [f"{counted(found.boots, 'candidate')} measured of {len(of.candidates.history.names) + 1}"]
+    parts = [f"{plural(found.boots, 'candidate')} measured of {len(of.candidates.history.names) + 1}"]
     if reverts:
-        parts.append(f"{counted(reverts, 'revert')} measured")
+        parts.append(f"{plural(reverts, 'revert')} measured")
     if free:
         parts.append(f"{free} known without a boot to be the same as another")
     if failed:
@@ -137,7 +137,7 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
     title, chances = of.candidates.title, found.chances
     likeliest = chances.likeliest
     if not chances.decided:
-        among = some([title(name) for name in chances.credible], _MOST_CREDIBLE)
+        among = first_n([title(name) for name in chances.credible], _MOST_CREDIBLE)
         said = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
     elif likeliest is None:
         said = (
@@ -151,7 +151,7 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
     ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
     skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
     of_all = f"{len(found.runs)} candidates of {len(of.candidates.history.names) + 1}"
-    return f"{said}\n{counted(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
+    return f"{said}\n{plural(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
 
 
 _MOST_CREDIBLE = 4

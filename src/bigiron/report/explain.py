@@ -25,7 +25,7 @@ from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing, as_json
 from bigiron.results import measurements
 from bigiron.study.store import Study
-from bigiron.util.english import counted, listed, some
+from bigiron.util.english import first_n, join_and, plural
 
 PROBES = ("conflicts", "locks", "instructions")
 """What is explained, as far as it was recorded."""
@@ -110,14 +110,14 @@ def _only(points: Sequence[_AtPlace], place: _Place) -> _AtPlace:
 def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> Iterator[str]:
     """What must be known of the counts, and what was not explained."""
     any_probe = next(iter(read.values()))
-    yield from filter(None, [any_probe.unlike.get(point, ""), *any_probe.lost.get(point, ())])
+    yield from filter(None, [any_probe.machine_differences.get(point, ""), *any_probe.lost.get(point, ())])
     absent = [name for name in PROBES if name not in read]
     if absent and len(any_probe.points[point]) == 1:
-        yield f"not recorded: {listed(absent)}"
+        yield f"not recorded: {join_and(absent)}"
     if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
         yield model.not_compared(list(lacking.values()))
     if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
-        cpus = listed([str(number) for number in sorted(others)])
+        cpus = join_and([str(number) for number in sorted(others)])
         yield f"explained is what {point[0]} CPUs have; bigiron compare has {cpus} CPUs, too"
 
 
@@ -140,7 +140,7 @@ def text(found: Explanation) -> str:
 def heading(found: Explanation) -> str:
     """What the findings are about, or that there are none."""
     recorded = found.recorded
-    where = f"{found.workload} with {counted(recorded.cpus, 'CPU')} and {counted(recorded.tasks, 'task')}"
+    where = f"{found.workload} with {plural(recorded.cpus, 'CPU')} and {plural(recorded.tasks, 'task')}"
     if found.contexts != conflicts.CONTEXTS[:1]:
         where += f" ({', '.join(found.contexts)} context)"
     if recorded.others:
@@ -171,7 +171,7 @@ def _compared(found: Explanation) -> str:
         "locks": f"locks (to {locks.FINENESS})",
         "instructions": f"instructions (to {instructions.FINENESS})",
     }
-    return listed([what for name, what in how_fine.items() if name not in found.missing])
+    return join_and([what for name, what in how_fine.items() if name not in found.missing])
 
 
 def notes(found: Explanation) -> Iterator[str]:
@@ -179,7 +179,7 @@ def notes(found: Explanation) -> Iterator[str]:
     recorded = found.recorded
     if recorded.others and (undecided := found.explained.undecided):
         yield (
-            f"Not decided: {counted(undecided, 'count')} that may differ. "
+            f"Not decided: {plural(undecided, 'count')} that may differ. "
             + (
                 f"One boot of each kernel does not tell: run again with --reps {MOST_BOOTS}, a boot each."
                 if found.boots == 1
@@ -188,15 +188,15 @@ def notes(found: Explanation) -> Iterator[str]:
         )
     if layout := found.explained.layout:
         yield (
-            f"Left out as layout: {counted(len(layout), 'shared cache line')} that differ only by where "
+            f"Left out as layout: {plural(len(layout), 'shared cache line')} that differ only by where "
             f"objects lie in their slab, which changes from boot to boot ({_names(layout)})."
         )
     if found.missing and recorded.others:
-        yield f"Not recorded, so not compared: {listed(list(found.missing))}."
+        yield f"Not recorded, so not compared: {join_and(list(found.missing))}."
 
 
 def _names(rows: list[Any]) -> str:
-    return some(list(dict.fromkeys(row.object for row in rows)), 3)
+    return first_n(list(dict.fromkeys(row.object for row in rows)), 3)
 
 
 def _finding(number: int, finding: Finding, recorded: Recorded) -> list[str]:
@@ -243,7 +243,7 @@ def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
     many = f" ({len(finding.rows)} cache lines)" if len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {listed(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
+        f"In {join_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
         f"{_how_often(finding, recorded)}, from {who} CPUs.{because}{_depends(finding)}"
     )
 
@@ -269,7 +269,7 @@ def _how_often(finding: LineFinding, recorded: Recorded) -> str:
             continue
         written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
         counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
-    return listed(counts) + (", always to write" if only_writes else "")
+    return join_and(counts) + (", always to write" if only_writes else "")
 
 
 def _of_lock(finding: LockFinding, recorded: Recorded) -> str:
@@ -278,7 +278,7 @@ def _of_lock(finding: LockFinding, recorded: Recorded) -> str:
 
 def _taken(lock: Counted, recorded: Recorded) -> str:
     taken, held = lock.figures[0], lock.figures[1]
-    return listed(
+    return join_and(
         [
             f"taken {taken.mean(variant):.3f} times on {variant}, for {held.mean(variant):.1f} instructions"
             for variant in recorded.variants
@@ -288,9 +288,9 @@ def _taken(lock: Counted, recorded: Recorded) -> str:
 
 def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
     counts = [f"{finding.total.main.mean(variant):.1f} on {variant}" for variant in recorded.variants]
-    said = f"The kernel executes {listed(counts)} instructions per operation."
+    said = f"The kernel executes {join_and(counts)} instructions per operation."
     if changed := [_moved(row, recorded) for row in finding.functions[:2]]:
-        said += f" Most of the change is in {listed(changed)}."
+        said += f" Most of the change is in {join_and(changed)}."
     return said
 
 
@@ -319,12 +319,12 @@ def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tupl
             if sign * sum(row.main.change(recorded.base, one) for one in recorded.others) > 0
         ]
         if moved:
-            yield label, some(moved, _MOST_FUNCTIONS)
+            yield label, first_n(moved, _MOST_FUNCTIONS)
 
 
 def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
     first = finding.rows[0]
-    known = [("line", some(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
+    known = [("line", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
     if first.sharing:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())))
     if first.offsets:

@@ -44,7 +44,7 @@ def _state(point: CheckedPoint) -> str:
 def _summary(point: CheckedPoint) -> str:
     if point.skipped:
         return point.skipped
-    counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{counted(len(point.findings), 'count')}"
+    counts = f"{f'{len(point.worse)} of ' if point.worse else ''}{plural(len(point.findings), 'count')}"
     return "; ".join([counts, *point.gaps])
 
 

@@ -150,7 +150,7 @@ def _table(
     return Table(
         source,
         variant,
-        counted(tasks, "task") if tasks else "one task a CPU",
+        plural(tasks, "task") if tasks else "one task a CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
@@ -294,7 +294,7 @@ def measured_range(row: Row) -> str:
 
 
 def _touched_by(row: Row) -> str:
-    return some(row.series.what.split(", "), _MOST_FUNCTIONS)
+    return first_n(row.series.what.split(", "), _MOST_FUNCTIONS)
 
 
 def markdown(report: Report) -> str:

@@ -21,7 +21,7 @@ from bigiron.history.records import (
 )
 from bigiron.report import history_changes
 from bigiron.report.formats.listing import Listing, as_json, markdown, plain
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _MOST_CHANGES = 20  # in the overview, for people
 _MOST_FUNCTIONS = 3
@@ -121,7 +121,7 @@ def overview(history: History) -> View:
     gone = [change for change in changes if change.how == "gone" and change.what == "line"]
     columns = ("workload", "cpus", *(kernel.name for kernel in reader.kernels))
     return View(
-        f"{counted(len({w for w, _ in places}), 'workload')} on {counted(len(reader.kernels), 'kernel')}",
+        f"{plural(len({w for w, _ in places}), 'workload')} on {plural(len(reader.kernels), 'kernel')}",
         [
             Section(
                 "workloads",
@@ -182,10 +182,10 @@ def _refused_in_words(reader: _Reader, refused: Mapping[tuple[int, int], Sequenc
     of: dict[str, list[str]] = {}
     for (workload, kernel), each in refused.items():
         for refusal in each:
-            place = f", {counted(refusal.cpus, 'CPU')}" if refusal.cpus else ""
+            place = f", {plural(refusal.cpus, 'CPU')}" if refusal.cpus else ""
             known = of.setdefault(refusal.reason, [])
             known.append(f"{reader.workloads[workload].name} on {reader.names[kernel]}{place}")
-    return [f"{some(places, 4)}: {reason}" for reason, places in of.items()]
+    return [f"{first_n(places, 4)}: {reason}" for reason, places in of.items()]
 
 
 def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
@@ -194,7 +194,7 @@ def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
         history_changes.COLUMNS,
         [
             history_changes.row(
-                change, reader.workloads[change.workload], some(change.functions, _MOST_FUNCTIONS)
+                change, reader.workloads[change.workload], first_n(change.functions, _MOST_FUNCTIONS)
             )
             for change in history_changes.largest_first(changes)
         ],
@@ -206,7 +206,7 @@ def of_workload(history: History, name: str) -> View:
     reader = _Reader(history)
     known = next((one for one in reader.workloads.values() if one.name == name), None)
     if not known:
-        there = some([one.name for one in reader.workloads.values()], 8)
+        there = first_n([one.name for one in reader.workloads.values()], 8)
         raise UserError(f"{history.path} has no workload {name!r}: it has {there}")
     points = [point for point in reader.points if point.workload == known.id]
     places = reader.at(points)
@@ -261,7 +261,7 @@ def _lines(reader: _Reader, points: Iterable[Point]) -> Listing:
                 reader.workloads[of].name,
                 cpus,
                 _named(max(lines.values(), key=lambda line: line.accesses_per_op)),
-                some(list(max(lines.values(), key=lambda line: line.accesses_per_op).functions), 3),
+                first_n(list(max(lines.values(), key=lambda line: line.accesses_per_op).functions), 3),
                 *(
                     f"{lines[kernel.id].accesses_per_op:.3f}" if kernel.id in lines else ""
                     for kernel in reader.kernels
@@ -350,7 +350,7 @@ def of_object(history: History, name: str) -> View:
     listed = [
         (
             *place,
-            some(list(max(of.values(), key=lambda line: line.accesses_per_op).functions), _MOST_FUNCTIONS),
+            first_n(list(max(of.values(), key=lambda line: line.accesses_per_op).functions), _MOST_FUNCTIONS),
             unit,
             *(f"{getattr(of[k.id], f'{unit}_per_op'):.3f}" if k.id in of else "" for k in reader.kernels),
         )
@@ -359,7 +359,7 @@ def of_object(history: History, name: str) -> View:
     ]
     writers = {place[0] for place, of in rows.items() if any(line.writes_per_op > 0 for line in of.values())}
     return View(
-        f"{name}: {counted(len(writers), 'workload')} "
+        f"{name}: {plural(len(writers), 'workload')} "
         f"{'writes' if len(writers) == 1 else 'write'} it where CPUs share it",
         [Section("lines", "Accesses and writes an operation", Listing(columns, listed))],
     )
@@ -382,7 +382,7 @@ def of_kernel(history: History, name: str) -> View:
     against = f", compared with {' and '.join(before)}" if before else ""
     measured = len([point for point in reader.points if point.kernel == known.id])
     return View(
-        f"{known.name}: Linux {known.release}, {counted(measured, 'point')}{against}",
+        f"{known.name}: Linux {known.release}, {plural(measured, 'point')}{against}",
         [Section("changes", f"What {known.name} changed", _changes(reader, changes))],
         [*reader.notes(), *_refused_in_words(reader, reader.refusals(kernel=known.id))],
     )

@@ -16,7 +16,7 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results import metrics
 from bigiron.study.store import Study
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 _WIDTH = 100
 _FURTHER = 2  # times the most tasks measured: what is predicted for unless asked otherwise
@@ -148,7 +148,7 @@ def _knee(curve: Curve) -> str:
     else:
         following = tasks[tasks.index(found.tasks) + 1]
         reached = (
-            f"{counted(found.tasks, 'task')}; from there to {following} and on, "
+            f"{plural(found.tasks, 'task')}; from there to {following} and on, "
             "tasks add less than half of the ideal"
         )
     if (found.low, found.high) == (found.tasks, found.tasks):
@@ -181,11 +181,11 @@ def _further(scaling: Scaling, fit: Fit) -> str:
 
 def parting(one: Parting) -> str:
     """Where a variant leaves the base, in words."""
-    on = f" on {counted(one.cpus, 'CPU')}" if one.cpus else ""
+    on = f" on {plural(one.cpus, 'CPU')}" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
         return f"{one.variant} does not part from {one.base}{on} (by tasks, {at})"
-    where = f"at {counted(one.tasks, 'task')}{on}"
+    where = f"at {plural(one.tasks, 'task')}{on}"
     return f"{one.variant} parts from {one.base} {where}, and stays apart (by tasks, {at})"
 
 

@@ -36,7 +36,7 @@ def text(study: Study) -> str:
 
 
 def _question(spec: Spec) -> list[str]:
-    if spec.engine.is_elsewhere:
+    if spec.engine.is_imported:
         variants = [f"variant     {variant.name}" for variant in spec.variant]
         return [
             f"workload    {spec.workload}, measured elsewhere",
@@ -72,7 +72,7 @@ def _question(spec: Spec) -> list[str]:
 
 def _probe(spec: Spec, name: str) -> str:
     """Its name, and of its options those that are not the default."""
-    kinds = [probe.options for probe in probes.among([name]) if probe.options]
+    kinds = [probe.options for probe in probes.named([name]) if probe.options]
     given = {key: value for kind in kinds for key, value in spec.options[kind].given.items()}
     said = [f"{key} {','.join(value) if isinstance(value, list) else value}" for key, value in given.items()]
     return f"{name} ({', '.join(said)})" if said else name

@@ -17,7 +17,7 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 _WIDTH = 100
 _NAME = 46  # characters of an object's name
@@ -62,7 +62,7 @@ def chart(found: Prediction) -> Chart:
     if measured:
         points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
         lines.append(Line(f"{found.first}: measured", points, style=len(lines)))
-    unit = f"of {counted(measured.first if measured else 1, 'task')}" if relative else "operations a second"
+    unit = f"of {plural(measured.first if measured else 1, 'task')}" if relative else "operations a second"
     return Chart("Throughput", "tasks", unit, tuple(lines))
 
 
@@ -130,7 +130,7 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
     title = (
         f"{curve.variant}: {number(recording.instructions)} instructions an operation, recorded with "
-        f"{counted(recording.cpus, 'CPU')}"
+        f"{plural(recording.cpus, 'CPU')}"
     )
     extrapolated = recording.extrapolated
     if recording.not_extrapolated:
@@ -200,7 +200,7 @@ def in_words(ratio: PredictedRatio) -> str:
         )
     there, then = interval(ratio.points[ratio.differs_from]), interval(ratio.points[last])
     return (
-        f"{ratio.variant} beside {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, "
+        f"{ratio.variant} beside {ratio.base}: differs from {plural(ratio.differs_from, 'task')} on, "
         f"predicted {there} times as much, and {then} at {last}"
     )
 

@@ -12,7 +12,7 @@ from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import as_json
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 _WIDTH = 72
 _LINES = 60
@@ -234,13 +234,13 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         told = list(change.functions.items())[:_FUNCTIONS]
         yield "in", ", ".join(f"{name} {more:+,.0f}" for name, more in told)
     if change.writers:
-        yield ("taken in" if change.kind == "locks" else "writes"), some(change.writers, _FUNCTIONS)
+        yield ("taken in" if change.kind == "locks" else "writes"), first_n(change.writers, _FUNCTIONS)
     if change.readers:
-        yield "reads", some(change.readers, _FUNCTIONS)
+        yield "reads", first_n(change.readers, _FUNCTIONS)
     if change.kind == "coherence" and not change.before:
         yield "why", "it is shared on the new kernel only"
     elif change.joined:
-        yield "why", f"{some(change.joined, _FUNCTIONS)} did not touch this line before"
+        yield "why", f"{first_n(change.joined, _FUNCTIONS)} did not touch this line before"
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.is_pair:

@@ -10,7 +10,7 @@ from bigiron.analysis.comparison.profiles import Weights
 from bigiron.errors import UserError
 from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 SCALE = 1_000_000
@@ -89,8 +89,8 @@ def stacks_of(
     last = records[0]
     return Stacks(
         title=(
-            f"{study.spec.workload}, {last.variant}, {counted(last.cpus, 'CPU')}, "
-            f"{counted(last.tasks, 'task')}, {probe}"
+            f"{study.spec.workload}, {last.variant}, {plural(last.cpus, 'CPU')}, "
+            f"{plural(last.tasks, 'task')}, {probe}"
         ),
         cpus=last.cpus,
         tasks=last.tasks,

@@ -14,7 +14,7 @@ from bigiron.machines.engine import Programs
 from bigiron.study.pool import Pools, Progress, measure_missing, missing
 from bigiron.study.spec import points, repetitions_at
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 
 def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Progress) -> list[CellRecord]:
@@ -45,7 +45,7 @@ def _undecided(study: Study) -> Iterator[tuple[int, int]]:
     from bigiron.results import measurements
 
     found = set()
-    for probe in probes.among(study.spec.probes):
+    for probe in probes.named(study.spec.probes):
         if probe.has_verdicts:
             assert probe.compare
             for compared in probe.compare(measurements.read(study, probe.name), Options()).points:

@@ -96,7 +96,7 @@ def repeated(study: Study) -> Repeated:
         tolerance=study.spec.tolerance,
         unfinished=frozenset((cell.cpus, cell.tasks) for cell in untried(study)),
         adds_more="import"
-        if study.spec.engine.is_elsewhere
+        if study.spec.engine.is_imported
         else "run STUDY --until-decided --max-time SECONDS",
     )
 

@@ -1,1 +1,1 @@
-"""The machines that the simulator models: their files, and how this one is measured."""
+"""The machines that the simulator models: machine files, and measuring this host."""

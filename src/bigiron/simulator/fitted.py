@@ -24,7 +24,7 @@ class Constant:
     most: float = float("inf")
 
     def at(self, place: float) -> float:
-        """The value at a place of the range, 0 to 1, on a logarithmic scale.
+        """The value at a quantile of the range, 0 to 1, on a logarithmic scale.
 
         >>> Constant(1, 4).at(0), Constant(1, 4).at(0.5), Constant(1, 4, most=2).at(1)
         (0.25, 1.0, 2)
@@ -34,7 +34,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Constants:
-    """All of them."""
+    """All fitted constants."""
 
     crossing: Constant
     """Where CPUs of several nodes wait for a line, the share of its transfers that cross between nodes,
@@ -45,7 +45,7 @@ class Constants:
     """What a transfer takes in kernel code, of what it takes between two cores that do nothing else."""
 
     kept_ns: Constant
-    """For how long a core keeps a line that it has got, whoever else wants it: accesses that are near each
+    """How long a core keeps a cache line although others request it: accesses that are near each
     other are done before anybody else's."""
 
     under_locks: Constant
@@ -63,7 +63,7 @@ class Constants:
 
 
 def share_of_error(kept: Floats) -> Floats:
-    """How much of the model's error there is where tasks keep so much of a lone task's rate.
+    """The share of the model's error that applies where tasks keep this share of a single task's rate.
 
     As soon as tasks disturb each other most of it is there: of where they begin to, too, little is known.
 

@@ -1,4 +1,4 @@
-"""Machine files: the machines that the simulator knows by name, and one's own, in TOML."""
+"""Machine files in TOML: the built-in machines, by name, and a user's own."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def text(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise UserError(f"{name} is no machine file: it is not text") from None
+        raise UserError(f"{name} is not a machine file: it is not text") from None
 
 
 def load(name: str) -> _sim.Machine:
-    """The machine of that name or file."""
+    """The machine of this name or file."""
     try:
         return _sim.Machine.from_toml(text(name))
     except ValueError as error:
@@ -46,7 +46,7 @@ def load(name: str) -> _sim.Machine:
 
 
 def sampled(name: str, repetition: int) -> _sim.Machine:
-    """The machine of a repetition where each is another: the first has the figures of the file themselves."""
+    """The machine of a repetition with ranges: the first repetition has the file's own figures."""
     machine = load(name)
     if repetition == 1:
         return machine
@@ -57,7 +57,7 @@ def sampled(name: str, repetition: int) -> _sim.Machine:
 
 
 def sobol_points(unknowns: int, samples: int, seed: int = 1) -> Floats:
-    """A place in the range of each unknown, for each sample: they fill the space, as chance alone does not.
+    """A quantile of each unknown, for each sample: scrambled Sobol points, which fill the space evenly.
 
     The first samples of many are those of few.
     """

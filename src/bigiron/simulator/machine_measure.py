@@ -1,4 +1,4 @@
-"""The host as a machine file: its CPUs as Linux knows them, its latencies measured."""
+"""The host as a machine file: its CPUs as Linux lists them, its measured latencies."""
 
 import itertools
 import os
@@ -33,7 +33,7 @@ class Host:
 
     @classmethod
     def here(cls, system: Path = Path("/sys/devices/system")) -> "Host":
-        """The machine that bigiron runs on, as far as it may use its CPUs."""
+        """The machine that bigiron runs on, with the CPUs that it may use."""
         nodes = {
             cpu: int(node.name.removeprefix("node"))
             for node in (system / "node").glob("node[0-9]*")
@@ -63,7 +63,7 @@ class Host:
         return next(level for level, (one, other) in enumerate(units) if one != other)
 
     def counts(self) -> list[list[int]]:
-        """Of every level, how many units each unit of the level around it has.
+        """For each level, the number of its units in a unit of the next outer level.
 
         >>> Host({0: (0, 0, 0, 0, 0), 1: (0, 0, 0, 1, 1), 2: (1, 1, 2, 0, 2)}).counts()
         [[2], [1, 1], [1, 1], [2, 1], [1, 1, 1]]
@@ -90,7 +90,7 @@ class Host:
         return sorted(beside.values())
 
     def a_thread_of_each_core_first(self) -> list[int]:
-        """All CPUs, as tasks would get them.
+        """All CPUs, in the order in which tasks are placed on them.
 
         >>> Host({0: (0, 0, 0, 0, 0), 1: (0, 0, 0, 0, 1), 2: (0, 0, 0, 1, 2)}).a_thread_of_each_core_first()
         [0, 2, 1]
@@ -105,10 +105,10 @@ class Host:
 
 
 def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
-    """The machine's TOML. `say` is told what is being measured."""
+    """The machine's TOML. `say` is called with what is being measured."""
     cpus = sorted(host.places)
     if len(cpus) < 2:
-        raise UserError("this machine has one CPU: there is no other to measure the way to")
+        raise UserError("this machine has one CPU: transfers between CPUs cannot be measured")
     chosen = random.Random(1)
     pairs: dict[int, list[tuple[int, int]]] = {}
     for a, b in itertools.combinations(cpus, 2):
@@ -164,7 +164,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
 def _processor(
     host: Host, levels: Sequence[Mapping[str, object]], say: Callable[[str], None]
 ) -> dict[str, object]:
-    """The table of what cores do on their own; empty where their clock rate cannot be measured."""
+    """The table of single-core figures; empty if the clock rate cannot be measured."""
     first = min(host.places)
     sockets, nodes = (host.cores_beside(first, level) for level in (_SOCKET, _NODE))
     say(f"clock rates, system calls and stores: CPU {first}, and {len(sockets)} cores at once")
@@ -196,7 +196,7 @@ def _processor(
 
 
 def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str, object]]:
-    """What several CPUs wait for one line, by how many there are: 2, 4 and so on, and all."""
+    """How long CPUs wait for one cache line, by the number of CPUs: 2, 4 and so on, and all."""
     rows: list[dict[str, object]] = []
     for number in sorted({*(1 << power for power in range(1, len(cpus).bit_length())), len(cpus)}):
         some = list(cpus[:number])
@@ -211,7 +211,7 @@ def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str
             source = "measured: atomic additions to it, reads of what one of them writes, an MCS lock"
             rows.append({"cpus": number, **figures, "source": source})
         if len(figures) < len(found):
-            say(f"{number} CPUs at one line: they do other things too: measure it anew when they are idle")
+            say(f"{number} CPUs at one line: they are busy with other work: measure again when they are idle")
     return rows
 
 
@@ -222,7 +222,7 @@ def _range(of: str, low: float, high: float, source: str) -> dict[str, object]:
 def _ranges(
     machine: Mapping[str, object], levels: Sequence[Mapping[str, object]], took: Mapping[str, Sequence[float]]
 ) -> list[dict[str, object]]:
-    """How far latencies may be off."""
+    """The uncertainty of latencies."""
 
     def around(of: str, figure: object, factor: float, source: str) -> dict[str, object]:
         assert isinstance(figure, float)
@@ -245,7 +245,7 @@ def _ranges(
 
 
 def _processor_ranges(processor: Mapping[str, object]) -> list[dict[str, object]]:
-    """How far off the figures of a `[processor]` may be."""
+    """The uncertainty of the figures of a `[processor]`."""
 
     def figure(name: str) -> float:
         value = processor[name]
@@ -268,7 +268,7 @@ def _processor_ranges(processor: Mapping[str, object]) -> list[dict[str, object]
 
 
 def _looks(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """How often each was looked at before, and the pair.
+    """Each pair, with the number of earlier measurements of it.
 
     >>> len(list(_looks([(0, 1)]))), len(list(_looks([(0, cpu) for cpu in range(1, 8)])))
     (20, 21)

@@ -1,4 +1,4 @@
-"""Programs replayed on a machine whose figures are ranges: many samples, each of them a whole machine."""
+"""Replays programs on a machine whose figures are ranges: many samples, each a complete machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code un
 """The unknowns of processors in general, in the order of `fitted.Constants`."""
 
 SPEED = "speed of kernel code"
-"""How far the machine's file is off, where no rate of a task tells."""
+"""The error of the machine file, where no measured rate corrects it."""
 
 LEFT_OUT = "what the model leaves out"
 OVERLAPPED = "reads overlapped"
@@ -36,7 +36,7 @@ Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 
 @dataclass(frozen=True)
 class KnownRate:
-    """A variant's throughput on the machine, where it is known."""
+    """A variant's known throughput on the machine."""
 
     variant: str
     tasks: int
@@ -59,7 +59,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Draws:
-    """What came of it: a row a sample, a column a number of tasks."""
+    """The results: a row per sample, a column per number of tasks."""
 
     throughput: Floats  # operations a second
     programs: Sequence[Program]  # what was replayed in each sample
@@ -67,14 +67,14 @@ class Draws:
 
     @property
     def shares(self) -> list[list[dict[tuple[str, str], float]]]:
-        """Of the tasks' time, by kind and name of what it went into."""
+        """The shares of the tasks' time, by kind and name of what took it."""
         return [
             [_by_object(program, shares) for shares in of_sample]
             for program, of_sample in zip(self.programs, self.spent, strict=True)
         ]
 
     def line_costs(self, column: int) -> list[dict[str, float]]:
-        """The same at one number of tasks, by what lies in each line, with the locks on it."""
+        """The same at one number of tasks, by the object in each cache line, with its locks."""
         return [
             line_costs(program, of_sample[column])
             for program, of_sample in zip(self.programs, self.spent, strict=True)
@@ -139,7 +139,7 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
 
 
 def _replayed(curves: Sequence[_sim.Curve]) -> list[dict[str, Any]]:
-    """KeyboardInterrupt ends it on the main thread, StoppedError on another."""
+    """It ends with KeyboardInterrupt on the main thread and with StoppedError on others."""
     try:
         return _sim.replay(curves, is_stopped)
     except InterruptedError:
@@ -160,7 +160,7 @@ def _replayable(variant: str, program: Program) -> _sim.Program:
 
 
 def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
-    """What was replayed, off by what the model may be off: nothing where tasks do not disturb each other."""
+    """The replayed rates with the model's error, which is zero where tasks do not disturb each other."""
     from scipy.special import ndtri  # here, as no other command should wait for it
 
     first = asked.known.tasks if asked.known else 1
@@ -178,7 +178,7 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
 
 
 def _drawn(asked: Asked, places: Floats) -> tuple[_sim.Machine, dict[str, float]]:
-    """A machine, and what its cores do beside what its file says."""
+    """A machine, and properties of its cores that its file does not give."""
     of = asked.constants
     figures, (*constants, _, overlapped) = places[: -len(FITTED) - 2], places[-len(FITTED) - 2 :]
     ranges = (of.crossing, of.contended, of.kept_ns, of.under_locks)

@@ -1,4 +1,4 @@
-"""A machine file for a machine of which a report tells no more than CPUs, sockets, processor and memory."""
+"""Makes a machine file from a report that only gives CPUs, sockets, processor and memory."""
 
 import re
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _LEVEL = r'(name = "{}"\ncount = )(\d+)'
 
 @dataclass(frozen=True)
 class Likeness:
-    """A machine file's text, and which of those that come with bigiron its figures are from."""
+    """A machine file's text, and the built-in machine file that its figures are from."""
 
     toml: str
     base: str

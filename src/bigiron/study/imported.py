@@ -118,7 +118,7 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
 def _check_alike(study: Study, asked: Spec, source: Source) -> None:
     """UserError if the results do not fit into that study."""
     spec = study.spec
-    if not spec.engine.is_elsewhere:
+    if not spec.engine.is_imported:
         raise UserError(f"{study.folder} was measured by bigiron: give another folder with -o")
     for what, old, new in (
         ("format", spec.options[MetricsOptions].metric, asked.options[MetricsOptions].metric),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Cell:
         return self.repetition, self.cpus, self.tasks
 
     def __str__(self) -> str:
-        tasks = "" if self.tasks == self.cpus else f", {counted(self.tasks, 'task')}"
+        tasks = "" if self.tasks == self.cpus else f", {plural(self.tasks, 'task')}"
         again = f", repetition {self.repetition}" if self.repetition > 1 else ""
         change = f", {self.change.replace('-', ' ')}" if self.change else ""
-        return f"{self.variant.name}, {counted(self.cpus, 'CPU')}{tasks}{again}{change}"
+        return f"{self.variant.name}, {plural(self.cpus, 'CPU')}{tasks}{again}{change}"
 
 
 def cells(spec: Spec) -> list[Cell]:

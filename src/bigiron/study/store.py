@@ -7,7 +7,6 @@ more probes replaces one that lacks them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -154,7 +153,7 @@ class Study:
     def plan(self) -> list[Cell]:
         """All requested cells; in an imported study, all imported cells."""
         asked = cells(self.spec)
-        if not self.spec.engine.is_elsewhere:
+        if not self.spec.engine.is_imported:
             return asked
         return [cell for cell in asked if (self._cells / cell.id).is_dir()]
 
@@ -196,7 +195,7 @@ class Study:
         return sum(record.measured and bool(self._lacks(record)) for record in self.all_records())
 
     def _lacks(self, record: CellRecord) -> list[str]:
-        return [one.name for one in probes.among(self.spec.probes) if one.name not in record.tables]
+        return [one.name for one in probes.named(self.spec.probes) if one.name not in record.tables]
 
     def recording(self, *names: str) -> str:
         """The command that records these probes, or why they cannot be recorded."""
@@ -330,7 +329,7 @@ class Study:
                     f"another bigiron changed study {self.folder} while this one ran: run the command again"
                 )
             self.spec = now
-            for dead in self._cells.glob(_STAGING + "*"):
+            for dead in self._cells.glob(STAGING + "*"):
                 self._put_back(dead)
                 shutil.rmtree(dead)
             yield

@@ -1,1 +1,1 @@
-"""What every room may use: files, processes, threads, English, typed decoding."""
+"""Utilities for all packages: files, processes, threads, English, typed decoding."""

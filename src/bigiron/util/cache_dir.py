@@ -1,4 +1,4 @@
-"""Where bigiron keeps what can be made or fetched again: kernels, symbols, compiled C."""
+"""The cache of kernels, symbols and compiled C, which can be made again, and safe ways to write files."""
 
 import fcntl
 import os
@@ -6,10 +6,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import platformdirs
 
 from bigiron.errors import UserError
+
+STAGING = ".new-"
+"""How the name of a temporary folder starts, in which something is made."""
 
 OTHER_PLACE = "free some space, or name another folder in BIGIRON_CACHE"
 
@@ -17,7 +21,7 @@ OTHER_PLACE = "free some space, or name another folder in BIGIRON_CACHE"
 def cache_folder(room: str) -> Path:
     """The folder of one room of the cache (`kernels`, `sources`, `builds`), created if need be.
 
-    `BIGIRON_CACHE` names another place than the user's cache folder.
+    The environment variable `BIGIRON_CACHE` replaces the user's cache folder.
     """
     base = os.environ.get("BIGIRON_CACHE")
     folder = (Path(base) if base else platformdirs.user_cache_path("bigiron")) / room
@@ -29,23 +33,55 @@ def cache_folder(room: str) -> Path:
 
 
 def keep_whole(file: Path, content: bytes) -> None:
-    """Keep a file in the cache, whole or not at all, whoever else keeps it. OSError where it cannot be."""
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as staging:
-        whole = Path(staging) / file.name
+    """Write a file completely or not at all. Several processes may do so at once."""
+    with made_whole(file) as whole:
         whole.write_bytes(content)
-        whole.rename(file)
 
 
 @contextmanager
-def locked(folder: Path, on_wait: Callable[[], None]) -> Iterator[int]:
-    """Hold a folder's lock, the file `.lock` in it; calls `on_wait` if another process holds it now.
+def made_whole(final: Path) -> Iterator[Path]:
+    """A path at which the `with` block makes a file or a folder, which is then renamed to `final`.
 
-    Programs that are given its descriptor hold it too, until the last of them ended.
+    A file replaces an earlier one. Where `final` is a folder that another process has made meanwhile, that
+    one stays. The path's parent is a temporary folder, in which other files may be made on the way.
     """
-    with (folder / ".lock").open("w") as lock:
+    with tempfile.TemporaryDirectory(prefix=STAGING, dir=final.parent) as staging:
+        whole = Path(staging) / final.name
+        yield whole
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            whole.rename(final)
+        except OSError:
+            if not final.is_dir():
+                raise
+
+
+@contextmanager
+def locked(
+    folder: Path,
+    on_wait: Callable[[], None],
+    *,
+    name: str = ".lock",
+    pause: Callable[[], None] | None = None,
+) -> Iterator[int]:
+    """Hold the lock of a folder, a file in it. Calls `on_wait` if another process holds the lock now.
+
+    Then it waits for the lock, or calls `pause` between two tries; both may raise an exception instead. Gives
+    the file's descriptor: programs that inherit it hold the lock too, until the last of them has ended.
+    """
+    with (folder / name).open("w") as lock:
+        if not _taken(lock):
             on_wait()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            if pause is None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            else:
+                while not _taken(lock):
+                    pause()
         yield lock.fileno()
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,8 +1,8 @@
-"""Values of a type, out of bytes or of plain values; msgspec's errors for what is none.
+"""Decodes values of a type from bytes or plain values; raises msgspec's errors.
 
-msgspec (0.22) learns a type when it is first asked for one, and the process crashes where another thread asks
-for the same meanwhile: a Struct is known before its fields are. So one thread at a time learns, and what is
-decoded comes here.
+msgspec (0.22) analyses a type on first use, and the process crashes if another thread uses the same type
+meanwhile: a Struct is registered before its fields are. So all decoding is done here, where one thread at a
+time analyses types.
 """
 
 import threading
@@ -17,22 +17,22 @@ _learnt: set[Any] = set()
 
 
 def convert(value: object, kind: type[_Kind]) -> _Kind:
-    """Out of plain values."""
+    """Decode plain values."""
     return msgspec.convert(value, _known(kind))
 
 
 def from_json(content: bytes | str, kind: type[_Kind]) -> _Kind:
-    """Out of JSON."""
+    """Decode JSON."""
     return msgspec.json.decode(content, type=_known(kind))
 
 
 def from_msgpack(content: bytes, kind: type[_Kind]) -> _Kind:
-    """Out of MessagePack."""
+    """Decode MessagePack."""
     return msgspec.msgpack.decode(content, type=_known(kind))
 
 
 def from_toml(content: bytes | str, kind: type[_Kind]) -> _Kind:
-    """Out of TOML."""
+    """Decode TOML."""
     return msgspec.toml.decode(content, type=_known(kind))
 
 

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A number of things, in words."""
+"""Lists and plurals in English."""
 
 from collections.abc import Sequence
 
 
-def counted(number: int, thing: str) -> str:
-    """As English counts.
+def plural(number: int, thing: str) -> str:
+    """A number and a noun, in the plural where English has it.
 
-    >>> counted(1, "CPU"), counted(8, "CPU"), counted(0, "task")
+    >>> plural(1, "CPU"), plural(8, "CPU"), plural(0, "task")
     ('1 CPU', '8 CPUs', '0 tasks')
     """
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """All of several names.
+def join_and(names: Sequence[str]) -> str:
+    """Names joined with commas and "and".
 
-    >>> listed(["fput", "iput", "dput"]), listed(["fput"]), listed([])
+    >>> join_and(["fput", "iput", "dput"]), join_and(["fput"]), join_and([])
     ('fput, iput and dput', 'fput', '')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
-def some(names: Sequence[str], most: int) -> str:
-    """The first of several names, and how many more there are.
+def first_n(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are.
 
-    >>> some(["fput", "iput", "dput"], 2)
+    >>> first_n(["fput", "iput", "dput"], 2)
     'fput, iput and 1 more'
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""

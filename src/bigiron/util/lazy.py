@@ -1,6 +1,6 @@
-"""What takes long to load: it is loaded where it is first used, and many commands never do.
+"""Modules that are slow to import: they are imported on first use, and many commands never use them.
 
-The libraries together take half a second, as long as a machine takes to resume.
+Together they take half a second, as long as a VM takes to resume.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ class _Library(ModuleType):
 
 
 class Module(ModuleType):
-    """A module that is loaded with the first look into it: whatever is looked for or set is that one's.
+    """A module that is imported when an attribute of it is first read or set.
 
     >>> Module("bisect").bisect([1, 2], 1)
     1
@@ -57,7 +57,7 @@ def submodules(package: str) -> Callable[[str], Module]:
 
 
 class Schema(Mapping[str, DType]):
-    """A table's columns and their types, made when somebody first looks into it.
+    """A table's columns and their types, created on first use.
 
     >>> dict(Schema(lambda: {"cpu": polars.UInt32}))
     {'cpu': UInt32}
@@ -89,6 +89,6 @@ else:
 
 
 def load() -> None:
-    """Load them now, where there is nothing else to do."""
+    """Import them now, while the process is idle."""
     for library in (numpy, polars):
         import_module(library.__name__)

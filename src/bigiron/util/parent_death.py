@@ -1,4 +1,4 @@
-"""Programs that bigiron starts, and that must not outlive it."""
+"""Starts programs so that they do not outlive bigiron."""
 
 import os
 import subprocess
@@ -20,9 +20,9 @@ So it does with what a command leaves behind that has itself been ended.
 
 
 def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[str]:
-    """What is put before a command so that the kernel ends it when its parent dies, however it dies.
+    """The prefix of a command that the kernel ends when its parent dies, for whatever reason.
 
-    The shell looks whether the parent died before the kernel was told, which nobody would notice. TERM is for
+    The shell checks whether the parent died before the kernel was told, which would go unnoticed. TERM is for
     a program that ends its own children then.
     """
     still_there = '[ "$PPID" = "$1" ] && shift && exec "$@"'
@@ -32,7 +32,7 @@ def dying_with(parent: int, signal: Literal["KILL", "TERM"] = "KILL") -> list[st
 def bigiron_itself(
     *command: str, module: str = "bigiron", signal: Literal["KILL", "TERM"] = "KILL"
 ) -> list[str]:
-    """What starts this bigiron, or a module of it, once more, in a process that ends with this one."""
+    """The command that starts this bigiron, or a module of it, in a process that ends with this one."""
     # -P: nothing is imported of the folder that we are in.
     return [*dying_with(os.getpid(), signal), sys.executable, "-P", "-m", module, *command]
 
@@ -40,7 +40,7 @@ def bigiron_itself(
 def run_with_all_it_starts(
     command: Sequence[str], output: IO[str], environment: Mapping[str, str], inherited: int
 ) -> int:
-    """The exit status of a command of which nothing outlives this process, its children's children neither.
+    """Run a command of which no descendant outlives this process; returns the exit status.
 
     `inherited`: a file that all of them have open, so that a lock on it is held until the last one ended.
     """

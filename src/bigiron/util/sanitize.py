@@ -1,4 +1,4 @@
-"""Text from outside made harmless: a name of a guest or in somebody's study must not steer a terminal."""
+"""Makes text from outside harmless: a name from a guest or an imported study must not control a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEERING_IN_TABLES = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 def sanitize(text: str) -> str:
-    r"""A text with all that is not printable written out, but for line ends and tabs.
+    r"""A text with unprintable characters escaped, except line ends and tabs.
 
     >>> sanitize("a\x1b[31mb\u202ec, größer\n")
     'a\\x1b[31mb\\u202ec, größer\n'
@@ -27,7 +27,7 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def everywhere(document: Any, but: Collection[str] = ()) -> Any:
-    """A document as JSON and TOML have it, every text in it made visible but the values of some names."""
+    """A JSON or TOML document whose texts are sanitized, except the values of some keys."""
     match document:
         case str():
             return sanitize(document)
@@ -43,7 +43,7 @@ def everywhere(document: Any, but: Collection[str] = ()) -> Any:
 
 
 def in_table(table: pl.DataFrame) -> pl.DataFrame:
-    r"""A table with its texts made visible, line ends too: a cell is one line.
+    r"""A table whose texts are sanitized, including line ends: each cell is one line.
 
     >>> in_table(pl.DataFrame({"task": ["init", "a\nb"]}))["task"].to_list()
     ['init', 'a\\nb']

@@ -1,4 +1,4 @@
-"""Compilers and their like: programs that do one thing and end, and may fail."""
+"""Runs compilers and similar tools: programs that do one thing and exit, and may fail."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from bigiron.util.threads import LOOK_S, StoppedError, is_stopped
 
 
 def run(command: Sequence[str | Path], what: str) -> subprocess.CompletedProcess[str]:
-    """Run a compiler or one of its tools. UserError with `what` and its first error where it fails."""
+    """Run a compiler or a similar tool. If it fails, raises UserError with `what` and its first error."""
     try:
         done = completed(command)
     except OSError as error:
@@ -25,9 +25,9 @@ def run(command: Sequence[str | Path], what: str) -> subprocess.CompletedProcess
 def completed(
     command: Sequence[str | Path], timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What a tool that speaks plain English said. OSError or TimeoutExpired where it does not run or end.
+    """Run a tool with English messages. OSError or TimeoutExpired if it does not run or does not end.
 
-    StoppedError where this thread's work is no longer wanted. What the tool started itself ends with it.
+    StoppedError if this thread's work is no longer wanted. The tool's child processes end with it.
     """
     process = subprocess.Popen(
         command,
@@ -63,5 +63,5 @@ def _output(process: "subprocess.Popen[str]", timeout_s: float | None) -> tuple[
 def _first_error(output: str, status: int) -> str:
     lines = output.strip().splitlines()
     errors = [line for line in lines if "error" in line or "undefined" in line]
-    how = f"killed by signal {-status}" if status < 0 else f"status {status}, and it said nothing"
+    how = f"killed by signal {-status}" if status < 0 else f"status {status}, without a message"
     return (errors or lines or [how])[0]

@@ -1,4 +1,4 @@
-"""Work on several threads that ends soon after a Ctrl-C, or another error of the thread that waits for it."""
+"""Work on several threads that stops soon after Ctrl-C or another exception in the waiting thread."""
 
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -12,13 +12,13 @@ from typing import ParamSpec, TypeAlias, TypeVar
 LOOK_S = 0.25
 """How soon a Ctrl-C is noticed."""
 
-_GRACE_S = 0.5  # for what was started to end: machines, compilers
+_GRACE_S = 0.5  # for machines and compilers to end
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 Task: TypeAlias = Callable[[], Callable[[], None]]
-"""What is done on a thread, and gives what is then done on the thread that waits for it."""
+"""A function that runs on a thread, and returns a function to call on the waiting thread."""
 
 _stops: ContextVar[tuple[Event, ...]] = ContextVar("stops", default=())
 
@@ -33,11 +33,11 @@ def is_stopped() -> bool:
 
 
 class StoppableThreads:
-    """Threads that are told to stop where the `with` block is left by an exception, and then waited for.
+    """Threads that are stopped when an exception leaves the `with` block, and then waited for.
 
-    After a Ctrl-C not for long: the process ends, and with it a thread that computes something and does not
-    look whether it is to stop. A ThreadPoolExecutor would wait for that, in its own `with` block and again
-    when Python ends.
+    After Ctrl-C the wait is short: the process ends, and with it any thread that computes without checking
+    `is_stopped()`. A ThreadPoolExecutor would wait for such a thread, at the end of its `with` block and
+    again when Python exits.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class StoppableThreads:
     def submit(
         self, work: Callable[_Given, _Result], /, *given: _Given.args, **named: _Given.kwargs
     ) -> Future[_Result]:
-        """Do it on a thread, which sees `is_stopped()` once this thread's own work is to stop, too."""
+        """Run `work` on a thread, where `is_stopped()` also covers the threads that started this one."""
         future: Future[_Result] = Future()
         self._running.add(future)  # type: ignore[arg-type]
         future.add_done_callback(self._running.discard)
@@ -61,7 +61,7 @@ class StoppableThreads:
         return future
 
     def do_all(self, tasks: Iterator[Task], number: int) -> None:
-        """Do each task, so many side by side; it is made when there is room for it."""
+        """Run all tasks, `number` at a time; each is taken from the iterator when it can start."""
         running: set[Future[Callable[[], None]]] = set()
         while True:
             running |= {self.submit(task) for task in islice(tasks, number - len(running))}
@@ -89,7 +89,7 @@ def _do(future: Future[_Result], work: Callable[[], _Result]) -> None:
 
 
 def ended(running: Collection[Future[_Result]]) -> set[Future[_Result]]:
-    """Those that have ended, once there is one, or after a while none.
+    """The futures that have ended: waits for the first, and returns none after a while.
 
     With a timeout: Polars' handler of SIGINT lets no system call return, and Ctrl-C would wait.
     """
@@ -97,7 +97,7 @@ def ended(running: Collection[Future[_Result]]) -> set[Future[_Result]]:
 
 
 def result(future: Future[_Result]) -> _Result:
-    """What comes of it."""
+    """The result of a future, or its exception."""
     while not ended([future]):
         pass
     return future.result()

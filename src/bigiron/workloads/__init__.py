@@ -1,4 +1,4 @@
-"""What is run: the registry of workloads, and one C file per built-in workload."""
+"""Workloads: the registry, and one C file per built-in workload."""
 
 from bigiron.workloads.registry import Workload, builtin, find, from_file, names
 

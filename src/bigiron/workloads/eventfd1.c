@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The eventfd_ctx's wait queue lock and its count; nobody ever waits. */
+/* The eventfd_ctx's wait queue lock and its count; no task ever waits. */
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

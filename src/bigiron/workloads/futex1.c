@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-char *testcase_description = "FUTEX_WAKE of the task's own futex, on which nobody waits";
+char *testcase_description = "FUTEX_WAKE of the task's own futex, on which no task waits";
 
 static void die(const char *what)
 {

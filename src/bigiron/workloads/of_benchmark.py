@@ -1,4 +1,4 @@
-"""Which workload does what a benchmark of somebody else's report does."""
+"""The workload that corresponds to the benchmark in a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class Mapped:
-    """A built-in workload, in what its tasks are, and on which file system: "" is the machine's tmpfs."""
+    """A built-in workload, whether its tasks are processes or threads, and its file system ("": tmpfs)."""
 
     workload: str
     mode: Literal["process", "thread"]
@@ -26,7 +26,7 @@ class Mapped:
 
 
 def workload_of(benchmark: str, parameters: Mapping[str, str]) -> Mapped:
-    """What to run for a benchmark with its parameters as the kernel test robot writes them.
+    """The workload for a benchmark, with its parameters as the kernel test robot writes them.
 
     >>> workload_of("will-it-scale", {"test": "open1", "mode": "thread", "nr_task": "50%"})
     Mapped(workload='open1', mode='thread', fs='')
@@ -60,17 +60,17 @@ def workload_of(benchmark: str, parameters: Mapping[str, str]) -> Mapped:
 
 
 def mode_of(parameters: Mapping[str, str]) -> Literal["process", "thread"]:
-    """What tasks are, as the parameter `mode` says; processes where there is none."""
+    """The kind of tasks that the parameter `mode` gives; processes by default."""
     return "thread" if parameters.get("mode", "process").startswith("thread") else "process"
 
 
 def fs_of(parameters: Mapping[str, str]) -> str | None:
-    """The file system that the report names, "" being the machine's tmpfs; None: one that none here has."""
+    """The file system that the report names ("": tmpfs); None if no machine here has it."""
     return _FXMARK_FS.get(parameters.get("fstype", "tmpfs"))
 
 
 def _hackbench(parameters: Mapping[str, str]) -> Mapped:
-    """Through sockets, unless pipes are asked for: so hackbench does."""
+    """By sockets unless pipes are requested, as hackbench does."""
     ipc = parameters.get("ipc", "socket")
     if ipc not in ("pipe", "socket"):
         raise UserError(f"hackbench by way of {ipc!r} (parameter ipc) is not built in: {_INSTEAD}")
@@ -86,7 +86,7 @@ def _fxmark(test: str, parameters: Mapping[str, str], known: set[str]) -> Mapped
     file_system = fs_of(parameters)
     if file_system is None:
         raise UserError(
-            f"the report is of fxmark on {parameters['fstype']}, and no machine here has that: there are "
+            f"the report is of fxmark on {parameters['fstype']}, which no machine here has: use one of "
             f"{', '.join(_FXMARK_FS)}; give --workload {name} to judge it on tmpfs"
         )
     return Mapped(name, "process", file_system)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The pipe_inode_info's mutex, ring and cached page; its wait queues, on which nobody waits. */
+/* The pipe_inode_info's mutex, ring and cached page; its wait queues, on which no task waits. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -54,7 +54,7 @@ def _built_in(source: Path) -> Workload:
 
 
 def _name(source: Path) -> str:
-    """As the file is called; of a suite as its folder and the file: `fxmark/DWAL`."""
+    """The file's name; in a suite, the folder and the file: `fxmark/DWAL`."""
     return str(source.relative_to(_BUILT_IN).with_suffix(""))
 
 
@@ -108,7 +108,7 @@ def from_file(path: Path) -> Workload:
 
 
 def _included(folder: Path, content: bytes) -> dict[Path, bytes]:
-    """The files that it includes, and those that these do, of those that lie beside it."""
+    """The files beside it that it includes, directly or indirectly."""
     found: dict[Path, bytes] = {}
     to_read = [content]
     while to_read:

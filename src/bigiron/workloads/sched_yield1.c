@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-char *testcase_description = "sched_yield with nobody to yield to";
+char *testcase_description = "sched_yield with no other runnable task";
 
 static void die(const char *what)
 {

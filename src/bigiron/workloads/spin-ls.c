@@ -10,7 +10,7 @@
 
 #include "spin.h"
 
-char *testcase_description = "compute as spin does, while a directory is listed five times a second";
+char *testcase_description = "compute as spin does, while a directory is listed five times per second";
 
 #define FILES 32
 #define PERIOD_US 200000

@@ -1,4 +1,4 @@
-"""What lies at an address of a workload's own memory, by its program's symbols and its mappings."""
+"""The object at an address of a workload's memory, from its program's symbols and its mappings."""
 
 import csv
 from bisect import bisect_right
@@ -38,7 +38,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Page:
-    """Where a page of user memory was seen first, and whether it was elsewhere too."""
+    """The first virtual address of a page of user memory, and whether it had others."""
 
     virtual: int
     moved: bool
@@ -59,11 +59,11 @@ class UserMemory:
         return f"{PREFIX}{name}", offset
 
     def __contains__(self, address: int) -> bool:
-        """Whether it is a physical address in pages that the tasks touched."""
+        """Whether it is a physical address in pages that the tasks accessed."""
         return address // _PAGE * _PAGE in self._pages
 
     def name(self, physical: int) -> str:
-        """What lies at a physical address: `user:counters+0x40`, `user:heap+0x12a0`."""
+        """The object at a physical address: `user:counters+0x40`, `user:heap+0x12a0`."""
         virtual = self._pages[physical // _PAGE * _PAGE].virtual + physical % _PAGE
         name, offset = self._symbols.lookup(virtual) if virtual < self._end else self._in_region(virtual)
         return f"{PREFIX}{name}+{offset:#x}"

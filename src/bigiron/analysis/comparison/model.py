@@ -60,7 +60,7 @@ class Measurements:
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
     lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
-    unlike: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    machine_differences: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """How the machines of the variants differ there, where they do, in a sentence."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
@@ -126,7 +126,7 @@ class Options:
 def time_notes(time: str) -> tuple[str, ...]:
     """What must be known of times that are no real machine's."""
     if time == "VM time":
-        return ("Times are VM times: how they compare means more than what they are.",)
+        return ("Times are VM times: their ratios mean more than their values.",)
     return ()
 
 
@@ -250,7 +250,7 @@ class Point:
     legend: str = ""  # what a mark and a dash mean
     notes: tuple[str, ...] = ()  # what the figures do not say
     lost: tuple[str, ...] = ()  # what is missing in the figures
-    unlike: str = ""  # how the machines of the variants differ
+    machine_differences: str = ""  # how the machines of the variants differ
     missing: str = ""  # which cells the whole comparison lacks: told once, at its last point
     appendices: tuple[Appendix, ...] = ()
     place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
@@ -267,7 +267,7 @@ class Point:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be known of the figures whatever the probe."""
-        return tuple(filter(None, (self.unlike, *self.lost, self.missing)))
+        return tuple(filter(None, (self.machine_differences, *self.lost, self.missing)))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -344,7 +344,7 @@ def with_caveats(found: Comparison, measured: Measurements) -> Comparison:
         replace(
             point,
             lost=measured.lost.get((point.cpus, point.tasks)) or point.lost,
-            unlike=measured.unlike.get((point.cpus, point.tasks), ""),
+            machine_differences=measured.machine_differences.get((point.cpus, point.tasks), ""),
         )
         for point in found.points
     )
@@ -477,7 +477,7 @@ def on_marks(rows: Iterable[Row], boots: int, apart: int = 0) -> Iterator[str]:
             if boots > 1
             else f"one boot does not tell (--reps {spread.MOST_BOOTS}: a boot each)"
         )
-        more = f"; {counted(apart, 'more row')} below 0.5 per operation" if apart else ""
+        more = f"; {plural(apart, 'more row')} below 0.5 per operation" if apart else ""
         yield f"? may differ: {why}{more}"
     if "~" in marks:
         yield "~ layout: shared by where objects lie in their slab, which differs from boot to boot"

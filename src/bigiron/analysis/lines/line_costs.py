@@ -34,7 +34,7 @@ class LineCosts:
     @property
     def notes(self) -> list[str]:
         """What the order is, and of what it knows nothing, in sentences."""
-        ranked = f"Ranked by what lines are predicted to take of the time of {counted(self.tasks, 'task')}"
+        ranked = f"Ranked by what lines are predicted to take of the time of {plural(self.tasks, 'task')}"
         return [
             f"{ranked} on {self.machine}, with the locks on them; in parentheses 90 % of the samples.",
             *(f"Nothing is predicted of {variant}: {why}." for variant, why in self.refused.items()),

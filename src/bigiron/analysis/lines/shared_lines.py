@@ -24,7 +24,7 @@ from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import Field, Half, Line
 from bigiron.analysis.lines.matching import Row as Lines
 from bigiron.errors import UserError
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName, common, object_type
 
@@ -237,7 +237,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         variants=tuple(found.variants),
         base=found.base,
         heading=(
-            f"{measured.workload}, {counted(found.cpus, 'CPU')}, {counted(found.tasks, 'task')}: "
+            f"{measured.workload}, {plural(found.cpus, 'CPU')}, {plural(found.tasks, 'task')}: "
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
@@ -352,7 +352,7 @@ def _groups(found: LinesAt) -> list[_Group]:
 def _row(group: _Group, found: LinesAt) -> Row:
     first = group.rows[0]
     kinds = ", ".join(first.sharing)
-    touched = some(first.functions, _MOST_FUNCTIONS)
+    touched = first_n(first.functions, _MOST_FUNCTIONS)
     captions = (
         f"{kinds}: {touched}" if kinds else touched,
         *beside(first),
@@ -433,7 +433,7 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
     ]
     if not said:
         return ""
-    where = f"{counted(found.costs.tasks, 'task')} on {found.costs.machine}"
+    where = f"{plural(found.costs.tasks, 'task')} on {found.costs.machine}"
     return f"predicted to take, of the time of {where}: {', '.join(said)}"
 
 
@@ -443,7 +443,7 @@ def beside(row: Lines) -> tuple[str, ...]:
     read = [field for field in there if field.writes_per_op < matching.TOLERANCE]
     written = [field for field in there if field.writes_per_op >= matching.TOLERANCE]
     return tuple(
-        f"also {how} there: {some([_with_functions(field, row) for field in fields], _MOST_FIELDS)}"
+        f"also {how} there: {first_n([_with_functions(field, row) for field in fields], _MOST_FIELDS)}"
         for how, fields in (("read", read), ("written", written))
         if fields
     )
@@ -457,12 +457,12 @@ def _with_functions(field: Field, row: Lines) -> str:
 
 def bytes_by_cpu(row: Lines) -> str:
     """Which bytes of a falsely shared line each CPU touches."""
-    return some([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
+    return first_n([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
 
 
 def halves(row: Lines) -> str:
     """Of a pair, what its two lines are and which of their bytes which CPUs touch."""
-    return "; ".join(f"{half.object}: {some(_touched(half), _MOST_CPUS)}" for half in row.halves)
+    return "; ".join(f"{half.object}: {first_n(_touched(half), _MOST_CPUS)}" for half in row.halves)
 
 
 def _touched(half: Half) -> list[str]:

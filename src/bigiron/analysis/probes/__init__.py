@@ -1,4 +1,4 @@
-"""What each probe's table says, compared between variants: one module a probe."""
+"""Compares each probe's table between variants: one module per probe."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""From the times that tasks were off the CPU to where they waited."""
+"""Where tasks wait: sums the times that they were off the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -42,7 +42,7 @@ PLACES = Schema(
 
 
 def place(path: str) -> str:
-    """The functions that say where a stack waits, innermost first.
+    """The functions that identify where a stack waits, innermost first.
 
     >>> place("ksys_write;online_store;_cpu_down;synchronize_rcu;__wait_rcu_gp;schedule;__schedule")
     'synchronize_rcu < _cpu_down < online_store'
@@ -55,7 +55,7 @@ def place(path: str) -> str:
 
 
 def places(table: pl.DataFrame, contexts: Sequence[str] = CONTEXTS) -> pl.DataFrame:
-    """The times of all tasks by where and in which state they waited, the longest total first.
+    """The times of all tasks by place and state, the longest total first.
 
     `table` has the columns of the probe blocked.
     """
@@ -110,12 +110,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "milliseconds off the CPU and how often, "
             f"per operation ({measured.time})"
         ),
         title="Blocked: time off the CPU per operation",
-        thing=f"waited in, {counted(cpus, 'CPU')}",
+        thing=f"waited in, {plural(cpus, 'CPU')}",
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),
@@ -123,7 +123,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         most=_MOST,
         notes=measured.time_notes,
         lost=tuple(
-            f"{variant}: {known['lost']} times found no room"
+            f"{variant}: {known['lost']} times are missing: there was no room"
             for variant, known in facts.items()
             if known["lost"]
         ),
@@ -149,7 +149,7 @@ def _rows(cell: Cell, contexts: Sequence[str]) -> Iterator[tuple[str, tuple[floa
 
 
 def _waited(cells: Sequence[Cell], contexts: Sequence[str]) -> pl.DataFrame:
-    """A row a task, stack and state of all repetitions together, the longest total first."""
+    """A row per task, stack and state over all repetitions, the longest total first."""
     rows = pl.concat([cell.table for cell in cells])
     return rows.filter(pl.col("context").is_in(contexts)).sort("total_ns", descending=True)
 

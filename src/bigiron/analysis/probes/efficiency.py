@@ -1,4 +1,4 @@
-"""From what each CPU spent its time on to shares of it."""
+"""How each CPU spends its time, in shares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -47,8 +47,8 @@ _WAITING = "waiting"  # of tasks, while the CPU does something else: no part of 
 def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Shares of the CPUs' time, of all repetitions together.
 
-    Each table has the columns of the probe efficiency. A CPU's time is all
-    that one source says that it did; `waiting` is set beside `running`.
+    Each table has the columns of the probe efficiency. A CPU's time is the
+    sum that one source reports; `waiting` is not part of it.
     """
     cells = pl.concat([table.with_columns(cell=pl.lit(number)) for number, table in enumerate(tables)])
     cells = _merged(cells)
@@ -76,14 +76,14 @@ def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _merged(cells: pl.DataFrame) -> pl.DataFrame:
-    """The workload's tasks are one, whatever each calls itself."""
+    """Adds up the workload's tasks, whatever their names."""
     name = pl.when(pl.col("kind") == "workload").then(pl.lit("")).otherwise(pl.col("name")).alias("name")
     times = pl.when(pl.col("times").is_not_null().any()).then(pl.col("times").sum())
     return cells.group_by("cell", "cpu", "source", "kind", name).agg(pl.col("nanoseconds").sum(), times)
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the CPUs of a study's variants spent their time on."""
+    """Compare how the CPUs of a study's variants spend their time."""
     return Comparison(
         about=measured.about,
         points=measured.at_each(_point, options),
@@ -113,25 +113,25 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "shares of the CPUs' time in % "
             f"({measured.time}; least and most: of one CPU)"
         ),
-        title="Efficiency: who gets the CPUs' time",
+        title="Efficiency: how the CPUs' time is divided",
         thing="who",
         measures=_MEASURES,
         rows=tuple(sorted(rows, key=lambda row: (order.index(row.section), -row.main.most, row.name))),
         labels=("source",),
         notes=(
             *(
-                f"{variant}: by its own accounts only: no BPF, as {known['why_not_bpf']}"
+                f"{variant}: from the kernel's own accounting only: no BPF, as {known['why_not_bpf']}"
                 for variant, known in facts.items()
                 if known["why_not_bpf"]
             ),
             *measured.time_notes,
         ),
         lost=tuple(
-            f"{variant}: {known['lost']} stretches of time found no room"
+            f"{variant}: {known['lost']} intervals are missing: there was no room"
             for variant, known in facts.items()
             if known["lost"]
         ),

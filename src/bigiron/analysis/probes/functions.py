@@ -1,4 +1,4 @@
-"""From the calls of a trace to what each function took."""
+"""The time of each function, from the calls of a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bigiron.analysis.comparison.model import (
     Point,
     Row,
 )
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -47,7 +47,7 @@ SCHEMA = Schema(
 
 
 def profile(calls: pl.DataFrame) -> pl.DataFrame:
-    """What each function took, the longest total first. `calls` has the columns of the probe functions."""
+    """The time of each function, the longest total first. `calls` has the columns of the probe functions."""
     outermost = ~pl.col("path").str.split(";").list.contains(pl.col("function"))
     took = pl.col("nanoseconds")
     return (
@@ -67,9 +67,9 @@ def profile(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
-    """Path (with the function itself at its end), calls, nanoseconds and own nanoseconds.
+    """Path (with the function itself at its end), calls, nanoseconds and self nanoseconds.
 
-    Each stands below what called it, the longest first.
+    Each function follows its caller, the longest first.
     """
     whole = pl.when(pl.col("path") == "").then(pl.col("function")).otherwise(
         pl.concat_str("path", "function", separator=";")
@@ -88,7 +88,7 @@ def tree(calls: pl.DataFrame) -> list[tuple[str, int, int, int]]:
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the traced functions took in each variant."""
+    """Compare the times of the traced functions in each variant."""
     return Comparison(
         about=measured.about,
         points=measured.at_each(_point, options),
@@ -129,7 +129,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}: time in kernel functions, {measured.time} "
+            f"{measured.workload}, {plural(cpus, 'CPU')}: time in kernel functions, {measured.time} "
             "(waiting included); of several repetitions the means, and the least and the most of all"
         ),
         title="Functions: time in kernel functions, waiting included",
@@ -141,7 +141,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         by_symbol=True,
         notes=measured.time_notes,
         lost=tuple(
-            f"{variant}: {each['lost_events']} events found no room: the first calls of each CPU are shown"
+            f"{variant}: {each['lost_events']} events are missing: only the first calls of each CPU are shown"
             for variant, each in known.items()
             if each["lost_events"]
         ),
@@ -177,7 +177,7 @@ def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
 
 
 def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
-    """The calls below those that they were made from, further in."""
+    """The calls, each below its caller and indented."""
     lines = []
     for path, count, total, own in tree(calls):
         *above, function = path.split(";")

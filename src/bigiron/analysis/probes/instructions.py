@@ -24,7 +24,7 @@ from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.growth import Series
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -47,10 +47,10 @@ SCHEMA = Schema(
 
 
 def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
-    """The instructions of every function per operation, the function with most of its own first.
+    """The instructions of every function per operation, the most self instructions first.
 
     `counts` has the columns of the probe `instructions`. A function that occurs twice in a call path counts
-    once in its total. The sum of `self_per_op` is all instructions of an operation.
+    once in its total. The sum of `self_per_op` is the number of instructions per operation.
     """
     counts = counts.filter(pl.col("context").is_in(contexts))
     ran = counts.group_by("path", "function").agg(pl.col("instructions").sum() / operations)
@@ -146,7 +146,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "kernel instructions per operation, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
             "own: the function's; incl: and of all it called)"
@@ -176,7 +176,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
 
 
 def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
-    """By function, how many instructions per operation CPUs do not all execute, in the worst boot."""
+    """By function, the instructions per operation that differ between CPUs, in the worst boot."""
     found: dict[str, list[float]] = {}
     for cell in repetitions:
         counts = cell.table.filter(pl.col("context").is_in(contexts))
@@ -208,7 +208,7 @@ def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
 def same_function(symbol: str) -> str:
     """A function by the name that it has in all kernels.
 
-    The compiler marks what it made of a function. Since 6.10 memory allocators have `_noprof` variants.
+    The compiler adds suffixes to clones of a function. Since 6.10 memory allocators have `_noprof` variants.
 
     >>> same_function("exit_to_user_mode_prepare.isra.0"), same_function("kmem_cache_alloc_noprof")
     ('exit_to_user_mode_prepare', 'kmem_cache_alloc')
@@ -228,7 +228,7 @@ def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
 
 
 def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
-    """The own instructions of each function as a series over the numbers of CPUs; their sum is the total."""
+    """The self instructions of each function as a series over the CPU counts; their sum is the total."""
     own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
     functions = sorted(set().union(*own.values()))
     found = [

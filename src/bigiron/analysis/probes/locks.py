@@ -1,4 +1,4 @@
-"""From a cell's acquisitions to its locks: how often an operation takes each, and how long it holds it."""
+"""The locks of a cell: how often each is taken per operation, and how long it is held."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName
 
-_TAKEN_LEAST, _HELD_LEAST = 0.05, 1.0  # times and instructions an operation: less is only counted
+_TAKEN_LEAST, _HELD_LEAST = (
+    0.05,
+    1.0,
+)  # acquisitions and instructions per operation: smaller ones are only counted
 _TOLERANCES = {"acquisitions_per_op": 0.05, "held_per_op": 1.0}  # up to which nothing differs, and 1 %
 FINENESS = "0.05 acquisitions and 1 instruction per operation and 1 %"
 """Up to what no difference is looked for, in words."""
@@ -104,7 +107,7 @@ def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
-    """The locks that all CPUs take as often, and hold for as many instructions."""
+    """The locks that all CPUs take equally often and hold for equally many instructions."""
     taken, what = _named(cell.table, contexts), ["lock", "taken_by"]
     if taken.is_empty():
         return set()
@@ -116,7 +119,7 @@ def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
 
 
 def taken_by(function: str) -> str:
-    """The kernel's lock function without what it does besides: to interrupts, or if it has to wait.
+    """The lock function's name without its variants, such as those that disable interrupts.
 
     >>> taken_by("_raw_spin_lock_irqsave"), taken_by("mutex_trylock"), taken_by("down_read_killable")
     ('spin_lock', 'mutex_lock', 'down_read')
@@ -125,7 +128,7 @@ def taken_by(function: str) -> str:
 
 
 def lock_function(function: str) -> str:
-    """The same, where a trylock stays one.
+    """The same, but a trylock keeps its name.
 
     >>> lock_function("_raw_spin_trylock_bh"), lock_function("down_read_killable")
     ('spin_trylock', 'down_read')
@@ -134,7 +137,7 @@ def lock_function(function: str) -> str:
 
 
 def waiting(name: str) -> str:
-    """The function that waits for what a trylock only tries to take.
+    """The waiting counterpart of a trylock function.
 
     >>> waiting("spin_trylock"), waiting("down_write_trylock"), waiting("mutex_lock")
     ('spin_lock', 'down_write', 'mutex_lock')
@@ -173,13 +176,13 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         variants=tuple(cells),
         base=base,
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
-            "the kernel's locks, how often an operation "
-            "takes them and how many instructions it holds them, in "
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+            "the kernel's locks: acquisitions per operation "
+            "and hold time in instructions, in "
             f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
             "instructions of one acquisition; CPUs: that take one of them)"
         ),
-        title="Locks: how often an operation takes them, and for how many instructions it holds them",
+        title="Locks: acquisitions per operation, and hold time in instructions",
         thing="lock",
         keeps_order=True,
         measures=_MEASURES[:-1],
@@ -197,7 +200,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         notes=tuple(model.on_marks(shown, min(map(len, cells.values())))),
         lost=tuple(
-            f"{variant}: {count} acquisitions are not counted: their release was not seen, or no room"
+            f"{variant}: {count} acquisitions are not counted: no release was seen, or no room was left"
             for variant, count in lost.items()
             if count
         ),
@@ -268,7 +271,7 @@ def _row(
         figures,
         verdict=verdict,
         labels=((taken_by_,), tuple(functions)),
-        caption=(f"{taken_by_} in {some(functions, _MOST_FUNCTIONS)}",),
+        caption=(f"{taken_by_} in {first_n(functions, _MOST_FUNCTIONS)}",),
         details=(("taken by", taken_by_), ("taken in", ", ".join(functions))),
         rank=_HELD,
     )

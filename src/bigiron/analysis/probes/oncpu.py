@@ -1,4 +1,4 @@
-"""From samples to what functions cost an operation."""
+"""The cost of functions per operation, from samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNITS = {"cycles": "cycles", "cpu-clock": "nanoseconds"}
 def stacks(table: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
     """Cost and samples per operation by `context` and `path`: the program's functions, then the kernel's.
 
-    `table` has the columns of the probe oncpu. Outermost frames without a name say nothing, and are left out.
+    `table` has the columns of the probe oncpu. Outermost frames without a name are left out.
     """
     named = pl.col("user_path").str.replace(r"^(\[unknown\](;|$))+", "")
     path = pl.concat_str(named, "path", separator=";").str.strip_chars(";")

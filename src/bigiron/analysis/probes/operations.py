@@ -1,4 +1,4 @@
-"""What a round of operations took: the sums of each repetition, variant beside variant."""
+"""The cost of a round of operations: compares the sums of the repetitions between variants."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bigiron.analysis.comparison.model import (
     decimal,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 
 @dataclass(frozen=True)
 class Taken:
-    """One thing that is measured of each operation: a column of the probe's table."""
+    """A quantity that is measured for each operation: a column of the probe's table."""
 
     column: str
     title: str
@@ -43,7 +43,7 @@ _Sums: TypeAlias = dict[str, tuple[float, ...]]  # of each repetition, by varian
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
-    """Compare what the operations of each round took, for each state that they put CPUs into."""
+    """Compare the costs of each round's operations, for each CPU state that they lead to."""
     return Comparison(
         about=measured.about,
         points=tuple(
@@ -88,9 +88,9 @@ def _point(
         variants=tuple(cells),
         base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {counted(cpus, 'CPU')}, {state}: "
-            f"{counted(operations, 'operation')}, "
-            f"mean of {counted(repetitions, 'repetition')}"
+            f"{measured.workload}, {plural(cpus, 'CPU')}, {state}: "
+            f"{plural(operations, 'operation')}, "
+            f"mean of {plural(repetitions, 'repetition')}"
             f"{' +- standard deviation' if repetitions > 1 else ''}"
         ),
         title="What the operations took",
@@ -123,7 +123,7 @@ def _point(
 
 
 def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
-    """Nothing of a variant whose kernel does not tell."""
+    """Empty for a variant whose kernel does not report it."""
     sums = {
         variant: tuple(
             float(table[taken.column].sum()) * taken.scale

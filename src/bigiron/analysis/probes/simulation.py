@@ -1,4 +1,4 @@
-"""What was simulated: each figure by variant, with the range of the seeds, and where the CPUs waited."""
+"""Compares simulated figures by variant, with the range over seeds, and where the CPUs waited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.seed_range import SeedRange, number
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 _MOST_WAITS = 5  # shown of each variant
@@ -28,14 +28,14 @@ _Figures: TypeAlias = dict[tuple[str, str], dict[str, tuple[float, ...]]]
 
 @dataclass(frozen=True)
 class Waits:
-    """Nanoseconds per operation that CPUs waited for each line and lock, and spent in all."""
+    """Nanoseconds per operation that CPUs waited for each cache line and lock, and in total."""
 
     of: dict[str, float]
     total: float
 
 
 def waits(cells: Sequence[Cell]) -> Waits:
-    """The mean of a cell's seeds. What a lock's own lines take is part of its waiting."""
+    """The mean of a cell's seeds. Waiting for the cache lines of a lock counts as waiting for the lock."""
     of: dict[str, float] = {}
     total = 0.0
     for cell in cells:
@@ -63,7 +63,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    where = counted(cpus, "CPU") + ("" if tasks == cpus else f", {counted(tasks, 'task')}")
+    where = plural(cpus, "CPU") + ("" if tasks == cpus else f", {plural(tasks, 'task')}")
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
     return Point(
         probe="simulation",
@@ -99,7 +99,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
 
 
 def _figures(cells: Cells) -> _Figures:
-    """Of each seed, by variant."""
+    """The figures of each seed, by variant."""
     figures: _Figures = {}
     for variant, seeds in cells.items():
         for name, value, unit in (row for seed in seeds for row in seed.table.iter_rows()):

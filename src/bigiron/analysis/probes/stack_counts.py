@@ -1,4 +1,4 @@
-"""What was recorded with stacks, compared function by function or chain by chain."""
+"""Compares counts that were recorded with stacks, by function or by call chain."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from bigiron.analysis.comparison import profiles
 from bigiron.analysis.comparison.model import Comparison, Item, Measure, Options, Point, Row
 from bigiron.analysis.comparison.profiles import Figure, Weights
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 By: TypeAlias = Literal["function", "chain"]
 _MOST = {"function": 40, "chain": 15}
@@ -16,8 +16,8 @@ _LEAST = 0.0005  # of a figure, in any variant: what shows in three decimals
 
 
 @dataclass(frozen=True)
-class Stacks:
-    """What a probe has recorded with stacks."""
+class StackCounts:
+    """The counts of a probe that were recorded with stacks."""
 
     study: str
     workload: str
@@ -29,11 +29,11 @@ class Stacks:
     """By CPUs and tasks, then by variant, one of each repetition."""
     lost: Mapping[tuple[int, int], tuple[str, ...]]
     """What was lost on the way at each of them, in sentences."""
-    unlike: Mapping[tuple[int, int], str]
+    machine_differences: Mapping[tuple[int, int], str]
     """How the machines of the variants differ there, where they do."""
 
 
-def compare(stacks: Stacks, by: By, options: Options) -> Comparison:
+def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
     """Compare the stacks of a study's variants at each number of CPUs and tasks."""
     return Comparison(
         about={
@@ -53,7 +53,12 @@ def compare(stacks: Stacks, by: By, options: Options) -> Comparison:
 
 
 def _point(
-    weighed: Mapping[str, Sequence[Weights]], cpus: int, tasks: int, stacks: Stacks, by: By, options: Options
+    weighed: Mapping[str, Sequence[Weights]],
+    cpus: int,
+    tasks: int,
+    stacks: StackCounts,
+    by: By,
+    options: Options,
 ) -> Point:
     base = options.base_of(weighed)
     found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
@@ -66,7 +71,7 @@ def _point(
         variants=tuple(weighed),
         base=base,
         heading=(
-            f"{stacks.workload}, {counted(cpus, 'CPU')}, {counted(tasks, 'task')}: "
+            f"{stacks.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             f"{stacks.what} per operation "
             f"{_HOW[by]}, in {' and '.join(options.contexts)} context"
         ),
@@ -80,7 +85,7 @@ def _point(
         by_symbol=True,
         notes=stacks.notes,
         lost=stacks.lost.get((cpus, tasks), ()),
-        unlike=stacks.unlike.get((cpus, tasks), ""),
+        machine_differences=stacks.machine_differences.get((cpus, tasks), ""),
         place={"cpus": cpus, "tasks": tasks},
         items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
         records=tuple(

@@ -1,4 +1,4 @@
-"""Throughput and other metrics with noise, variant beside variant: each with a verdict (docs/verdict.md)."""
+"""Compares throughput and other noisy metrics between variants, with a verdict for each (docs/verdict.md)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from bigiron.analysis.statistics.repetitions import Repetitions, where
 from bigiron.analysis.statistics.seed_range import number
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict, outliers
 from bigiron.errors import UserError
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 _MOST_OUTLIERS = 5  # named of each variant, in text
 _COLUMNS = (
@@ -116,7 +116,7 @@ class _Judged:
 
 
 def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> Point:
-    """One metric at so many CPUs and tasks."""
+    """One metric at one number of CPUs and tasks."""
     first, measured = here[0], judged.measured
     of_metric = f"{first.metric}{f', {first.unit}' if first.unit else ''}"
     found = {one.variant: judgement for one in here if (judgement := judged.on(one))}
@@ -208,7 +208,7 @@ def _how(judged: _Judged) -> Iterator[str]:
 
 
 def _doubtful(here: Sequence[Repetitions], judged: _Judged, several: bool) -> Iterator[str]:
-    """What the verdicts do not rest on though it was measured, or would need."""
+    """Measured values that the verdicts do not use, and values that they would need."""
     for one in here:
         found = judged.on(one)
         if found and (left := len(one.numbers) - len(found.ours.numbers)):
@@ -231,7 +231,9 @@ def _outlying(here: Sequence[Repetitions], judged: _Judged, several: bool) -> It
     for one in here:
         far = (each for each in outliers(one) if abs(each.away) > judged.tolerance)
         found = sorted(far, key=lambda each: -abs(each.away))
-        shown = some([f"{each.away:+.1%} (repetition {each.repetition})" for each in found], _MOST_OUTLIERS)
+        shown = first_n(
+            [f"{each.away:+.1%} (repetition {each.repetition})" for each in found], _MOST_OUTLIERS
+        )
         if found:
             yield (f"outliers, which count like all others: {_named(one, several)}: {shown} from the median")
 

@@ -1,4 +1,4 @@
-"""How a count grows with the number N of CPUs: by which law, how surely, and to what at another N.
+"""How a count grows with the number N of CPUs: the law, its certainty, and the count at another N.
 
 A law is a term of Extra-P's performance model normal form (Calotoiu, Hoefler, Poke, Wolf: Using Automated
 Performance Modeling to Find Scalability Bugs in Complex Codes, SC 2013): value = a + b * f(N) with b > 0 and
@@ -39,12 +39,12 @@ _RELATIVE_RESOLUTION = 1e-4
 _SMALLEST = 0.05  # of the largest value: smaller values have the deviations of this one
 _SCATTER = 0.1  # of the mean: what strays by more is not called constant
 _MISFIT = 0.2  # of the growth: a law that misses by more is no law
-_UNHEARD = 1e-6  # of the weight: a candidate with less moves no interval
+_NEGLIGIBLE_WEIGHT = 1e-6  # a candidate with a smaller weight does not change an interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
 def number(value: float) -> str:
-    """Three significant digits, and all that there are before the point.
+    """Three significant digits, and all digits before the point.
 
     >>> number(11.0), number(0.12345), number(51234.5)
     ('11', '0.123', '51234')
@@ -132,7 +132,7 @@ class Candidate:
 
     @property
     def formula(self) -> str:
-        """As one would write it: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
+        """The formula: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
         level = number(self.a) if abs(self.a) >= 5e-4 or not self.form.term else ""
         if not self.form.term:
             return level
@@ -143,7 +143,7 @@ class Candidate:
         return f"{level} {'+' if self.b >= 0 else '-'} {slope}"
 
     def value(self, cpus: float) -> float:
-        """What the form says for a number of CPUs."""
+        """The value of the form at a number of CPUs."""
         return self.a + self.b * self.form.f(cpus)
 
     def spread(self, cpus: float) -> float:
@@ -155,7 +155,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Growth:
-    """How a series grows: a law, or the words why none can be told."""
+    """How a series grows: a law, or the reason why there is none."""
 
     law: Law | None
     refusal: str = ""
@@ -197,7 +197,7 @@ class Growth:
         >>> round(sums.value, 3), round(sums.low, 3), round(sums.high, 3)
         (3.333, 3.333, 3.333)
         """
-        heard = [c for c in self.candidates if c.weight > _UNHEARD and c.value(reference) > 0]
+        heard = [c for c in self.candidates if c.weight > _NEGLIGIBLE_WEIGHT and c.value(reference) > 0]
         sums = {c: sum(c.value(cpus) for cpus in numbers) / c.value(reference) for c in heard}
         ordered = sorted(heard, key=lambda candidate: sums[candidate])
         low, high = (
@@ -212,7 +212,7 @@ class Growth:
 
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""
-        heard = [c for c in self.candidates if c.weight > _UNHEARD]
+        heard = [c for c in self.candidates if c.weight > _NEGLIGIBLE_WEIGHT]
         known = [(c.weight, c.value(cpus), c.spread(cpus), c.freedom) for c in heard]
         low = min(value - 1e4 * spread for _, value, spread, _ in known)
         high = max(value + 1e4 * spread for _, value, spread, _ in known)
@@ -227,7 +227,7 @@ class Growth:
 
 
 def fit_series(series: Series) -> Growth:
-    """Which law a series follows. Its whole count tells, if nothing is left out at the most CPUs any more.
+    """The law of a series. Its whole count decides, if nothing is left out at the largest CPU count.
 
     >>> counted, whole = {4: 6.0, 8: 14.0, 16: 24.0, 32: 40.0}, {4: 12.0, 8: 16.0, 16: 24.0, 32: 40.0}
     >>> growth = fit_series(Series("counters of CPU", "__percpu_counter_sum", counted, whole))
@@ -247,7 +247,7 @@ def fit_series(series: Series) -> Growth:
 
 
 def fit(points: dict[int, float]) -> Growth:
-    """Which law the points follow. Zeros at the smallest CPU counts are left out: there is nothing there yet.
+    """The law of the points. Zeros at the smallest CPU counts are left out.
 
     >>> growth = fit({2: 13.0, 3: 14.0, 4: 15.0, 6: 17.0, 8: 19.0})
     >>> growth.law.value, round(growth.best.a, 3), round(growth.best.b, 3), growth.sure > 0.999
@@ -255,7 +255,7 @@ def fit(points: dict[int, float]) -> Growth:
     >>> fit({2: 0.5, 4: 0.75, 8: 0.875}).law.value
     'constant'
     >>> fit({4: 1.0, 8: 2.0}).refusal
-    'too few CPU counts (4, 8): 3 are the least, 5 are better'
+    'too few CPU counts (4, 8): 3 are the minimum, 5 are better'
     """
     there = sorted(points.items())
     while there and there[0][1] <= _RESOLUTION < there[-1][1]:
@@ -276,9 +276,9 @@ def fit(points: dict[int, float]) -> Growth:
 def _why_too_little(measured: int, there: list[int]) -> str:
     counts = ", ".join(map(str, there))
     if measured >= FEWEST > len(there):
-        return f"there is something only at {counts} CPUs: measure more CPU counts from there on"
+        return f"nonzero only at {counts} CPUs: measure more CPU counts in that range"
     if len(there) < FEWEST:
-        return f"too few CPU counts ({counts or 'none'}): {FEWEST} are the least, 5 are better"
+        return f"too few CPU counts ({counts or 'none'}): {FEWEST} are the minimum, 5 are better"
     if there[-1] < CLOSEST * there[0]:
         return f"the CPU counts ({counts}) are too close: the largest must be twice the smallest, or more"
     return ""
@@ -289,14 +289,18 @@ def _why_no_law(
 ) -> str:
     lawless = sum(c.weight for c in candidates if not c.form.law)
     if lawless > _LAWLESS or not eligible:
-        return f"no law fits: {candidates[0].form.term}, which is none, fits far better"
+        return (
+            f"no law fits: the best fit is {candidates[0].form.term}, which is not one of the laws reported"
+        )
     best = eligible[0]
     mean = sum(value for _, value in points) / len(points)
     grown = abs(best.value(points[-1][0]) - best.value(points[0][0]))
     if best.form is _FLAT and best.misfit > _SCATTER * mean + _RESOLUTION:
-        return f"it strays by {best.misfit / mean:.0%} of its mean, and no law explains that"
+        return f"it varies by {best.misfit / mean:.0%} of its mean, which no law explains"
     if best.form is not _FLAT and best.misfit > _MISFIT * grown:
-        return f"it strays from {best.form.law}, the nearest law, by {best.misfit / grown:.0%} of its growth"
+        return (
+            f"it deviates from {best.form.law}, the closest law, by {best.misfit / grown:.0%} of its growth"
+        )
     return ""
 
 
@@ -319,7 +323,7 @@ class _Sample:
 
 
 def _weighed(points: Sequence[tuple[int, float]]) -> list[Candidate]:
-    """Every form that the points allow, fitted and weighed."""
+    """All forms that the points allow, fitted and weighted."""
     values = [value for _, value in points]
     mean = sum(values) / len(values)
     sample = _Sample(

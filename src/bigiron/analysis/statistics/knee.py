@@ -183,11 +183,13 @@ def _why_no_law(throughput: Mapping[int, float]) -> str:
     tasks = list(throughput)
     counts = ", ".join(map(str, tasks))
     if len(tasks) < _FEWEST:
-        return f"too few numbers of tasks ({counts}): {_FEWEST} are the least for a law of three parameters"
+        return (
+            f"too few numbers of tasks ({counts}): {_FEWEST} are the minimum for a law with three parameters"
+        )
     if tasks[-1] < _WIDEST * tasks[0]:
         return f"the numbers of tasks ({counts}) are too close: the most must be {_WIDEST} times the fewest"
     if min(throughput.values()) <= 0:
-        return "some throughput is zero: no law has that"
+        return "some throughput is zero, which no law allows"
     return ""
 
 
@@ -363,7 +365,9 @@ def _why_not_further(throughput: Mapping[int, float], to: int) -> str:
         return f"{to} tasks are more than {FURTHEST} times the most that were measured ({most})"
     share = throughput[most] / most / (throughput[fewest] / fewest)
     if share >= _BENT:
-        return f"{most} tasks still have {share:.0%} of ideal scaling: nothing tells yet where it will bend"
+        return (
+            f"{most} tasks still have {share:.0%} of ideal scaling: the data does not show where it will bend"
+        )
     return ""
 
 
@@ -383,10 +387,12 @@ def _why_not_by_law(
 ) -> str:
     worst = max(misses, key=lambda tasks: abs(misses[tasks]))
     if abs(misses[worst]) > _MISFIT:
-        return f"it misses what was measured at {worst} tasks by {abs(misses[worst]):.0%}"
+        return f"it differs from the measured value at {worst} tasks by {abs(misses[worst]):.0%}"
     if (missed := abs(math.expm1(unseen))) > _MISFIT:
         *_, before, last = throughput
-        return f"fitted to at most {before} tasks it misses what was measured at {last} by {missed:.0%}"
+        return (
+            f"fitted to at most {before} tasks, it differs from the measured value at {last} by {missed:.0%}"
+        )
     if predicted.high > _APART * predicted.low:
-        return f"all between {predicted.low:,.0f} and {predicted.high:,.0f} is left open"
+        return f"the interval is too wide: {predicted.low:,.0f} to {predicted.high:,.0f}"
     return ""

@@ -52,7 +52,7 @@ def ratio_of_means(ours: Sequence[float], base: Sequence[float]) -> Estimate:
 
 
 def ratio_of_medians(ours: Sequence[float], base: Sequence[float], confidence: float) -> Estimate:
-    """Of measurements that have nothing to do with each other; all above zero.
+    """The ratio of the medians of independent measurements, all above zero.
 
     >>> ratio_of_medians([9.0, 9.1, 8.9, 9.0, 9.2], [10.0, 10.1, 9.9, 10.0, 10.2], 0.95)
     Estimate(value=0.9, low=0.882352941176, high=0.92)
@@ -116,7 +116,7 @@ def _medians(logarithms: Floats, seed: int) -> Floats:
 
 @lru_cache(8)
 def _drawn(count: int, seed: int) -> Integers:
-    """Which of so many each resample has, a row a resample."""
+    """The indices of each resample, a row per resample."""
     return np.random.default_rng(seed).integers(0, count, (_RESAMPLES, count))
 
 
@@ -126,5 +126,5 @@ def _estimate(value: float, resampled: Floats, outside: float) -> Estimate:
 
 
 def _ratio(logarithm: float) -> float:
-    """Without what logarithms add to it in the last digits."""
+    """Rounded, to remove what logarithms add in the last digits."""
     return round(math.exp(logarithm), 12)

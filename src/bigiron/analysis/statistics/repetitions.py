@@ -70,10 +70,10 @@ class Repetitions:
             spans=tuple(self.spans[index] for index in at) if self.spans else (),
         )
 
-    def beside(self, other: "Repetitions", variants: int) -> set[int]:
-        """The numbers of the repetitions that both have, and that ran in one block of so many variants.
+    def paired_with(self, other: "Repetitions", variants: int) -> set[int]:
+        """The numbers of the repetitions that both have and that ran in the same block of so many variants.
 
-        A cell that failed and ran again another day did not; nor did one that a killed run had left alone.
+        A cell that failed and ran again later is not paired. Nor is a cell whose block was killed halfway.
         """
         common = set(self.numbers) & set(other.numbers)
         if not (self.spans and other.spans):
@@ -83,7 +83,7 @@ class Repetitions:
 
 
 def _together(one: tuple[float, float], other: tuple[float, float], variants: int) -> bool:
-    """Whether between two cells there was no more time than the others of a block of so many need."""
+    """Whether the time between two cells is no longer than the other cells of the block need."""
     between = max(one[0], other[0]) - min(one[1], other[1])
     longer = max(end - begin for begin, end in (one, other))
     return between <= _PAUSE_S + (variants - 2) * longer

@@ -1,4 +1,4 @@
-"""Figures that were simulated several times: with other seeds, or on machines sampled from ranges."""
+"""Figures that were simulated several times: with different seeds, or on machines sampled from ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SeedRange:
 
     @property
     def mean(self) -> float:
-        """Of all seeds."""
+        """The mean over all seeds."""
         return fmean(self.of_seeds)
 
     @property
@@ -53,16 +53,16 @@ class SampledRange:
 
     @property
     def low(self) -> float:
-        """Where 90 % of all begin."""
+        """The lower end of the 90 % range."""
         return self._interval.low
 
     @property
     def high(self) -> float:
-        """Where 90 % of all end."""
+        """The upper end of the 90 % range."""
         return self._interval.high
 
     def holds(self, value: float) -> bool:
-        """Whether it is among the 90 %."""
+        """Whether a value is in the 90 % range."""
         return self._interval.holds(value)
 
     @cached_property
@@ -74,7 +74,7 @@ class SampledRange:
 
 
 def sampled_range(rows: pl.DataFrame, figure: str, variant: str) -> SampledRange:
-    """The same as `seed_range`, of a study whose repetitions have other machines."""
+    """Like `seed_range`, for a study whose repetitions have different machines."""
     itself, *samples = seed_range(rows, figure, variant).of_seeds
     return SampledRange(itself, tuple(samples))
 
@@ -88,7 +88,7 @@ def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None 
 
 
 def number(value: float) -> str:
-    """Three significant digits, and all that there are before the point.
+    """Three significant digits, and all digits before the point.
 
     >>> number(0.19452), number(12.34), number(48970870)
     ('0.195', '12.3', '48,970,870')

@@ -41,7 +41,7 @@ class Boots:
 
     @property
     def mean(self) -> float:
-        """Of the boots."""
+        """The mean of the boots."""
         return fmean(self.counts)
 
     @property
@@ -55,7 +55,7 @@ class Boots:
 
 
 def none(boots: int) -> Boots:
-    """Of what a kernel does not do at all."""
+    """The counts of something that a kernel never does: zeros."""
     return Boots((0.0,) * boots)
 
 
@@ -83,7 +83,7 @@ def compare(base: Boots, ours: Boots, tolerance: float, relative: float = 0.01) 
 
 
 def strongest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of several counts of one thing: it changed if one of them did."""
+    """Whether any of several counts of one object changed."""
     found = set(verdicts)
     return next((one for one in (Verdict.changed, Verdict.undecided) if one in found), Verdict.unchanged)
 

@@ -1,4 +1,4 @@
-"""Student's t distribution, as importing scipy's takes a quarter of a second."""
+"""Student's t distribution. Importing scipy's takes a quarter of a second."""
 
 import math
 

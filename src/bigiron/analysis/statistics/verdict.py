@@ -4,7 +4,7 @@
   a study is called so while its variants are alike has a chance of at most 5 %, however many there are
   (Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979)
   and however often repetitions were added. Not Benjamini and Hochberg: they bound the share of false alarms
-  among all, and whoever reverts a patch for one line of a table has nothing from the others' being right.
+  among all, but a patch is reverted because of one table row: that the other rows are right does not help.
   Holm's needs nothing to be known of how comparisons depend on each other, and those with one base do.
 - **unchanged**: the whole interval lies within the tolerance (two one-sided tests; Schuirmann, Journal of
   Pharmacokinetics and Biopharmaceutics 15, 1987). That a larger change is called so has a chance of at most
@@ -158,7 +158,7 @@ def compare(
     """Every variant against the base wherever both were measured, judged at each of the looks in turn.
 
     What was decided at a look stays so. A point that is `unfinished` lacks cells that were asked for: it is
-    not judged at the last look, so that who looks early has no more chances than who waits.
+    not judged at the last look, so that looking early does not raise the false-positive rate.
     """
     pairs = list(_pairs(repetitions, base, paired))
     found: dict[int, MetricComparison] = {}
@@ -209,7 +209,7 @@ def _pairs(
             continue
         if not paired:
             yield theirs, ours
-        elif together := ours.beside(theirs, variants):
+        elif together := ours.paired_with(theirs, variants):
             yield theirs.only(together), ours.only(together)
 
 

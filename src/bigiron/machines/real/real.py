@@ -179,7 +179,7 @@ def system(address: str) -> System:
             memory_mib=int(said["memory"].split()[1]) >> 10,
         )
     except (KeyError, ValueError, IndexError):
-        raise UserError(f"{name(address)} does not say what it is, as Linux does") from None
+        raise UserError(f"{name(address)} does not identify itself as Linux does") from None
 
 
 def remote_output(address: str, script: str, *arguments: str) -> str:
@@ -304,7 +304,7 @@ def _status(process: subprocess.Popen[bytes]) -> int:
 
 
 def _check_kernel(machine: RealMachine, message: Message) -> None:
-    """It was asked when the study began, and may have been booted anew since."""
+    """Checks again, as the machine may have been rebooted since the study began."""
     running = machine.system.release, machine.system.version
     said = message.content.get("release"), message.content.get("version")
     if message.type == "hello" and said != running:
@@ -332,7 +332,7 @@ def _wait_until_all_is_put_back(
         process.wait()
         where = f" of {machine.address}" if machine.address else ""
         raise MachineError(
-            f"settings and CPUs{where} were not put back within {_RESTORE_S} s: look at them"
+            f"settings and CPUs{where} were not restored within {_RESTORE_S} s: check them"
         ) from None
     for message in decoder.feed(rest):
         if message.type == "error":
@@ -352,4 +352,4 @@ def _why_it_ended(machine: RealMachine, status: int, stderr: IO[bytes], stage: s
 
 def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
-    return sanitize(lines[-1]) if lines else "it said nothing"
+    return sanitize(lines[-1]) if lines else "it printed nothing"

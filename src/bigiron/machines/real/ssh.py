@@ -60,7 +60,7 @@ def has_failed(status: int) -> bool:
 def advice(complaint: str) -> str:
     """What to do about what ssh says, where that is not plain."""
     if "Host key verification failed" in complaint:
-        return " Connect once by hand, and see whose key it is"
+        return " Connect once by hand, and check the host key"
     if "Permission denied" in complaint:
-        return " It must let you in without asking, by a key"
+        return " It must accept a key, without asking for a password"
     return ""

@@ -1,12 +1,12 @@
 """Fewer ticks while a machine with many CPUs boots.
 
-Until its kernel has chosen its clock, long after the last CPU is up, each CPU has 100 to 1000 ticks a second,
-by the host's clock. Where one thread executes hundreds of CPUs, it executes little else, or nothing else.
+Until the kernel has chosen its clock source, long after the last CPU is up, each CPU has 100 to 1000 ticks a
+second by the host's clock. Where one thread executes hundreds of CPUs, it executes little or nothing else.
 
-Here the period that a CPU's timer is started with is made longer in the memory of the machine, once a second
-CPU is up: all that come then tick together as often as one. The first one, by whose ticks the kernel counts
-time, has started before. Once the clock is chosen, each timer is told when the next tick is due, and
-nobody looks at the period any more: it is put back.
+So the period with which a CPU's timer starts is made longer in the VM's memory once a second CPU is up: from
+then on all of them together tick as often as one CPU normally does. The first CPU, whose ticks the kernel
+counts as time, has started before. Once the clock source is chosen, each tick is programmed individually and
+the kernel no longer reads the period, so it is restored.
 """
 
 from bigiron.architectures import Architecture
@@ -14,7 +14,7 @@ from bigiron.introspect.memory import GuestRam
 from bigiron.introspect.symbols import SymbolTable
 
 FROM_CPUS = 32
-"""So many CPUs or more boot sooner with it."""
+"""Machines with at least so many CPUs boot sooner with it."""
 
 _ONLINE = "__num_online_cpus"  # Linux 5.4 and newer
 _BANNER, _STARTS = "linux_banner", b"Linux version"
@@ -25,7 +25,7 @@ _MOST = (1 << 32) - 1
 class BootTicks:
     """The period of the CPUs' timers in a machine that boots.
 
-    Nothing is done where `symbols`, its kernel's, has no such thing.
+    Does nothing where the kernel's `symbols` lack the variables.
     """
 
     def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
@@ -34,8 +34,8 @@ class BootTicks:
         self._online, self._banner = self._place(_ONLINE), self._place(_BANNER)
         self._before = self._longer = 0
 
-    def look(self) -> None:
-        """Make it longer if a second CPU is up."""
+    def poll(self) -> None:
+        """Make the period longer if a second CPU is up."""
         if self._before or self._period is None or self._online is None or self._banner is None:
             return
         # Before the kernel runs, anything may lie there.
@@ -47,12 +47,12 @@ class BootTicks:
             self._set(self._longer)
 
     def put_back(self) -> None:
-        """As it was, for CPUs that come later, unless the kernel has found out another one since."""
+        """Restore the period for CPUs that come online later, unless the kernel has set another one since."""
         if self._before and self._period is not None and self._number(self._period) == self._longer:
             self._set(self._before)
 
     def _place(self, symbol: str) -> int | None:
-        """Where it lies in RAM: the kernel's image is where it was linked to, not at a random address."""
+        """Its offset in RAM: without KASLR the kernel's image is at the address that it was linked to."""
         address = self._symbols.address(symbol)
         if address is None:
             return None

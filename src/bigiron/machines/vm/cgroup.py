@@ -112,10 +112,10 @@ def lacking(environment: Mapping[str, object]) -> str:
     """What a kernel lacks of the group's controllers, as a cell's record has it; "" where it has them.
 
     >>> lacking({"cgroup_absent": ["memory"]})
-    'the kernel has no memory controller for control groups: nothing of the kind is charged to the tasks'
+    'the kernel has no memory controller for control groups: the tasks are not charged for it'
     """
     absent = environment.get("cgroup_absent")
     if not isinstance(absent, list) or not absent:
         return ""
     which = " and no ".join(f"{name} controller" for name in map(str, absent))
-    return f"the kernel has no {which} for control groups: nothing of the kind is charged to the tasks"
+    return f"the kernel has no {which} for control groups: the tasks are not charged for it"

@@ -1,10 +1,9 @@
-"""Time dilation: a guest's clocks slowed down, so that ticks come as often an operation as on a processor.
+"""Time dilation: a guest's clocks are slowed down, so that ticks per operation are as on hardware.
 
-A clock that follows the instructions of all CPUs together (icount) is that many times too fast for each, and
-so, where one thread of the host executes many CPUs, is the host's. Here
-a stopped guest's own idea of time is changed, in its memory: its clock, the scheduler's, and each CPU's timer
-all take so many times longer (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI
-2006).
+With N busy CPUs, a clock that follows the instructions of all CPUs together (icount) is N times too fast for
+each of them. So is the host's clock, where one thread of the host executes many CPUs. Here the timekeeping
+of a stopped guest is changed in its memory: its clock, the scheduler's clock and the timer of each CPU all
+run so many times slower (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI 2006).
 """
 
 from collections.abc import Iterator
@@ -27,13 +26,13 @@ _ALL = (1 << 64) - 1
 
 
 SLOWED_FROM = 32
-"""CPUs of a machine whose clock follows the host's: from so many on most of what they execute is ticks."""
+"""A machine with a host-driven clock executes mostly ticks from this number of CPUs on."""
 
 
-def factor(busy: int) -> int:
-    """How many instructions of all CPUs are to make a nanosecond where so many CPUs execute any.
+def instructions_per_ns(busy: int) -> int:
+    """How many instructions, of all CPUs together, make a nanosecond of guest time if so many CPUs are busy.
 
-    About 2 of each; a power of two.
+    About 2 per CPU, rounded to a power of two.
     """
     return min(_MOST, 1 << round(log2(_PROCESSOR * busy)))
 
@@ -47,7 +46,7 @@ class _Number:
 
 
 class _Kernel:
-    """The numbers that a stopped kernel keeps time by."""
+    """The timekeeping variables of a stopped kernel."""
 
     def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
         self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
@@ -58,19 +57,19 @@ class _Kernel:
     def member(self, start: int, type: str, path: str) -> _Number:
         place = self.types.member(self.types.find(type), path)
         if place is None:
-            raise MachineError(f"the kernel does not tell where {type}.{path} is (CONFIG_DEBUG_INFO_BTF?)")
+            raise MachineError(f"the kernel's types do not have {type}.{path} (CONFIG_DEBUG_INFO_BTF?)")
         return _Number(start + place.start, place.size)
 
     def address(self, symbol: str) -> int:
         found = self._symbols.address(symbol)
         if found is None:
-            raise MachineError(f"the kernel does not tell where {symbol} is")
+            raise MachineError(f"the kernel's symbols do not have {symbol}")
         return found
 
     def get(self, number: _Number) -> int:
         content = self.memory.read(number.address, number.bytes)
         if content is None:
-            raise MachineError(f"there is no memory at {number.address:#x}, where the kernel keeps time")
+            raise MachineError(f"the kernel's timekeeping at {number.address:#x} is not in memory")
         return int.from_bytes(content, "little")
 
     def set(self, number: _Number, value: int) -> None:
@@ -91,7 +90,7 @@ class _Kernel:
             yield (start + self.get(_Number(offsets + 8 * cpu, 8))) & _ALL
 
     def is_held(self, lock: int) -> bool:
-        """Whether somebody has a spinning lock: before 4.2 two tickets, who has it and who is next."""
+        """Whether a spinlock is held. Before 4.2 it has two tickets: the holder's and the next one."""
         tickets = self.types.member(self.types.find("arch_spinlock"), "head_tail")
         if tickets is None:
             return self.get(_Number(lock, 4)) != 0
@@ -160,7 +159,7 @@ def dilate(
     slower = Fraction(factor * counter_khz, kernel.get(rate))
     for start in timekeepers:
         _slow_clock(kernel, start, reader, slower)
-    # Whoever takes the counter for the clock anew:
+    # Read where the kernel chooses the counter as its clock again:
     _divide(kernel, kernel.member(counter, "clocksource", "mult"), slower)
     kernel.set(rate, min(factor * counter_khz, _MOST_KHZ))
     for start in kernel.copies("cyc2ns"):

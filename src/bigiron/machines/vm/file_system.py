@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,21 +22,21 @@ from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import limits
 from bigiron.util import subprocesses
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, made_whole
 
 if TYPE_CHECKING:
     from bigiron.machines.vm.vm import VirtualMachine
 
 DISK_MIB = 16 << 10
-"""By default: what is not written takes no memory, and on a smaller one file systems have fewer groups."""
+"""The default. Unwritten blocks take no memory, and on a smaller disk file systems have fewer groups."""
 MOST_DISK_MIB = 1 << 20
 
 _MEASURING = ("raid6_pq", "xor")
-"""Modules that find out for many ticks how fast the CPU sums: minutes, by a clock that is slowed down."""
+"""Modules that benchmark the CPU for many ticks: minutes, with a clock that is slowed down."""
 
 _PIECE = struct.Struct("<QQ")  # guest/file_system.c: where it goes, how long it is
 _BLOCK = 4096
-_SAME = "6269676e-6972-4f6e-8000-000000000001"  # of all: else it is drawn by lot, and the order of names too
+_SAME = "6269676e-6972-4f6e-8000-000000000001"  # else it is random, and with it the hash order of names
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,9 @@ class FileSystem:
         except ValueError as error:
             raise UserError(f"mkfs options {self.mkfs_options!r}: {error}") from None
         if not (self.mkfs_options + self.mount_options).isprintable() or " " in self.mount_options:
-            raise UserError("mkfs and mount options must be printable, and mount's have no space in them")
+            raise UserError(
+                "mkfs and mount options must be printable, and mount options must not contain spaces"
+            )
 
     def check_kernel(self, kernel: Kernel) -> None:
         """UserError where a kernel does not have it, as far as that is known before it boots."""
@@ -150,8 +151,8 @@ class FileSystem:
         final = cache_folder("disks") / hashlib.sha256(key.encode()).hexdigest()[:32] / "disk"
         if final.exists():
             return final
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=final.parent.parent) as folder:
-            image, packed = Path(folder) / "image", Path(folder) / "made" / "disk"
+        with made_whole(final.parent) as folder:
+            image = folder.parent / "image"
             with image.open("wb") as file:
                 file.truncate(self.size_mib << 20)
             command = [program, *arguments, str(image)]
@@ -160,13 +161,8 @@ class FileSystem:
                 why = _why(done.stderr, done.stdout) or f"{command[0]} ended with status {done.returncode}"
                 why = why.replace(str(image), "the disk")
                 raise UserError(f"a disk of {self.size_mib} MiB with {self.name} cannot be made: {why}")
-            packed.parent.mkdir()
-            _pack(image, packed)
-            try:
-                packed.parent.rename(final.parent)
-            except OSError:
-                if not final.exists():  # by another, just now
-                    raise
+            folder.mkdir()
+            _pack(image, folder / final.name)
         return final
 
     @property

@@ -1,4 +1,4 @@
-"""One QEMU: started, listened to until the agent's last word, and ended. It dies with this process."""
+"""One QEMU process: started, read until the agent's last message, and ended. It dies with this process."""
 
 import fcntl
 import os
@@ -30,22 +30,22 @@ _CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
 
 Parts = Sequence[tuple[int, int]]
-"""Pieces of a machine's memory: where each starts, and how long it is."""
+"""Pieces of a machine's memory: the offset and the length of each."""
 
 
 @dataclass(frozen=True)
 class Channels:
-    """QEMU's ends of its lines to here: file descriptors."""
+    """QEMU's ends of its connections to this process: file descriptors."""
 
     console: int
     agent: int
     monitor: int
-    resumes: bool  # whether the machine takes on another's state
+    resumes: bool  # whether the machine loads the state of another
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What all of a machine's stages have in common: how long it may take, and who watches."""
+class RunLimits:
+    """The limits for all stages of a machine: its deadline, and the event that stops it."""
 
     deadline_s: float
     stop: threading.Event
@@ -57,46 +57,46 @@ class Guest:
 
     def __init__(
         self, console: socket.socket, agent: socket.socket, monitor: socket.socket, state: int,
-        ram: GuestRam, wishes: Wishes, pid: int,
+        ram: GuestRam, limits: RunLimits, pid: int,
     ) -> None:  # fmt: skip
         self.log = bytearray()
         self.outcome = Outcome(stage="booting")
         self._console, self._agent, self._connection = console, agent, monitor
         self._state = state
         self._ram = ram
-        self._wishes = wishes
+        self._limits = limits
         self._pid = pid
         self._decoder = Decoder()
         self._started = time.monotonic()
 
-    def boot(self, look: Callable[[], None]) -> Message:
-        """Until it waits for its agent, and says where there is room for that; calls `look` now and then."""
-        self._wishes.on_stage(self.outcome.stage)
-        return self._listen("room", look)
+    def boot(self, poll: Callable[[], None]) -> Message:
+        """Run until it waits for its agent and reports the room for it; calls `poll` now and then."""
+        self._limits.on_stage(self.outcome.stage)
+        return self._listen("room", poll)
 
     def save(self, is_settled: Callable[[], bool]) -> bytes:
-        """Its state at a moment that suits; it stays stopped until it is given its agent."""
+        """Its state, saved when it is settled. The machine stays stopped until it is given its agent."""
         control = self._monitor()
         control.stop()
         while not is_settled():
-            control.go_on()
+            control.cont()
             control.stop()
         control.save(self._state)
         return os.pread(self._state, os.fstat(self._state).st_size, 0)
 
     def load(self, state: bytes, memory: Callable[[int], None]) -> None:
-        """Take on another's state; `memory` is called with QEMU's process once that has made the machine."""
+        """Load another machine's state; `memory` is called with QEMU's pid once the machine is created."""
         self.outcome.stage = "resuming"
-        self._wishes.on_stage(self.outcome.stage)
+        self._limits.on_stage(self.outcome.stage)
         os.pwrite(self._state, state, 0)
         control = self._monitor()
-        memory(self._pid)  # only now: a machine writes into its memory when it is made
+        memory(self._pid)  # only now: QEMU writes into the memory when it creates the machine
         control.load(self._state)
 
     def run(self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None) -> Outcome:
-        """Give it its agent and listen until that one's last word; `meanwhile` is called once it runs.
+        """Give it its agent and read until the agent's last message; `meanwhile` is called once it runs.
 
-        Not before: who loads libraries in another thread lets this one wait.
+        Called only then, because importing libraries in another thread would stall this one.
         """
         left = memoryview(content)
         for offset, length in room:
@@ -104,23 +104,25 @@ class Guest:
             left = left[length:]
         self._agent.sendall(b"\n")
         control = self._monitor()
-        # Before it goes on, so that it is there at the same moment of its clock each time.
+        # Before the guest runs, so that the byte arrives at the same moment of its clock each time.
         while _waits_to_be_read(self._agent):
-            control.look()
-        with suppress(MonitorEndedError):  # done before QEMU could answer: what the agent said is still there
-            control.go_on()
+            control.ping()
+        with suppress(
+            MonitorEndedError
+        ):  # it ended before QEMU could answer: the agent's messages are still to be read
+            control.cont()
         meanwhile()
         self._listen("end")
         return self.outcome
 
     def _monitor(self) -> Monitor:
         if not hasattr(self, "_control"):
-            deadline = self._started + self._wishes.deadline_s
-            self._control = Monitor(self._connection, deadline, self._wishes.stop)
+            deadline = self._started + self._limits.deadline_s
+            self._control = Monitor(self._connection, deadline, self._limits.stop)
         return self._control
 
-    def _listen(self, until: str, look: Callable[[], None] = lambda: None) -> Message:
-        """Until a message of that type. What the console shows is kept in `log`, as far as it matters."""
+    def _listen(self, until: str, poll: Callable[[], None] = lambda: None) -> Message:
+        """Read until a message of that type. The end of the console's output is kept in `log`."""
         with selectors.DefaultSelector() as selector:
             for channel in (self._console, self._agent):
                 selector.register(channel, selectors.EVENT_READ)
@@ -134,20 +136,20 @@ class Guest:
                         del self.log[:-_CONSOLE_KEPT]
                     elif last := self._take_in(data, until):
                         return last
-                look()
-                if self._wishes.stop.is_set():
+                poll()
+                if self._limits.stop.is_set():
                     raise StoppedError
                 if not selector.get_map():
                     raise MonitorEndedError
-                if time.monotonic() - self._started > self._wishes.deadline_s:
-                    deadline = f"its deadline of {self._wishes.deadline_s:.0f} s"
+                if time.monotonic() - self._started > self._limits.deadline_s:
+                    deadline = f"its deadline of {self._limits.deadline_s:.0f} s"
                     raise MachineError(f"the machine was still {self.outcome.stage} after {deadline}")
 
     def _take_in(self, data: bytes, until: str) -> Message | None:
         for message in self._decoder.feed(data):
             self.outcome.damaged = self._decoder.damaged
             self.outcome.receive(message, time.monotonic() - self._started)
-            self._wishes.on_stage(self.outcome.stage)
+            self._limits.on_stage(self.outcome.stage)
             if message.type == until:
                 return message
         return None
@@ -155,11 +157,11 @@ class Guest:
 
 @contextmanager
 def started(
-    command: Callable[[Channels], Sequence[str]], ram: GuestRam, wishes: Wishes, *, resumes: bool = False
+    command: Callable[[Channels], Sequence[str]], ram: GuestRam, limits: RunLimits, *, resumes: bool = False
 ) -> Iterator[Guest]:
-    """Start QEMU; `command` gets what it inherits.
+    """Start QEMU; `command` is called with the descriptors that QEMU inherits.
 
-    What goes wrong with it is a MachineError with the console's tail.
+    Its errors are raised as MachineError with the console's tail.
     """
     with ExitStack() as stack:
         stderr = stack.enter_context(tempfile.TemporaryFile())
@@ -175,11 +177,11 @@ def started(
                 stdout=stderr,
                 stderr=stderr,
                 pass_fds=[*fds, ram.fd, state.fileno()],
-                start_new_session=True,  # a Ctrl-C is for us, not for it
+                start_new_session=True,  # a Ctrl-C is for this process only
             )
         running = stack.enter_context(ExitStack())
         running.callback(_end, process)
-        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, wishes, process.pid)
+        guest = Guest(console.ours, agent.ours, control.ours, state.fileno(), ram, limits, process.pid)
         try:
             yield guest
             if ram.is_private:
@@ -191,10 +193,10 @@ def started(
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
             if line := _out_of_memory(log):
-                reason = f"the machine ran out of memory {stage}: {line}: give it more (--memory MIB)"
+                reason = f"the machine ran out of memory while {stage}: {line}: give it more (--memory MIB)"
                 raise MachineError(reason, _tail(log)) from None
             if crash := next(_crashes(log), ""):
-                raise KernelCrashError(f"the kernel crashed {stage}: {crash}", _tail(log)) from None
+                raise KernelCrashError(f"the kernel crashed while {stage}: {crash}", _tail(log)) from None
             reason = _why_it_ended(words[0], stage, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
         except (MachineError, RefusedError) as error:
@@ -218,7 +220,7 @@ def _pair(stack: ExitStack) -> _Pair:
 
 
 def _waits_to_be_read(channel: socket.socket) -> bool:
-    """Whether what was sent is still to be received."""
+    """Whether bytes that were sent have not been received yet."""
     return any(fcntl.ioctl(channel, termios.TIOCOUTQ, bytes(4)))
 
 
@@ -233,7 +235,7 @@ _BUGS = ("Oops", "BUG:")
 
 
 def _crashes(log: bytes) -> Iterator[str]:
-    """What the kernel said of its end, if it crashed.
+    """What the kernel printed when it crashed.
 
     The first line is the cause: an oops ends in a panic that says no more than "Fatal exception".
     """
@@ -241,9 +243,9 @@ def _crashes(log: bytes) -> Iterator[str]:
 
 
 def _out_of_memory(log: bytes) -> str:
-    """What the kernel said when it ran out of memory, unless it then met a bug of its own.
+    """What the kernel printed when it ran out of memory, unless it also hit a bug.
 
-    The panic that follows is no fault of the kernel: without memory it can only end, or end its PID 1.
+    The panic that follows is not a kernel bug: without memory it can only stop, or kill its PID 1.
     """
     return "" if any(_lines_with(log, *_BUGS)) else next(_lines_with(log, "Out of memory"), "")
 
@@ -258,9 +260,9 @@ def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status or complaint:
-        said = complaint[-1] if complaint else "it said nothing"
+        said = complaint[-1] if complaint else "it printed nothing"
         return f"{qemu} ended with status {status} while {stage}: {said}"
-    return f"the machine stopped while {stage} and gave no reason"
+    return f"the machine stopped while {stage}, without a reason"
 
 
 def _tail(console: bytes) -> str:

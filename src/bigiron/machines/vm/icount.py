@@ -42,12 +42,12 @@ def _find_clocks(state: bytes) -> int:
     """Where in the state they are."""
     start = state.find(_name(_TIMER)) - 5
     if start < 0:
-        raise MachineError("QEMU's state has no clock: it cannot follow instructions: leave out --clock")
+        raise MachineError("QEMU's state has no clock that could follow instructions: leave out --clock")
     clocks = start + _HEADER.size
     kind, number, _, _, version = _HEADER.unpack(state[start:clocks].ljust(_HEADER.size, b"\0"))
     footer = _FOOTER + number.to_bytes(4, "big")
     if (kind, version) != (_SECTION, _TIMER_VERSION) or not state.startswith(footer, clocks + _CLOCKS.size):
-        raise MachineError("QEMU's state has another clock than thought: leave out --clock")
+        raise MachineError("the format of the clock in QEMU's state is unknown: leave out --clock")
     return clocks
 
 

@@ -62,7 +62,7 @@ def initramfs(
 
 
 def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -> bytes:
-    """What it is given there: the agent as `/agent`, the job as `/job`, more files."""
+    """The archive that the VM is given: the agent as `/agent`, the job as `/job`, more files."""
     return archive(
         [
             Entry("agent", stat.S_IFREG | 0o755, agent),
@@ -72,7 +72,7 @@ def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -
     )
 
 
-def announced(content: bytes, seed: bytes) -> bytes:
-    """After a line that tells how much it is, and a seed of 32 bytes (docs/protocol.md)."""
+def with_go_header(content: bytes, seed: bytes) -> bytes:
+    """Put the protocol's `go` line in front: length, checksum, a seed of 32 bytes (docs/protocol.md)."""
     line = f"go {len(content)} {zlib.crc32(content):08x} {seed.hex()}\n"
     return line.encode().ljust(_HEADER_BYTES, b"\0") + content

@@ -1,6 +1,6 @@
-"""Whether KVM boots kernels here: tried once, and remembered until the host is booted again.
+"""Whether KVM boots kernels here: tried once, and remembered until the host reboots.
 
-A /dev/kvm may be there and run none: the trial then lasts until its deadline, with a processor at work.
+/dev/kvm may exist and not work: the trial then lasts until its deadline, with a busy CPU.
 """
 
 import functools
@@ -28,7 +28,7 @@ _DEADLINE_S = 30
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """How it ended: which kernel booted, or why none did."""
+    """The result: the kernel that booted, or the reason why none did."""
 
     works: bool
     why: str
@@ -40,18 +40,18 @@ class _Remembered(msgspec.Struct, frozen=True):
 
 
 def works_for(arch: str) -> bool:
-    """Whether machines of that architecture can run under KVM here; tried now if it was not yet."""
+    """Whether machines of that architecture can run under KVM here; tried now if not tried yet."""
     return arch == os.uname().machine and trial().works
 
 
 @functools.cache
 def trial() -> Trial:
-    """The trial of this boot of the host, this QEMU and this kernel; made now if there was none."""
+    """The trial of this boot of the host, this QEMU and this kernel; made now if there is none."""
     return _trial(again=False)
 
 
 def try_again() -> Trial:
-    """Boot an installed kernel under KVM, whatever came of it before; what comes of it is remembered."""
+    """Boot an installed kernel under KVM, whatever the earlier result, and remember the result."""
     return _trial(again=True)
 
 
@@ -70,7 +70,7 @@ def _trial(again: bool) -> Trial:
 
 
 def _kernel() -> Kernel | None:
-    """The one that is tried: Debian's newest, or what there is."""
+    """The kernel to try: Debian's newest, or else any."""
     here = [kernel for kernel in kernels.installed() if kernel.arch == os.uname().machine]
     return max(here, key=_preference, default=None)
 

@@ -1,4 +1,4 @@
-"""QEMU's monitor: stopping a machine, keeping its state, going on from one that was kept.
+"""QEMU's monitor: stops a machine, saves its state and resumes it.
 
 Protocol: QEMU's docs/interop/qmp-spec.rst.
 """
@@ -14,7 +14,7 @@ from bigiron.errors import MachineError
 from bigiron.util.threads import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
-_SOON_S = 0.002  # a state is taken on in some 20 ms
+_SOON_S = 0.002  # a state loads in about 20 ms
 _LONGEST_ANSWER = 1 << 20
 
 
@@ -23,14 +23,14 @@ class MonitorEndedError(Exception):
 
 
 class RefusedError(Exception):
-    """QEMU does not do what it is asked to, such as taking on a machine's state: why."""
+    """QEMU refused a command, such as loading a machine's state, and said why."""
 
 
 class Monitor:
     """A connection to one QEMU's monitor."""
 
     def __init__(self, connection: socket.socket, deadline: float, stop: threading.Event) -> None:
-        """`deadline`: by the monotonic clock."""
+        """`deadline` is a time of the monotonic clock."""
         self._connection = connection
         self._connection.settimeout(_LOOK_S)
         self._pending = b""
@@ -38,7 +38,7 @@ class Monitor:
         self._stop = stop
         self._answer()  # its greeting
         self._execute("qmp_capabilities")
-        # Memory is kept apart: shared with who reads it here.
+        # The memory is saved separately: it is shared with this process.
         capability = {"capability": "x-ignore-shared", "state": True}
         self._execute("migrate-set-capabilities", capabilities=[capability])
 
@@ -46,30 +46,32 @@ class Monitor:
         """Stop the machine."""
         self._execute("stop")
 
-    def go_on(self) -> None:
-        """Let it run."""
+    def cont(self) -> None:
+        """Let the machine run."""
         self._execute("cont")
 
-    def look(self) -> None:
-        """Ask whether it is there."""
+    def ping(self) -> None:
+        """Wait for an answer of QEMU."""
         self._execute("query-status")
 
     def save(self, fd: int) -> None:
-        """Write the state of a stopped machine's devices and CPUs, which QEMU has that file open of, too."""
+        """Write the state of a stopped machine's devices and CPUs into a file that QEMU has open, too."""
         self._migrate("migrate", fd)
 
     def load(self, fd: int) -> None:
-        """Take on the state that another one saved."""
+        """Load the state that another machine saved."""
         self._migrate("migrate-incoming", fd)
 
     def _migrate(self, command: str, fd: int) -> None:
-        # QEMU would else end when it does not like what it reads.
+        # Without this, QEMU would exit when it cannot read the state.
         stays = {"exit-on-error": False} if command == "migrate-incoming" else {}
         file = {"transport": "file", "filename": f"/proc/self/fd/{fd}", "offset": 0}
         self._execute(command, channels=[{"channel-type": "main", "addr": file}], **stays)
         while (now := self._execute("query-migrate")).get("status") != "completed":
             if now.get("status") == "failed":
-                raise RefusedError(f"QEMU refuses its state: {now.get('error-desc', 'it says no more')}")
+                raise RefusedError(
+                    f"QEMU cannot load or save the state: {now.get('error-desc', 'no reason is given')}"
+                )
             time.sleep(_SOON_S)
 
     def _execute(self, command: str, **arguments: Any) -> dict[str, Any]:

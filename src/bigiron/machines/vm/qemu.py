@@ -34,7 +34,7 @@ class Qemu:
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "7.2.0", True).fault
         'is QEMU 7.2.0, and versions before 10 crash newer kernels'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.1.3", True).fault
-        'is QEMU 11.1.3, and the recorder knows the plugin interface of 10.0 and 10.1 only'
+        'is QEMU 11.1.3, but the recorder supports only the plugin interface of 10.0 and 10.1'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "10.0.2", True).fault
         ''
         """
@@ -43,11 +43,11 @@ class Qemu:
         major, minor, *_ = [*map(int, self.version.split(".")), 0]
         if (major, minor) > NEWEST:
             known = f"{OLDEST}.0 and {NEWEST[0]}.{NEWEST[1]}"
-            return f"is QEMU {self.version}, and the recorder knows the plugin interface of {known} only"
+            return f"is QEMU {self.version}, but the recorder supports only the plugin interface of {known}"
         if major < OLDEST:
             return f"is QEMU {self.version}, and versions before {OLDEST} crash newer kernels"
         if not self.plugins:
-            return f"is QEMU {self.version} built without plugins, and a plugin records the counts"
+            return f"is QEMU {self.version} built without plugin support, which recording needs"
         return ""
 
 

@@ -11,7 +11,7 @@ _LEAST_NODE_MIB = 4096  # so that most of the first one is no DMA32 zone
 
 @dataclass(frozen=True)
 class Server:
-    """What a machine file tells of what a kernel sizes itself by."""
+    """The shape of a machine file: what a kernel sizes itself by."""
 
     name: str
     cpus: int
@@ -50,17 +50,17 @@ class Server:
         return Topology(sockets, nodes, cpus // sockets // threads, threads, distances)
 
     def mib_of(self, cpus: int) -> int:
-        """How much memory so many of its CPUs have: as much each, as a kernel's batches follow that."""
+        """The memory for some of its CPUs: the same per CPU, as a kernel's batches depend on it."""
         share = self.mib * cpus // self.cpus
         return max(share, min(self.mib, _LEAST_NODE_MIB * min(self.nodes, cpus)))
 
 
 def server(name: str) -> Server:
-    """The server of a machine file; UserError where the file does not tell how much memory it has."""
+    """The server of a machine file; UserError if the file does not give its memory."""
     machine = machine_files.load(name)
     if machine.memory_gib is None:
         raise UserError(
-            f"{name} does not tell how much memory the machine has: copy it (bigiron machine show) and add "
+            f"{name} does not give the machine's memory: copy it (bigiron machine show) and add "
             "memory_gib = ... before its first [[level]]"
         )
     units = dict(machine.levels)

@@ -1,4 +1,4 @@
-"""How --check-shape changes a machine, to find which shared lines are its shape's and which the kernel's."""
+"""How --check-shape changes a machine, to find the shared cache lines that depend on its shape."""
 
 from dataclasses import dataclass
 

@@ -3,11 +3,10 @@
 Invariant: a folder under its final name is complete and never changes, but for a note that it was checked.
 It is made under a temporary name and renamed. Whoever writes holds the lock, so a temporary folder found
 under the lock is a dead writer's. Who resumes from one has its files open: it may be dropped meanwhile, and
-nobody's machine needs it. What a folder holds is checked when it is read, so that nothing waits for a disk
+no machine needs it. What a folder holds is checked when it is read, so that nothing waits for a disk
 when it is written.
 """
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -28,7 +27,7 @@ import msgspec
 from bigiron.errors import UserError
 from bigiron.introspect.memory import GuestRam
 from bigiron.util import decode
-from bigiron.util.cache_dir import cache_folder, keep_whole, locked
+from bigiron.util.cache_dir import STAGING, cache_folder, keep_whole, locked
 from bigiron.util.threads import StoppedError
 
 FORMAT = 6
@@ -36,7 +35,6 @@ BOOTS = 4
 """How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
 
 _LOOK_S = 0.25  # how soon a stop is noticed
-_STAGING = ".new-"
 _CHECKED = "checked"
 _BLOCK = 1 << 14  # of zeros: is left out
 _AT_ONCE = 1 << 20
@@ -97,7 +95,7 @@ class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return f"QEMU {self.version} ({self.path} of {changed:%Y-%m-%d %H:%M}){counter}"
 
     def resumes(self, other: "Emulator") -> bool:
-        """Whether it can go on with what the other one has kept, its clock too."""
+        """Whether it can resume what the other QEMU saved, including the clock."""
         same = msgspec.structs.replace(other, counter_khz=self.counter_khz) == self
         return same and counters_agree(self.counter_khz, other.counter_khz)
 
@@ -117,7 +115,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One that was found, its files open."""
+    """A snapshot whose files are open."""
 
     folder: Path
     record: Record
@@ -132,14 +130,14 @@ class Snapshot:
 
     @property
     def stopped(self) -> "Stopped":
-        """What it goes on from, but for its memory."""
+        """All that a machine resumes from, without the memory."""
         return Stopped(self.state, self.symbols, [(part.offset, part.length) for part in self.record.room])
 
     def check(self) -> None:
-        """DamagedError where its memory is not what was kept.
+        """DamagedError where its memory does not match its checksum.
 
         A crash of the host may have lost some of it: it is read once while this host runs, and again when
-        somebody has written into it. With 300 CPUs that is 5 GiB.
+        the file has been written to. With 300 CPUs that is 5 GiB.
         """
         note, seen = self.folder / _CHECKED, self._as_it_is()
         with suppress(OSError):
@@ -149,17 +147,17 @@ class Snapshot:
         for _, content in self._pieces():
             crc = zlib.crc32(content, crc)
         if crc != self.record.memory_crc:
-            raise DamagedError("its memory is not what was kept")
+            raise DamagedError("its memory does not match its checksum")
         with suppress(OSError):
             note.write_text(seen)
 
     def _as_it_is(self) -> str:
-        """What is another after each boot of the host, and after each change of the file of its memory."""
+        """A text that differs after each boot of the host and after each change of the memory file."""
         file, boot = os.fstat(self.fd), Path("/proc/sys/kernel/random/boot_id").read_text()
         return f"{boot}{file.st_dev} {file.st_ino} {file.st_size} {file.st_mtime_ns} {file.st_ctime_ns}\n"
 
     def fill(self, ram: GuestRam) -> None:
-        """Give a machine its memory, where that cannot be a private copy."""
+        """Copy the memory to a machine that cannot map it privately."""
         for at, content in self._pieces():
             ram.write(at, content)
 
@@ -172,20 +170,20 @@ class Snapshot:
         self._memory.close()
 
     def _pieces(self) -> Iterator[tuple[int, memoryview]]:
-        """Where each lies, and its bytes until the next is asked for."""
+        """The offset of each piece, and its bytes, which are valid until the next piece."""
         buffer = memoryview(bytearray(_AT_ONCE))
         for part in self.record.memory:
             end = part.offset + part.length
             for at in range(part.offset, end, _AT_ONCE):
                 view = buffer[: min(end - at, _AT_ONCE)]
                 if os.preadv(self.fd, [view], at) != len(view):
-                    raise DamagedError("its memory is cut off")
+                    raise DamagedError("its memory file is cut short")
                 yield at, view
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A booted machine, but for its memory."""
+    """A booted machine without its memory."""
 
     state: bytes
     symbols: bytes
@@ -193,8 +191,8 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One as a list shows it."""
+class SnapshotInfo:
+    """A snapshot as lists show it."""
 
     name: str
     machine: Machine | None  # None: it is damaged
@@ -203,7 +201,7 @@ class Kept:
 
 
 def counters_agree(khz: float, other_khz: float) -> bool:
-    """Whether two rates of a counter are one, as precisely as a kernel asks for.
+    """Whether two rates of a counter are equal within the precision that a kernel needs.
 
     >>> counters_agree(2445426, 2445000), counters_agree(2445426, 540644)
     (True, False)
@@ -212,7 +210,7 @@ def counters_agree(khz: float, other_khz: float) -> bool:
 
 
 def find(machine: Machine, emulator: Emulator) -> Snapshot | None:
-    """The snapshot of a machine, if there is one. One that cannot be used is dropped, and a line says so."""
+    """The snapshot of a machine, or None. A snapshot that cannot be used is deleted with a warning."""
     folder = _root() / machine.name
     try:
         snapshot = _open(folder)
@@ -233,8 +231,8 @@ def find(machine: Machine, emulator: Emulator) -> Snapshot | None:
 
 
 def discard(folder: Path, why: str) -> None:
-    """Drop one that cannot be used."""
-    _log.warning("snapshot %s is made anew: %s", folder.name, why)
+    """Delete a snapshot that cannot be used."""
+    _log.warning("snapshot %s is made again: %s", folder.name, why)
     with _writing(folder.parent):
         _remove(folder)
 
@@ -245,12 +243,12 @@ def keep(
     stopped: Stopped,
     ram: GuestRam,
 ) -> bool:
-    """Keep a stopped machine. Where there is no room for it, a line says so."""
+    """Keep a stopped machine. False, with a warning, if there is no room for it."""
     root, name = _root(), machine.name
     try:
         with _writing(root):
             _check_room(root, sum(end - start for start, end in ram.touched()))
-            with tempfile.TemporaryDirectory(prefix=_STAGING, dir=root) as staging:
+            with tempfile.TemporaryDirectory(prefix=STAGING, dir=root) as staging:
                 folder = Path(staging) / name
                 folder.mkdir()
                 (folder / "state").write_bytes(stopped.state)
@@ -271,41 +269,35 @@ def keep(
 
 
 def refuse(machine: Machine, why: str) -> None:
-    """Try no more to keep it, in this process: its cells boot, and a line says so."""
+    """Stop trying to keep it in this process: its cells boot, and a warning says so."""
     _log.warning("%s; each machine boots", why)
     _refused.add(machine.name)
 
 
 def was_refused(machine: Machine) -> bool:
-    """Whether this process could not keep it: it would boot once more for nothing."""
+    """Whether this process failed to keep it, so that another boot for a snapshot would be wasted."""
     return machine.name in _refused
 
 
 @contextmanager
 def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Only one process, and one thread of it, makes a snapshot; StoppedError where one should not wait."""
-    with (_root() / f"{machine.name}.lock").open("w") as lock:
-        waited = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waited:
-                    on_wait()
-                    waited = True
-                if stop.wait(_LOOK_S):
-                    raise StoppedError from None
+    """Hold the lock under which one thread of one process makes a snapshot; StoppedError if `stop` is set."""
+
+    def pause() -> None:
+        if stop.wait(_LOOK_S):
+            raise StoppedError
+
+    with locked(_root(), on_wait, name=f"{machine.name}.lock", pause=pause):
         yield
 
 
 def symbols_of(kernel_sha256: str) -> bytes | None:
-    """Those of a kernel, as they were kept or as a snapshot of any shape has them; None where neither is."""
+    """The symbols of a kernel, as kept or as a snapshot of any shape has them, or None."""
     with suppress(OSError):
         content = _kept_symbols(kernel_sha256).read_bytes()
         os.utime(_kept_symbols(kernel_sha256))
         return content
-    for kept in everything():
+    for kept in list_snapshots():
         if kept.machine and kept.machine.kernel_sha256 == kernel_sha256:
             with suppress(OSError, DamagedError), _open(_root() / kept.name) as found:
                 return found.symbols
@@ -313,7 +305,7 @@ def symbols_of(kernel_sha256: str) -> bytes | None:
 
 
 def keep_symbols(kernel_sha256: str, symbols: bytes) -> None:
-    """For machines that boot without a snapshot; whoever cannot keep them asks a machine again."""
+    """Keep them for machines that boot without a snapshot. If that fails, a machine sends them again."""
     file = _kept_symbols(kernel_sha256)
     with suppress(OSError), _writing(_root()):
         keep_whole(file, symbols)
@@ -324,8 +316,8 @@ def _kept_symbols(kernel_sha256: str) -> Path:
     return cache_folder("symbols") / kernel_sha256
 
 
-def everything() -> list[Kept]:
-    """All snapshots, the one used last first."""
+def list_snapshots() -> list[SnapshotInfo]:
+    """All snapshots, the most recently used first."""
     found = []
     for folder in _folders(_root()):
         with suppress(FileNotFoundError):  # another process has just dropped it
@@ -333,21 +325,21 @@ def everything() -> list[Kept]:
     return sorted(found, key=lambda kept: kept.used, reverse=True)
 
 
-def _kept(folder: Path) -> Kept:
+def _kept(folder: Path) -> SnapshotInfo:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     try:
         machine = decode.from_json((folder / "snapshot.json").read_bytes(), Record).machine
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         machine = None
-    return Kept(folder.name, machine, folder.stat().st_mtime, size)
+    return SnapshotInfo(folder.name, machine, folder.stat().st_mtime, size)
 
 
-def drop(name: str | None) -> list[Kept]:
-    """Remove the one with that name, or the start of it, or all, and the symbols that are kept alone.
+def drop(name: str | None) -> list[SnapshotInfo]:
+    """Delete the snapshot whose name starts so, or all of them and the separately kept symbols.
 
-    UserError where none or several have that name.
+    Raises UserError if no snapshot or several have that name.
     """
-    fitting = [kept for kept in everything() if name is None or (name and kept.name.startswith(name))]
+    fitting = [kept for kept in list_snapshots() if name is None or (name and kept.name.startswith(name))]
     if name is not None and len(fitting) != 1:
         what = "several snapshots start with" if fitting else "there is no snapshot"
         raise UserError(f"{what} {name!r}: see `bigiron snapshot list`")
@@ -360,25 +352,25 @@ def drop(name: str | None) -> list[Kept]:
 
 
 def _root() -> Path:
-    _limit_bytes()  # what is wrong with it is said before anything boots
+    _limit_bytes()  # a wrong limit is an error before anything boots
     return cache_folder("snapshots")
 
 
 @contextmanager
 def _writing(root: Path) -> Iterator[None]:
     with locked(root, lambda: None):
-        for dead in root.glob(_STAGING + "*"):
+        for dead in root.glob(STAGING + "*"):
             shutil.rmtree(dead, ignore_errors=True)
         yield
 
 
 def _check_room(root: Path, size: int) -> None:
-    """OSError where there is none."""
+    """Raise OSError if there is no room."""
     limit, free = _limit_bytes(), shutil.disk_usage(root).free
     if size > limit:
-        raise OSError(f"it takes {size >> 20} MiB, and {_LIMIT} allows {limit >> 20}")
+        raise OSError(f"it takes {size >> 20} MiB, but {_LIMIT} allows {limit >> 20} MiB")
     if size > free:
-        raise OSError(f"it takes {size >> 20} MiB, and {free >> 20} are free")
+        raise OSError(f"it takes {size >> 20} MiB, but {free >> 20} MiB are free")
 
 
 def _folders(root: Path) -> list[Path]:
@@ -391,13 +383,13 @@ def _open(folder: Path) -> Snapshot:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedError(f"its snapshot.json is damaged: {error}") from None
     if record.crc != _crc(record):
-        raise DamagedError("its snapshot.json is not what was kept")
+        raise DamagedError("its snapshot.json does not match its checksum")
     state = (folder / "state").read_bytes()
     symbols = (folder / "symbols").read_bytes()
     if (zlib.crc32(symbols), zlib.crc32(state)) != (record.symbols_crc, record.state_crc):
-        raise DamagedError("its state or symbols are not what was kept")
+        raise DamagedError("its state or symbols do not match their checksums")
     if (folder / "memory").stat().st_size != record.machine.memory_mib << 20:
-        raise DamagedError("its memory is cut off")
+        raise DamagedError("its memory file is cut short")
     return Snapshot(folder, record, state, symbols, FileIO(folder / "memory"))
 
 
@@ -406,7 +398,7 @@ def _crc(record: Record) -> int:
 
 
 def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
-    """Write what is not zero of a machine's memory; where it was, and its checksum."""
+    """Write the nonzero blocks of a machine's memory; returns their places and the checksum."""
     parts: list[Part] = []
     crc, zeros = 0, bytes(_BLOCK)
     with to.open("wb") as file:
@@ -435,8 +427,8 @@ def _limit_bytes() -> int:
 
 
 def _drop_oldest(newest: Path) -> None:
-    """Snapshots and symbols that were used least recently, until the rest is within the limit."""
-    found = [(kept.used, kept.size, _root() / kept.name) for kept in everything()]
+    """Delete the least recently used snapshots and symbols until the rest is within the limit."""
+    found = [(kept.used, kept.size, _root() / kept.name) for kept in list_snapshots()]
     for file in _symbol_files():
         status = file.stat()
         found.append((status.st_mtime, status.st_blocks * 512, file))
@@ -456,9 +448,9 @@ def _symbol_files() -> list[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """All at once, for whoever looks meanwhile."""
+    """Remove a folder in one step, as another process may be reading it."""
     try:
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=folder.parent) as aside:
+        with tempfile.TemporaryDirectory(prefix=STAGING, dir=folder.parent) as aside:
             folder.rename(Path(aside) / folder.name)
     except FileNotFoundError:
         pass  # by another, just now

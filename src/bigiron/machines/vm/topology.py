@@ -1,4 +1,4 @@
-"""How the CPUs of a machine lie: sockets, nodes, cores, threads."""
+"""The topology of a machine's CPUs: sockets, nodes, cores, threads."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ class Topology:
 
     @property
     def apic_id_bits(self) -> int:
-        """How long the numbers are by which x86 knows CPUs: socket, core and thread each have bits of them.
+        """The length of x86's APIC ids: socket, core and thread each have bits of them.
 
         >>> Topology(cores=8).apic_id_bits, Topology(sockets=5, cores=5, threads=5).apic_id_bits
         (3, 9)
@@ -45,7 +45,7 @@ class Topology:
         nodes = self.nodes * times
         if self.cpus % nodes:
             raise UserError(
-                f"{self.cpus} CPUs do not divide into {nodes} nodes, {times} times as many as asked: "
+                f"{self.cpus} CPUs do not divide evenly into {nodes} nodes, {times} times the requested: "
                 f"use a multiple of {nodes}"
             )
         distances = tuple(
@@ -62,14 +62,14 @@ class Topology:
         """UserError if QEMU's machines have fewer threads a core."""
         if self.threads > most_threads:
             raise UserError(
-                f"{self.threads} threads a core: the emulator's machines have {most_threads} there; "
+                f"{self.threads} threads per core: the emulated machines have at most {most_threads}; "
                 f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most_threads}"
             )
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the user said of a topology; what was left open (None) follows from the number of CPUs."""
+    """A topology as the user gave it; omitted parts (None) follow from the number of CPUs."""
 
     sockets: int | None = None
     nodes: int | None = None

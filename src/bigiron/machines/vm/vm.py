@@ -1,7 +1,7 @@
 """The virtual machine: a real kernel under QEMU with the guest agent as PID 1.
 
-One call boots it, or resumes one that was booted, listens until the agent has said its last word, and ends
-it. It has a deadline, and dies with this process however that ends.
+One call boots it or resumes a snapshot, reads until the agent's last message, and ends it. It has a deadline,
+and it dies with this process however that ends.
 """
 
 import functools
@@ -25,8 +25,8 @@ from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
-from bigiron.machines.vm.guest import Channels, Guest, Parts, Wishes
-from bigiron.machines.vm.initramfs import announced, handover, initramfs
+from bigiron.machines.vm.guest import Channels, Guest, Parts, RunLimits
+from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
@@ -48,7 +48,7 @@ _ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
 class VirtualMachine:
     """What is booted. `plugin` is the recorder, which writes its results into `results`.
 
-    `ram` is for who wants to read the machine's memory when it has said its last word: its job says `stay`.
+    Give `ram` to read the machine's memory after its last message: then its job says `stay`.
     """
 
     architecture: Architecture
@@ -111,7 +111,7 @@ class VirtualMachine:
         for as long as the host takes, and PAUSE would not let the lock's holder go on. So does a clock that
         follows instructions: they are counted one after the other. And a kernel that changes its own code,
         to trace it, relies on no CPU running the old one any more: of several threads one may, and it crashes
-        at an int3 that nobody knows.
+        at an int3 without a handler.
         """
         if self.kvm:
             # QEMU can remap only what its own controllers send.
@@ -122,51 +122,51 @@ class VirtualMachine:
 
 
 def memory_mib(cpus: int) -> int:
-    """How much memory a machine has by default: as much a CPU as a server, of which little is ever touched.
+    """The default memory of a machine: as much per CPU as a server has, of which little is ever written.
 
-    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/machine.md). More than
-    QEMU's 40 address bits hold, below its devices, no machine has.
+    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/machine.md). The limit is
+    what QEMU's 40 address bits hold below its devices.
     """
     return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
 
 
 def touched_mib(mib: int, cpus: int) -> int:
-    """How much of a machine's memory the host has to give: what a kernel writes at boot, and tasks touch."""
+    """How much memory of the host a machine takes: what the kernel writes at boot and the tasks write."""
     return min(mib, 128 + mib // 32 + 32 * cpus)
 
 
 def host_mib() -> int:
-    """How much memory this machine has."""
+    """The memory of this host."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
 
 
 def side_by_side(mib: int, cpus: int) -> int:
-    """How many such machines: one a core, as far as what they touch fits into half of this one's memory."""
+    """How many such machines can run at once: one per core, if they fit into half of this host's memory."""
     fit = host_mib() // 2 // touched_mib(mib, cpus)
     return max(1, min(len(os.sched_getaffinity(0)), fit))
 
 
 def check_memory(mib: int, cpus: int) -> None:
-    """Raise UserError if what a machine of so much memory touches cannot fit into this one's."""
+    """Raise UserError if a machine with so much memory does not fit into this host's."""
     touched, here = touched_mib(mib, cpus), host_mib()
     if touched > here:
         raise UserError(
-            f"a machine of {mib} MiB for {cpus} CPUs does not fit into this one's {here} MiB, as it touches "
-            f"{touched} MiB: ask for fewer CPUs, or for less with --memory MIB"
+            f"a machine with {cpus} CPUs and {mib} MiB writes {touched} MiB, and this host has {here} MiB: "
+            "use fewer CPUs, or less memory with --memory MIB"
         )
 
 
 def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
-    """Boot the machine, or resume one that was booted, and listen until the agent's last word.
+    """Boot the machine or resume a snapshot, and read until the agent's last message.
 
-    Raises UserError where what it was given cannot run (the workload crashed, a setting does not exist),
-    MachineError with the console's tail where the machine failed, StoppedError where `stop` was set.
+    Raises UserError if the cell cannot run (the workload crashed, a setting does not exist), MachineError
+    with the console's tail if the machine failed, and StoppedError if `stop` was set.
     """
     with ExitStack() as stack:
         ram = vm.ram or stack.enter_context(GuestRam(vm.memory_mib))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bigiron-")))
-        cell = _Cell(vm, _content(vm), folder, ram, Wishes(vm.deadline_s, stop, on_stage))
-        return cell.from_snapshot() if vm.from_snapshot else cell.booted()
+        boot = _Boot(vm, _content(vm), folder, ram, RunLimits(vm.deadline_s, stop, on_stage))
+        return boot.from_snapshot() if vm.from_snapshot else boot.booted()
 
 
 def _content(vm: VirtualMachine) -> bytes:
@@ -176,27 +176,27 @@ def _content(vm: VirtualMachine) -> bytes:
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
     files = {file.name: file.read_bytes() for file in vm.files}
     content = handover(vm.agent.read_bytes(), job, files)
-    return announced(content, vm.seed or os.urandom(_SEED_BYTES))
+    return with_go_header(content, vm.seed or os.urandom(_SEED_BYTES))
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """A machine and what it is given."""
+class _Boot:
+    """Boots or resumes a machine, and runs one cell in it."""
 
     vm: VirtualMachine
     content: bytes
     folder: Path
     ram: GuestRam
-    wishes: Wishes
+    limits: RunLimits
 
     @property
     def room_mib(self) -> int:
-        """How much room it has for what it is given: the same for most, so that they share a snapshot."""
+        """The room for the agent and its files: the same for most cells, so that they share a snapshot."""
         return max(_ROOM_MIB, 1 << ((len(self.content) >> 20).bit_length()))
 
     @cached_property
     def initrd(self) -> Path:
-        """What it boots into."""
+        """The initramfs that it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
         symbols = self.vm.from_snapshot or bool(self.vm.plugin or self.vm.instructions_a_ns)
         modules = {file.name: file.read_bytes() for file in self.vm.modules}
@@ -205,23 +205,23 @@ class _Cell:
         return file
 
     def booted(self) -> Outcome:
-        """It boots for this alone."""
+        """Run the cell in a machine that boots for it alone."""
         if self.vm.instructions_a_ns or self.vm.clock_slower > 1:
             with GuestRam(self.vm.memory_mib) as ram:
                 try:
                     return self._resumed(self._stopped(ram), ram, lambda: None)
                 except DamagedError as error:
-                    raise MachineError(f"the machine cannot go on with another clock: {error}") from None
+                    raise MachineError(f"the machine cannot continue with another clock: {error}") from None
         ticks = self._boot_ticks()
         with self._started() as guest:
-            room = self._room(guest.boot(ticks.look))
+            room = self._room(guest.boot(ticks.poll))
             ticks.put_back()
             self._check_symbols()
             self._check_clock()
             return guest.run(self.content, room)
 
     def from_snapshot(self) -> Outcome:
-        """It is resumed from a snapshot, which is made where there is none; where none can be, it boots."""
+        """Run the cell in a resumed snapshot, which is made if need be; if that is impossible, boot."""
         found = snapshot.find(self._machine, self._emulator) or self._make()
         if not found:
             return self.booted()
@@ -244,8 +244,8 @@ class _Cell:
             return self._resumed(found.stopped, found, whole.result)
 
     def _make(self) -> Snapshot | None:
-        """Boot a machine, with the recorder, which hears the kernel's symbols, and keep it."""
-        with snapshot.making(self._machine, self.wishes.stop, self._wait):
+        """Boot a machine with the recorder, which reads the kernel's symbols, and keep it."""
+        with snapshot.making(self._machine, self.limits.stop, self._wait):
             found = snapshot.find(self._machine, self._emulator)  # another may have made it meanwhile
             if found or snapshot.was_refused(self._machine):
                 return found
@@ -259,17 +259,17 @@ class _Cell:
             return snapshot.find(self._machine, self._emulator) if kept else None
 
     def _stopped(self, ram: GuestRam) -> Stopped:
-        """Boot a machine, with the recorder, which hears the kernel's symbols, and stop it."""
+        """Boot a machine with the recorder, which reads the kernel's symbols, and stop it."""
         results = self.folder / "booting"
         results.mkdir(exist_ok=True)
         vm = replace(self.vm, plugin=compile.recorder(), results=results)
         booting = replace(self, vm=vm, ram=ram)
         ticks = booting._boot_ticks()
         with booting._started() as guest:
-            room = booting._room(guest.boot(ticks.look))
+            room = booting._room(guest.boot(ticks.poll))
             ticks.put_back()
             booting._check_clock()
-            self.wishes.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
+            self.limits.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
             try:
                 state = guest.save(booting._is_settled)
             except RefusedError as error:
@@ -283,7 +283,7 @@ class _Cell:
         return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
 
     def _symbols_elsewhere(self) -> bytes:
-        """The kernel's, kept, of a snapshot of any shape, or of a machine of one CPU that boots for this."""
+        """The kernel's symbols: kept ones, a snapshot's, or those of a one-CPU machine booted for this."""
         sha256 = kernels.sha256_of(self.vm.kernel)
         if (symbols := snapshot.symbols_of(sha256)) is not None:
             return symbols
@@ -294,12 +294,12 @@ class _Cell:
             try:
                 symbols = replace(self, vm=vm, folder=folder)._stopped(ram).symbols
             except (DamagedError, MachineError, UserError):
-                return b""  # it boots as ever
+                return b""  # it boots without them
         snapshot.keep_symbols(sha256, symbols)
         return symbols
 
     def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
-        """It goes on from what another was stopped in; `check` raises DamagedError where that is no good."""
+        """Resume the state of a stopped machine; `check` raises DamagedError if its memory is damaged."""
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
@@ -324,18 +324,18 @@ class _Cell:
             return outcome
 
     def _dilate(self, content: bytes, now: int) -> None:
-        """Slow the stopped machine's clock down, whose counter says `now`; `content`: its symbols."""
+        """Slow the stopped machine's clock down. Its counter reads `now`, `content` are its symbols."""
         vm = self.vm
         if not content:
             raise MachineError(
-                "the kernel does not tell its symbols, by which its clock would be slowed down"
+                "the kernel exports no symbols (CONFIG_KALLSYMS?), which slowing its clock down needs"
             )
         symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
         if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
-            raise DamagedError("it was stopped while its clock was carried on")
+            raise DamagedError("it was stopped while it was updating its clock")
 
     def _slow_down(self, stopped: Stopped) -> bool:
-        """Slow a clock down that follows the host's; False where its kernel does not tell how."""
+        """Slow down a clock that follows the host's; False if the kernel lacks the types for it."""
         vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
         try:
             now, cpus = icount.counter(stopped.state), vm.topology.cpus
@@ -343,7 +343,7 @@ class _Cell:
         except MachineError:
             return False
         if not slowed:
-            raise DamagedError("it was stopped while its clock was carried on")
+            raise DamagedError("it was stopped while it was updating its clock")
         return True
 
     def _is_settled(self) -> bool:
@@ -352,22 +352,22 @@ class _Cell:
         return dilation.is_settled(self.ram, self.vm.architecture, symbols, self.vm.topology.cpus)
 
     def _read_ahead(self, content: bytes) -> None:
-        """Have ready what whoever makes tables of a recording asks for."""
+        """Load in advance what making tables of a recording needs."""
         lazy.load()
         if self.vm.plugin:
             types_in(self._memory(content), SymbolTable.shared(content)).read_ahead()
 
     def _symbols(self) -> bytes:
-        """Those of the kernel, as the recorder heard them."""
+        """The kernel's symbols as the recorder read them."""
         file = (self.vm.results or self.folder) / _SYMBOLS
         return file.read_bytes() if file.exists() else b""
 
     def _check_symbols(self) -> None:
         if self.vm.plugin and not self._symbols():
-            raise MachineError("the kernel does not tell its symbols (CONFIG_KALLSYMS?)")
+            raise MachineError("the kernel exports no symbols (CONFIG_KALLSYMS?)")
 
     def _check_clock(self) -> None:
-        """As far as the kernel tells its symbols; most take what QEMU counts by from the boot line."""
+        """Check the counter's rate, if the kernel exports symbols: most take it from the boot line."""
         counter, symbols = self.vm.architecture.counter, self._symbols()
         if not (counter and symbols and counter_khz()):
             return
@@ -377,8 +377,8 @@ class _Cell:
         taken_for = int.from_bytes(self._memory(symbols).read(rate, 4) or b"", "little")
         if not snapshot.counters_agree(counter_khz(), taken_for):
             raise MachineError(
-                f"the kernel takes its time stamp counter of {counter_khz() / 1e3:.0f} MHz for one of "
-                f"{taken_for / 1e3:.0f}, and its times would be wrong: boot it where less else runs, or "
+                f"the kernel measured its time stamp counter of {counter_khz() / 1e3:.0f} MHz as "
+                f"{taken_for / 1e3:.0f} MHz, so its times would be wrong: boot it on an idle host, or "
                 f"without {counter.parameter} in its boot line"
             )
 
@@ -386,26 +386,26 @@ class _Cell:
         return KernelMemory.of(self.ram, self.vm.architecture, SymbolTable.shared(symbols))
 
     def _started(self, *, resumes: bool = False) -> AbstractContextManager[Guest]:
-        return guest.started(self._command, self.ram, self.wishes, resumes=resumes)
+        return guest.started(self._command, self.ram, self.limits, resumes=resumes)
 
     def _command(self, channels: Channels) -> list[str]:
         return _command(self.vm, self.ram, self.initrd, channels)
 
     def _wait(self) -> None:
-        self.wishes.on_stage("waiting for another that boots the same machine")
+        self.limits.on_stage("waiting for another cell that boots the same machine")
 
     def _room(self, message: Message) -> Parts:
-        """Where the machine's word says that there is room for what it is given."""
+        """The places for the agent that the machine's message reports."""
         size, parts = message.content["page_bytes"], []
         for frame, pages in message.content["runs"]:
             start, length = frame * size, pages * size
             offset = self.vm.architecture.ram_offset(start, self.ram.bytes)
             last = self.vm.architecture.ram_offset(start + length - 1, self.ram.bytes)
             if not frame or pages < 1 or offset is None or last != offset + length - 1:
-                raise MachineError(f"the machine has room at page {frame}, it says, where it has no memory")
+                raise MachineError(f"the machine reports room at page {frame}, where it has no memory")
             parts.append((offset, length))
         if sum(length for _, length in parts) != self.room_mib << 20:
-            raise MachineError("the machine does not have the room that it was asked for")
+            raise MachineError("the machine does not have the requested room")
         return parts
 
     @cached_property
@@ -459,7 +459,7 @@ def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels
 
 
 def _parameters(vm: VirtualMachine) -> str:
-    """The boot line, and before it how fast the clock runs, which is this host's affair and no study's."""
+    """The clock's rate, which depends on this host and not on the study, and the boot line."""
     counter = vm.architecture.counter
     rate = f"{counter.parameter}={counter_khz()} " if counter and counter_khz() and not vm.kvm else ""
     return rate + vm.boot_line

@@ -189,14 +189,14 @@ class VmEngine(Engine):
         counts = machine.plugin and machine.time_slices and not self.measures_time
         if not counts or job.cpus < dilation.SLOWED_FROM or not machine.architecture.resumes:
             return machine
-        return replace(machine, clock_slower=dilation.factor(_busy(job)))
+        return replace(machine, clock_slower=dilation.instructions_per_ns(_busy(job)))
 
 
 def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
-    """Its clock follows instructions; what it draws by lot is the same for all of a repetition's cells."""
+    """Its clock follows instructions; its random numbers are the same for all cells of a repetition."""
     boot = job.change.name if job.change.boots else ""
     seed = hashlib.sha256(f"{job.repetition}{boot}".encode()).digest()
-    return replace(machine, instructions_a_ns=dilation.factor(_busy(job)), seed=seed)
+    return replace(machine, instructions_a_ns=dilation.instructions_per_ns(_busy(job)), seed=seed)
 
 
 def _security(boot_line: str) -> dict[str, object]:
@@ -204,7 +204,7 @@ def _security(boot_line: str) -> dict[str, object]:
     chosen = any(word.partition("=")[0] in _CHOOSES_SECURITY for word in boot_line.split())
     return {
         "security_chosen_by": "the boot line" if chosen else "the kernel's configuration",
-        "security_policy": "none: no program of a distribution runs that would load one",
+        "security_policy": "none: no init system runs that would load a policy",
     }
 
 

@@ -21,7 +21,7 @@ FIRST_FD, LAST_FD = 3, 51
 SLOTS = 8
 WORDS, SHARED_WORDS = 4, 2
 Argument = str | int | bool | None
-Result = str
+ResultText = str
 """As guest/pairs/ prints it: 3, -ENOENT, 4 5, page 7, byte 7, file 1 0 i1, SIGBUS, ready 3, child."""
 
 
@@ -144,10 +144,12 @@ class Call:
         """
         process, name, *words = [*text.split(), "", ""][: max(2, len(text.split()))]
         if process not in ("0", "1") or name not in SIGNATURES:
-            raise UserError(f"no call: {text!r}; a call is its process, 0 or 1, its name and its arguments")
+            raise UserError(
+                f"not a call: {text!r}; a call is its process (0 or 1), its name and its arguments"
+            )
         arguments = _parsed_arguments(name, words)
         if arguments is None:
-            raise UserError(f"what follows {name} in {text!r} is not what it takes: {_form(name)}")
+            raise UserError(f"wrong arguments of {name} in {text!r}: {_form(name)}")
         return cls(name, int(process), arguments)
 
 
@@ -157,9 +159,9 @@ class Test:
 
     number: int
     same: bool  # A and B are made by two threads of one process, not by two processes
-    set_up: tuple[tuple[Call, Result], ...]
-    a: tuple[Call, Result]
-    b: tuple[Call, Result]
+    set_up: tuple[tuple[Call, ResultText], ...]
+    a: tuple[Call, ResultText]
+    b: tuple[Call, ResultText]
 
     @property
     def pair(self) -> str:
@@ -171,7 +173,7 @@ class Test:
         lines += [f"{role} {call} -> {result}" for role, (call, result) in (("A", self.a), ("B", self.b))]
         return "\n".join(lines) + "\n"
 
-    def expected(self) -> list[Result]:
+    def expected(self) -> list[ResultText]:
         """What guest/pairs/ prints of this test, below its first line."""
         return [*(result for _, result in self.set_up), f"A {self.a[1]}", f"B {self.b[1]}"]
 
@@ -187,9 +189,9 @@ def parsed_tests(lines: Iterable[str]) -> Iterator[Test]:
             block = []
 
 
-def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[Result]]]:
+def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[ResultText]]]:
     """What guest/pairs/ printed: each test's number and its calls' results."""
-    header, results = "", list[Result]()
+    header, results = "", list[ResultText]()
     for line in lines:
         if line.strip() and not header:
             header = line.split()[1]
@@ -204,9 +206,9 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
     (first, header), *rest = block
     words = header.split()
     if len(words) != 4 or words[0] != "test" or not _is_number(words[1]) or words[3] not in ("same", "two"):
-        raise UserError(f"line {first}: a test begins with: test NUMBER CALL/CALL same|two")
+        raise UserError(f"line {first}: a test starts with: test NUMBER CALL/CALL same|two")
     roles: list[str] = []
-    calls: list[tuple[Call, Result]] = []
+    calls: list[tuple[Call, ResultText]] = []
     for number, line in rest:
         text, _, result = line.partition(" -> ")
         roles.append(text[0] if text[:2] in ("A ", "B ") else "")
@@ -215,7 +217,7 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
         except UserError as error:
             raise UserError(f"line {number}: {error}") from None
     if roles[-2:] != ["A", "B"] or any(roles[:-2]):
-        raise UserError(f"line {first}: a test has one call A and one call B, and they come last")
+        raise UserError(f"line {first}: a test ends with one call A and one call B")
     *set_up, a, b = calls
     test = Test(int(words[1]), words[3] == "same", tuple(set_up), a, b)
     if wrong := _wrong_in(test):
@@ -227,9 +229,9 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
 
 
-def _checked_result(result: str) -> Result:
+def _checked_result(result: str) -> ResultText:
     if not result or len(result) > _MOST_RESULT or not (result.isascii() and result.isprintable()):
-        raise UserError("a call is followed by what it returns, for instance -> 3")
+        raise UserError("a call is followed by its result, for instance -> 3")
     return result
 
 
@@ -237,7 +239,7 @@ def _wrong_in(test: Test) -> str:
     """What keeps it from being run as it stands, or nothing."""
     a, b = test.a[0], test.b[0]
     if {a.name, b.name} & SET_UP_CALLS.keys():
-        return f"{', '.join(SET_UP_CALLS)} are there to set up only"
+        return f"{', '.join(SET_UP_CALLS)} can only be used in the set-up"
     if test.same:
         calls = (*(call for call, _ in test.set_up), a, b)
         others = any(call.process or call.name == "receive" for call in calls)

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 from bigiron.matrix.model.extended.model import Epoll, Socket
 from bigiron.matrix.model.model import (
+    ByteRead,
     Content,
     Description,
     Ends,
     File,
-    Given,
     Mapping,
-    Moved,
     Pipe,
     Queue,
+    Result,
     Stat,
     State,
 )
@@ -39,8 +39,8 @@ class After:
     """What calls made of one state, in one order."""
 
     state: State
-    a: Given
-    b: Given
+    a: Result
+    b: Result
     before: Before
 
 
@@ -56,15 +56,15 @@ class _Same:
     second: After
     _matched: dict[Any, Any] = field(default_factory=dict)
 
-    def given(self, x: Given, y: Given) -> bool:
+    def given(self, x: Result, y: Result) -> bool:
         match x, y:
             case Stat(), Stat():
                 return self.thing(x.inode, y.inode) and x.links == y.links and x.length == y.length
-            case Moved(), Moved():
+            case ByteRead(), ByteRead():
                 return x.what == y.what and x.value == y.value
             case Ends(), Ends():
                 return (x.read, x.write) == (y.read, y.write)
-            case (Stat() | Moved() | Ends(), _) | (_, Stat() | Moved() | Ends()):
+            case (Stat() | ByteRead() | Ends(), _) | (_, Stat() | ByteRead() | Ends()):
                 return False
             case _:
                 return isinstance(x, str) == isinstance(y, str) and x == y

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bigiron.matrix.model.calls import FIRST_FD, Call, Result
+from bigiron.matrix.model.calls import FIRST_FD, Call, ResultText
 
 PIPE_PAGES = 16  # that a pipe holds: PIPE_DEF_BUFFERS
 
@@ -22,7 +22,7 @@ class LeftOutError(Exception):
 
 
 class Content:
-    """The pages of a file: those that were written, over what was there before; what nobody wrote is 0."""
+    """The pages of a file: written pages over the initial content. Pages that were never written are 0."""
 
     def __init__(self, before: Callable[[int], int] | None = None) -> None:
         self.before = before
@@ -104,7 +104,7 @@ class Mapping:
 
 @dataclass(frozen=True, eq=False)
 class Stat:
-    """What stat() tells of an inode."""
+    """What stat() returns for an inode."""
 
     inode: File | Pipe
     links: int
@@ -112,8 +112,8 @@ class Stat:
 
 
 @dataclass(frozen=True, eq=False)
-class Moved:
-    """A byte of a page that was read, by read() or from memory."""
+class ByteRead:
+    """A byte that was read, by read() or from mapped memory."""
 
     what: str
     value: int
@@ -121,18 +121,18 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """The descriptors that pipe() gives."""
+    """The descriptors that pipe() returns."""
 
     read: int
     write: int
 
 
-# A number, an error or signal by its name, descriptors that are ready, or what else a call gives.
-Given = int | str | tuple[int, ...] | Stat | Moved | Ends
+# A number, an error or signal by its name, ready descriptors, or another result of a call.
+Result = int | str | tuple[int, ...] | Stat | ByteRead | Ends
 
 
 class Initial(Protocol):
-    """What is there before the first call."""
+    """The state before the first call."""
 
     def name(self, name: str) -> File | None: ...
     def fd(self, process: int, fd: int) -> Description | None: ...
@@ -176,13 +176,13 @@ class State:
         """All that calls read and change: what a later call can find."""
         return self.names, self.fds, self.slots
 
-    def make(self, name: str, process: int, arguments: dict[str, Any]) -> Given:
-        given: Given = getattr(self, f"_{name}")(process, **arguments)
+    def make(self, name: str, process: int, arguments: dict[str, Any]) -> Result:
+        given: Result = getattr(self, f"_{name}")(process, **arguments)
         return given
 
     # Names. str() and int() settle an argument that is unknown.
 
-    def _open(self, me: int, name: str, creat: bool, excl: bool, trunc: bool) -> Given:
+    def _open(self, me: int, name: str, creat: bool, excl: bool, trunc: bool) -> Result:
         file = self.names[str(name)]
         if file is None:
             if not creat:
@@ -195,7 +195,7 @@ class State:
             file.content = Content()
         return self._install(me, Description(file))
 
-    def _link(self, me: int, old: str, new: str) -> Given:
+    def _link(self, me: int, old: str, new: str) -> Result:
         file = self.names[str(old)]
         if file is None:
             return "-ENOENT"
@@ -205,7 +205,7 @@ class State:
         file.links += 1
         return 0
 
-    def _unlink(self, me: int, name: str) -> Given:
+    def _unlink(self, me: int, name: str) -> Result:
         file = self.names[str(name)]
         if file is None:
             return "-ENOENT"
@@ -213,7 +213,7 @@ class State:
         file.links -= 1
         return 0
 
-    def _rename(self, me: int, old: str, new: str) -> Given:
+    def _rename(self, me: int, old: str, new: str) -> Result:
         file = self.names[str(old)]
         if file is None:
             return "-ENOENT"
@@ -226,7 +226,7 @@ class State:
         self.names[str(old)] = None
         return 0
 
-    def _stat(self, me: int, name: str) -> Given:
+    def _stat(self, me: int, name: str) -> Result:
         file = self.names[str(name)]
         return "-ENOENT" if file is None else Stat(file, file.links, file.length)
 
@@ -243,7 +243,7 @@ class State:
         self.fds[me, fd] = description
         return fd
 
-    def _fstat(self, me: int, fd: int) -> Given:
+    def _fstat(self, me: int, fd: int) -> Result:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -251,7 +251,7 @@ class State:
             return Stat(description.target, 1, 0)
         return Stat(description.target, description.target.links, description.target.length)
 
-    def _lseek(self, me: int, fd: int, offset: int) -> Given:
+    def _lseek(self, me: int, fd: int, offset: int) -> Result:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -262,7 +262,7 @@ class State:
         description.offset = offset
         return offset
 
-    def _close(self, me: int, fd: int) -> Given:
+    def _close(self, me: int, fd: int) -> Result:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -270,23 +270,23 @@ class State:
         description.fds -= 1
         return 0
 
-    def _pipe(self, me: int) -> Given:
+    def _pipe(self, me: int) -> Result:
         pipe = Pipe()
         pipe.reader, pipe.writer = Description(pipe, writes=False), Description(pipe)
         return Ends(self._install(me, pipe.reader), self._install(me, pipe.writer))
 
-    def _read(self, me: int, fd: int) -> Given:
+    def _read(self, me: int, fd: int) -> Result:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
         if isinstance(description.target, Pipe):
             return "-EBADF" if description.writes else _taken(description.target)
         given = _read_at(description.target, description.offset)
-        if isinstance(given, Moved):
+        if isinstance(given, ByteRead):
             description.offset += 1
         return given
 
-    def _write(self, me: int, fd: int, value: int) -> Given:
+    def _write(self, me: int, fd: int, value: int) -> Result:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -296,11 +296,11 @@ class State:
         description.offset += 1
         return 1
 
-    def _pread(self, me: int, fd: int, offset: int) -> Given:
+    def _pread(self, me: int, fd: int, offset: int) -> Result:
         file = self._file_for(me, fd, offset)
         return file if isinstance(file, str) else _read_at(file, offset)
 
-    def _pwrite(self, me: int, fd: int, offset: int, value: int) -> Given:
+    def _pwrite(self, me: int, fd: int, offset: int, value: int) -> Result:
         file = self._file_for(me, fd, offset)
         if isinstance(file, str):
             return file
@@ -318,7 +318,7 @@ class State:
 
     # Memory.
 
-    def _mmap(self, me: int, slot: int, writable: bool, fd: int | None, offset: int) -> Given:
+    def _mmap(self, me: int, slot: int, writable: bool, fd: int | None, offset: int) -> Result:
         if fd is None:
             self.slots[me, int(slot)] = Mapping(None, 0, writable)
             return 0
@@ -331,28 +331,28 @@ class State:
         self.slots[me, int(slot)] = Mapping(description.target, offset, writable)
         return 0
 
-    def _munmap(self, me: int, slot: int) -> Given:
+    def _munmap(self, me: int, slot: int) -> Result:
         self.slots[me, int(slot)] = None
         return 0
 
-    def _mprotect(self, me: int, slot: int, writable: bool) -> Given:
+    def _mprotect(self, me: int, slot: int, writable: bool) -> Result:
         mapping = self.slots[me, int(slot)]
         if mapping is None:
             return "-ENOMEM"
         mapping.writable = writable
         return 0
 
-    def _memread(self, me: int, slot: int) -> Given:
+    def _memread(self, me: int, slot: int) -> Result:
         mapping = self.slots[me, int(slot)]
         if mapping is None:
             return "SIGSEGV"
         if mapping.file is None:
-            return Moved("byte", mapping.value)
+            return ByteRead("byte", mapping.value)
         if not mapping.offset < mapping.file.length:
             return "SIGBUS"
-        return Moved("byte", mapping.file.content[mapping.offset])
+        return ByteRead("byte", mapping.file.content[mapping.offset])
 
-    def _memwrite(self, me: int, slot: int, value: int) -> Given:
+    def _memwrite(self, me: int, slot: int, value: int) -> Result:
         mapping = self.slots[me, int(slot)]
         if mapping is None or not mapping.writable:
             return "SIGSEGV"
@@ -366,13 +366,13 @@ class State:
 
     # To set up.
 
-    def _dup(self, me: int, fd: int, to: int) -> Given:
+    def _dup(self, me: int, fd: int, to: int) -> Result:
         return self._share(me, fd, me, to)
 
-    def _receive(self, me: int, fd: int, to: int) -> Given:
+    def _receive(self, me: int, fd: int, to: int) -> Result:
         return self._share(1 - me, fd, me, to)
 
-    def _share(self, owner: int, fd: int, me: int, to: int) -> Given:
+    def _share(self, owner: int, fd: int, me: int, to: int) -> Result:
         description = self.fds[owner, fd]
         if description is None:
             return "-EBADF"
@@ -382,8 +382,8 @@ class State:
         return to
 
 
-def _read_at(file: File, offset: int) -> Given:
-    return Moved("page", file.content[offset]) if offset < file.length else 0
+def _read_at(file: File, offset: int) -> Result:
+    return ByteRead("page", file.content[offset]) if offset < file.length else 0
 
 
 def _write_at(file: File, offset: int, value: int) -> None:
@@ -392,13 +392,13 @@ def _write_at(file: File, offset: int, value: int) -> None:
         file.length = offset + 1
 
 
-def _taken(pipe: Pipe) -> Given:
+def _taken(pipe: Pipe) -> Result:
     if pipe.held == 0:
         return 0 if pipe.writer.fds == 0 else "-EAGAIN"
-    return Moved("page", pipe.take())
+    return ByteRead("page", pipe.take())
 
 
-def _put(pipe: Pipe, value: int) -> Given:
+def _put(pipe: Pipe, value: int) -> Result:
     if pipe.reader.fds == 0:
         return "-EPIPE"
     if pipe.held == PIPE_PAGES:
@@ -408,19 +408,19 @@ def _put(pipe: Pipe, value: int) -> Given:
 
 
 class Results:
-    """What calls gave, as text; inodes are numbered as they appear."""
+    """The results of calls, as text; inodes are numbered as they appear."""
 
     def __init__(self) -> None:
         self._inodes: list[File | Pipe] = []
 
-    def text(self, given: Given) -> Result:
+    def text(self, given: Result) -> ResultText:
         match given:
             case Stat():
                 if given.inode not in self._inodes:
                     self._inodes.append(given.inode)
                 kind = "pipe" if isinstance(given.inode, Pipe) else "file"
                 return f"{kind} {given.links} {given.length} i{self._inodes.index(given.inode) + 1}"
-            case Moved():
+            case ByteRead():
                 return f"{given.what} {given.value}"
             case Ends():
                 return f"{given.read} {given.write}"
@@ -430,7 +430,7 @@ class Results:
                 return str(given)
 
 
-def results_of(calls: list[Call]) -> list[Result]:
+def results_of(calls: list[Call]) -> list[ResultText]:
     """What calls give that are made one after the other, from nothing.
 
     >>> results_of([Call.parsed("0 open a creat"), Call.parsed("0 write 3 7"), Call.parsed("1 stat a")])

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bigiron.matrix.model.calls import FIRST_FD, Argument, Call, Result, Test
-from bigiron.matrix.model.model import Ends, Given, Nothing, Results, State
+from bigiron.matrix.model.calls import FIRST_FD, Argument, Call, ResultText, Test
+from bigiron.matrix.model.model import Ends, Nothing, Result, Results, State
 from bigiron.matrix.model.symbolic import Flag, InitialMapping, Name, Situation, World
 
 # Where descriptors wait until they are where they belong, and stay if they are to be open elsewhere too.
 PARKED = 40
-_CONTENT = 10  # of pages that nobody asked for: each file and pipe has its own
+_CONTENT = 10  # of pages whose content does not matter: each file and pipe has its own
 
 
 def test_of(number: int, situation: Situation) -> Test:
@@ -45,10 +45,10 @@ class Calls:
     """Those that were made, with what the model says that they give."""
 
     def __init__(self, state: State) -> None:
-        self.made: list[tuple[Call, Result]] = []
+        self.made: list[tuple[Call, ResultText]] = []
         self._state, self._results = state, Results()
 
-    def make(self, name: str, process: int, *arguments: Argument) -> Given:
+    def make(self, name: str, process: int, *arguments: Argument) -> Result:
         call = Call(name, process, arguments)
         given = self._state.make(name, process, call.named())
         self.made.append((call, self._results.text(given)))

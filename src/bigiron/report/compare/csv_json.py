@@ -28,8 +28,8 @@ def as_json(comparison: Comparison) -> str:
             lost.append(entry)
     unlike: list[dict[str, Any]] = []
     for point in comparison.points:
-        entry = {**point.place, "unlike": point.unlike}
-        if point.unlike and entry not in unlike:
+        entry = {**point.place, "unlike": point.machine_differences}
+        if point.machine_differences and entry not in unlike:
             unlike.append(entry)
     missing = [{"cell": one.id, "why": one.why} for one in comparison.missing]
     every = (("lost", lost), ("unlike", unlike), ("missing", missing))

@@ -15,7 +15,7 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.probes import simulation, stack_counts
-from bigiron.analysis.probes.stack_counts import By, Stacks
+from bigiron.analysis.probes.stack_counts import By, StackCounts
 from bigiron.report import stacks
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
@@ -71,13 +71,13 @@ def _comparing(probe: str) -> Callable[[Measurements, Options], Comparison] | No
     return simulation.compare if probe == "simulation" else probes.probe(probe).compare
 
 
-def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> Stacks:
+def _stacks(study: Study, probe: str, contexts: tuple[str, ...]) -> StackCounts:
     source, measured = stacks.source(probe), study.measured(probe)
     points = {
         point: (stacks.by_repetition(study, probe, contexts, cells), list(chain(*cells.values())))
         for point, cells in measured.items()
     }
-    return Stacks(
+    return StackCounts(
         study.name,
         study.spec.workload,
         probe,

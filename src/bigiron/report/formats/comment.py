@@ -2,7 +2,7 @@
 
 from bigiron.gate.check_lines import PROBES, CheckedPoint, Finding
 from bigiron.report.formats.listing import code, markdown, plain
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _MOST = 20  # findings: GitHub takes 65,536 characters
 _MOST_NAMES = 8
@@ -16,7 +16,7 @@ def text(workload: str, checked: list[CheckedPoint]) -> str:
     parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]
     for point in checked:
         against = f", against {point.against}" if point.against != point.place else ""
-        counts = f"{counted(len(point.worse), 'count')} of {len(point.findings)} worse"
+        counts = f"{plural(len(point.worse), 'count')} of {len(point.findings)} worse"
         state = point.skipped or "; ".join([counts, *point.gaps])
         parts.append(f"- {plain(point.place)}{plain(against)}: {plain(state)}\n")
     if worse:
@@ -31,7 +31,7 @@ def text(workload: str, checked: list[CheckedPoint]) -> str:
 
 def _verdict(workload: str, checked: list[CheckedPoint], worse: int) -> str:
     if worse:
-        return f"{plain(workload)} has {counted(worse, 'count')} above what is allowed"
+        return f"{plain(workload)} has {plural(worse, 'count')} above what is allowed"
     done = [point for point in checked if not point.skipped]
     if not done:
         return f"nothing of {plain(workload)} was checked"
@@ -40,7 +40,7 @@ def _verdict(workload: str, checked: list[CheckedPoint], worse: int) -> str:
     said = [f"has {more} than is allowed"] if compared else []
     said += [f"{_COUNTED[probe]} not compared" for probe in PROBES if probe not in compared]
     if len(done) < len(checked):
-        said.append(f"{len(checked) - len(done)} of {counted(len(checked), 'point')} not checked")
+        said.append(f"{len(checked) - len(done)} of {plural(len(checked), 'point')} not checked")
     return f"{plain(workload)} {'; '.join(said)}"
 
 
@@ -55,4 +55,4 @@ def _rows(finding: Finding) -> list[list[str]]:
 
 
 def _cut(by: str) -> str:
-    return some(by.split(", "), _MOST_NAMES)
+    return first_n(by.split(", "), _MOST_NAMES)

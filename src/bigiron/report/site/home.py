@@ -81,7 +81,7 @@ def page(reading: Reading) -> Page:
     points = [point for point in reading.points if point.current]
     return Page(
         address="index",
-        title=f"{counted(len(reading.workloads), 'workload')} on {counted(len(reading.kernels), 'kernel')}",
+        title=f"{plural(len(reading.workloads), 'workload')} on {plural(len(reading.kernels), 'kernel')}",
         template="home.html",
         values={
             "reading": reading,
@@ -272,7 +272,7 @@ def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"])
             _object_href(reading, name),
             of[0].was.accesses,
             of[0].now.accesses,
-            f"in {some([one.workload.name for one in of], 3)}",
+            f"in {first_n([one.workload.name for one in of], 3)}",
         )
         for name, of in found.items()
     ]

@@ -104,7 +104,7 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
     hottest = now[0] if now else None
     if hottest and (use := hottest.uses[-1]):
         told = (
-            f"On {reading.newest.name} {counted(len(now), 'workload')} share it between CPUs; most often "
+            f"On {reading.newest.name} {plural(len(now), 'workload')} share it between CPUs; most often "
             f"{hottest.workload.name}, "
             f"{words.figure(use.accesses)} accesses an operation, {words.figure(use.writes)} of them writes, "
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
@@ -138,7 +138,7 @@ def _kinds(changes: Sequence[ObjectChange]) -> str:
         was, now = one.was.accesses, one.now.accesses
         how = "more often in" if now > was else "less often in"
         found["gone from" if not now else "new in" if not was else how] += 1
-    return ", ".join(f"{how} {counted(number, 'workload')} more" for how, number in found.items())
+    return ", ".join(f"{how} {plural(number, 'workload')} more" for how, number in found.items())
 
 
 def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, str]:
@@ -197,7 +197,7 @@ def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str
                 most[chain.path] = max(most.get(chain.path, 0.0), chain.accesses_per_op)
                 names[chain.path].append(row.workload.name)
     found = sorted(most.items(), key=lambda one: -one[1])[:_MOST_CHAINS]
-    return [(path, value, some(list(dict.fromkeys(names[path])), 3)) for path, value in found]
+    return [(path, value, first_n(list(dict.fromkeys(names[path])), 3)) for path, value in found]
 
 
 def _sharing(uses: Sequence[Use]) -> dict[str, str]:

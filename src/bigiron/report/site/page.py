@@ -11,7 +11,7 @@ import bigiron
 from bigiron.analysis.comparison import paths
 from bigiron.report.formats.html import embedded_json
 from bigiron.report.site import address, words
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 # Scripts and styles lie beside the pages: written into each of a thousand they would be most of the site.
 _POLICY = (
@@ -67,7 +67,7 @@ def _html(page: Page, kernels: str) -> str:
         kernels=kernels,
         address=address,
         words=words,
-        counted=counted,
+        plural=plural,
         without_entry=paths.short,
         as_json=embedded_json,
         **page.values,

@@ -6,7 +6,7 @@ from bigiron.report.site import address, home, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
 from bigiron.report.site.workload import said
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 _MOST_ROWS = 100  # of a table: the data beside the page has all
 
@@ -56,7 +56,7 @@ def _answers(
 ) -> Answers:
     measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
     what = (
-        f"{counted(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "
+        f"{plural(measured, 'point')} of {kernel.release} ({kernel.architecture}), each a workload with "
         "some "
         "number of CPUs."
     )
@@ -69,7 +69,7 @@ def _answers(
         return Answers(what, [why], "–", "Nothing is compared.")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
-        f" {counted(unlike, 'workload')} cannot be compared: the same measured no older kernel."
+        f" {plural(unlike, 'workload')} cannot be compared: the same measured no older kernel."
         if unlike
         else ""
     )
@@ -93,7 +93,7 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
         return {
             "ignore": "No",
             "because": (
-                f"{counted(len(slower), 'workload')} of {compared} are predicted to scale worse than on "
+                f"{plural(len(slower), 'workload')} of {compared} are predicted to scale worse than on "
                 f"{against}, beyond "
                 f"both intervals; {name} most: predicted for {now.tasks} tasks on {now.machine} "
                 f"{words.interval(now)} "

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
-from bigiron.util.english import listed, some
+from bigiron.util.english import first_n, join_and
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
@@ -106,7 +106,7 @@ def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str
     'now also by open, more often by fput, no longer by dup'
     """
     if not before or not after:
-        return f"by {some(list(after or before), _MOST_NAMES)}" if before or after else ""
+        return f"by {first_n(list(after or before), _MOST_NAMES)}" if before or after else ""
     kinds: dict[str, list[str]] = {}
     order = ("now also by", "more often by", "less often by", "no longer by")
     for function in dict.fromkeys([*after, *before]):
@@ -115,7 +115,7 @@ def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str
             continue
         kind = order[0] if not was else order[3] if not now else order[1] if now > was else order[2]
         kinds.setdefault(kind, []).append(function)
-    return ", ".join(f"{kind} {some(kinds[kind], _MOST_NAMES)}" for kind in order if kind in kinds)
+    return ", ".join(f"{kind} {first_n(kinds[kind], _MOST_NAMES)}" for kind in order if kind in kinds)
 
 
 def told_apart(one: Identity, others: Iterable[Identity]) -> str:
@@ -152,7 +152,9 @@ def interval(prediction: Prediction) -> str:
 
 
 def _limits(prediction: Prediction) -> str:
-    return some([f"{limit.object or limit.kind} {100 * limit.share:.0f} %" for limit in prediction.limits], 2)
+    return first_n(
+        [f"{limit.object or limit.kind} {100 * limit.share:.0f} %" for limit in prediction.limits], 2
+    )
 
 
 def predicted(prediction: Prediction) -> str:
@@ -194,7 +196,7 @@ def ignorable(
 
 def names(kernels: Sequence[Kernel]) -> str:
     """Of kernels; "": there is none."""
-    return listed([kernel.name for kernel in kernels])
+    return join_and([kernel.name for kernel in kernels])
 
 
 def subject(one: Change) -> str:

@@ -13,7 +13,7 @@ from bigiron.report.formats.chart import Line as Curve
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, least
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_TOLD = 3  # objects, as a reason of a change
@@ -191,7 +191,7 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     large = [change for change in changes if change.size >= _LEAST_TOLD * changes[0].size]
     told = [said(change) for change in large[:_MOST_TOLD]]
     others = len(changes) - len(told)
-    rest = f"; {counted(others, 'smaller change')}" if others else ""
+    rest = f"; {plural(others, 'smaller change')}" if others else ""
     before = reading.kernel(changes[0].was.point.kernel)
     against = f", against {before.name}" if before != reading.before(kernel) else ""
     return f"{kernel.name}{against}: {'; '.join(told)}{rest}."
@@ -219,14 +219,14 @@ def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     was = older[-1]
     apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
     before = reading.kernel(was.kernel).name
-    return f"cannot be compared with {before}, as what measured it differs ({some(apart, 4)})"
+    return f"cannot be compared with {before}, as what measured it differs ({first_n(apart, 4)})"
 
 
 def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:
     """What differs between what measured the points, of the same number of CPUs."""
     found = {point.identity for point in points if point.cpus == last.cpus} - {last.identity}
     return [
-        some(words.differing(reading.identities[one], reading.identities[last.identity]), 4)
+        first_n(words.differing(reading.identities[one], reading.identities[last.identity]), 4)
         for one in sorted(found)
     ]
 
@@ -255,7 +255,7 @@ def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
         by = words.told_apart(reading.identities[identity], others)
         points.sort(key=lambda point: places[point.kernel])
         spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in points)
-        yield Curve(f"{counted(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
+        yield Curve(f"{plural(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
 
 
 def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:

@@ -36,7 +36,7 @@ from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import sanitize
-from bigiron.util.english import listed
+from bigiron.util.english import join_and
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -189,21 +189,21 @@ def _not_recorded(study: Study, measured: Sequence[str], explained: Explanation 
     if not (study.spec.engine.emulated and measured and lacking):
         return ""
     return (
-        f"Nothing is said of {listed(lacking)}, which were not recorded "
+        f"Nothing is said of {join_and(lacking)}, which were not recorded "
         f"(bigiron run --probe {','.join(_COUNTED)})."
     )
 
 
 def _is_judged(probe: str) -> bool:
     """Whether its figures are told by verdicts."""
-    return any(one.samples for one in probes.among([probe]))
+    return any(one.samples for one in probes.named([probe]))
 
 
 # The question and the answer
 
 
 def _question(spec: Spec, base: str) -> str:
-    cpus = listed([str(number) for number in spec.cpus])
+    cpus = join_and([str(number) for number in spec.cpus])
     where = f"with {cpus} CPU{'' if spec.cpus == [1] else 's'}"
     if spec.engine.is_model:
         where += f" of {spec.simulation.machine}, simulated"
@@ -211,7 +211,7 @@ def _question(spec: Spec, base: str) -> str:
         where += " in virtual machines"
     others = [variant.name for variant in spec.variant if variant.name != base]
     if others:
-        return f"{spec.workload} {where}: what is different on {listed(others)}, against {base}?"
+        return f"{spec.workload} {where}: what is different on {join_and(others)}, against {base}?"
     return f"{spec.workload} {where}, on {base}: what will limit it as CPUs are added?"
 
 
@@ -259,7 +259,7 @@ def _by_variant(figure: Figure, table: Point) -> str:
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
         said.append(f"{number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
-    return listed(said)
+    return join_and(said)
 
 
 def _growing(report: growth.Report) -> Iterator[Finding]:
@@ -374,7 +374,7 @@ def _part(study: Study, probe: str, options: Options, lines: SharedLines | None)
     else:
         points = dispatch.comparison_of(study, probe, options).points
     burning = None
-    if any(one.stacks for one in probes.among([probe])):
+    if any(one.stacks for one in probes.named([probe])):
         burning = flame.flame_of(study, probe, study.base(options.base), options.contexts)
     grown = _growth(study, probe, options.contexts)
     names = [variant.name for variant in study.spec.variant]
@@ -504,7 +504,7 @@ def _environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) ->
 
 def _as_ever(spec: Spec) -> dict[str, str]:
     """What does not say anything of a study where it has this value in all cells."""
-    recorded = {kind.options for kind in probes.among(spec.probes)}
+    recorded = {kind.options for kind in probes.named(spec.probes)}
     others = {probe.options for probe in probes.probes() if probe.options} - recorded
     unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
     return {**unused, "cpus_to_cycle": "0", "from_snapshot": "True"}
@@ -544,7 +544,7 @@ def _commands(
     for kernel in dict.fromkeys(reproduce.kernels(study).values()):
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
-    if study.spec.engine.is_elsewhere:
+    if study.spec.engine.is_imported:
         yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
     else:
         yield "every cell", f"bigiron run study.toml -o {name}"

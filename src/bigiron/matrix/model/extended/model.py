@@ -1,8 +1,8 @@
 """What the extended calls mean: the state that they read and change, and what each gives.
 
 Two processes, 0 and 1, and the parent that both have. Descriptors are of sockets (Unix datagram sockets with
-abstract addresses) and of epoll instances, which look for EPOLLIN of sockets. A futex has nobody waiting:
-whoever waits gives up at once. A fork's child exits before the fork returns.
+abstract addresses) and of epoll instances, which look for EPOLLIN of sockets. A futex has no waiters:
+a wait times out at once. A fork's child exits before the fork returns.
 
 Left out beside what the model of the 18 leaves out: full queues, and epoll instances in others.
 """
@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from bigiron.matrix.model.calls import SHARED_WORDS
-from bigiron.matrix.model.model import Description, Given, Initial, LeftOutError, Moved, Queue, State, Table
+from bigiron.matrix.model.model import (
+    ByteRead,
+    Description,
+    Initial,
+    LeftOutError,
+    Queue,
+    Result,
+    State,
+    Table,
+)
 
 Key = tuple[int, Description]  # of what is in an epoll instance: a descriptor, and what it was of
 
@@ -108,17 +117,17 @@ class ExtendedState(State):
 
     # Processes.
 
-    def _getpid(self, me: int) -> Given:
+    def _getpid(self, me: int) -> Result:
         return "self"
 
-    def _getppid(self, me: int) -> Given:
+    def _getppid(self, me: int) -> Result:
         return "parent"
 
-    def _fork(self, me: int) -> Given:
+    def _fork(self, me: int) -> Result:
         self.children[me] += 1
         return "child"  # by whatever number
 
-    def _wait(self, me: int) -> Given:
+    def _wait(self, me: int) -> Result:
         if self.children[me] == 0:
             return "-ECHILD"
         self.children[me] -= 1
@@ -126,15 +135,15 @@ class ExtendedState(State):
 
     # Futexes.
 
-    def _futex_wait(self, me: int, word: int, value: int) -> Given:
+    def _futex_wait(self, me: int, word: int, value: int) -> Result:
         return "-ETIMEDOUT" if self.words[_owner(me, word)] == value else "-EAGAIN"
 
-    def _futex_wake(self, me: int, word: int) -> Given:
+    def _futex_wake(self, me: int, word: int) -> Result:
         return 0
 
     # Sockets.
 
-    def _socket(self, me: int) -> Given:
+    def _socket(self, me: int) -> Result:
         made = Socket()
         made.description = Description(made)
         return self._install(me, made.description)
@@ -150,7 +159,7 @@ class ExtendedState(State):
         found = self.addresses[address]
         return found if found and found.is_open else None
 
-    def _bind(self, me: int, fd: int, address: str) -> Given:
+    def _bind(self, me: int, fd: int, address: str) -> Result:
         bound = self._socket_of(me, fd)
         if isinstance(bound, str):
             return bound
@@ -162,7 +171,7 @@ class ExtendedState(State):
         bound.bind()
         return 0
 
-    def _sendto(self, me: int, fd: int, address: str, value: int) -> Given:
+    def _sendto(self, me: int, fd: int, address: str, value: int) -> Result:
         sender = self._socket_of(me, fd)
         if isinstance(sender, str):
             return sender
@@ -172,20 +181,20 @@ class ExtendedState(State):
         receiver.put(value)
         return 1
 
-    def _recvfrom(self, me: int, fd: int) -> Given:
+    def _recvfrom(self, me: int, fd: int) -> Result:
         receiver = self._socket_of(me, fd)
         if isinstance(receiver, str):
             return receiver
-        return "-EAGAIN" if receiver.held == 0 else Moved("byte", receiver.take())
+        return "-EAGAIN" if receiver.held == 0 else ByteRead("byte", receiver.take())
 
     # Epoll.
 
-    def _epoll_create(self, me: int) -> Given:
+    def _epoll_create(self, me: int) -> Result:
         made = Epoll()
         made.description = Description(made)
         return self._install(me, made.description)
 
-    def _epoll_ctl(self, me: int, fd: int, adds: bool, to: int) -> Given:
+    def _epoll_ctl(self, me: int, fd: int, adds: bool, to: int) -> Result:
         epoll = self.fds[me, fd]
         if epoll is None:
             return "-EBADF"
@@ -205,7 +214,7 @@ class ExtendedState(State):
         epoll.target.changed[to, what] = bool(adds)
         return 0
 
-    def _epoll_wait(self, me: int, fd: int) -> Given:
+    def _epoll_wait(self, me: int, fd: int) -> Result:
         epoll = self.fds[me, fd]
         if epoll is None:
             return "-EBADF"
@@ -213,7 +222,7 @@ class ExtendedState(State):
 
     # To set up.
 
-    def _store(self, me: int, word: int, value: int) -> Given:
+    def _store(self, me: int, word: int, value: int) -> Result:
         self.words[_owner(me, word)] = value
         return 0
 

@@ -7,7 +7,7 @@ from bigiron.matrix.model.set_up import PARKED, Calls, test_after
 from bigiron.matrix.model.symbolic import Situation
 
 _SENDER_FD = OTHER_FD + 1
-_MESSAGE = 10  # that nobody asked for
+_MESSAGE = 10  # an arbitrary value
 
 
 def test_of(number: int, situation: Situation) -> Test:

@@ -18,9 +18,9 @@ OTHER_FD = 48
 class InitialSocket(InitialDescription):
     """A socket, and its open file description."""
 
-    is_bound: bool | None = None  # None: nobody asked
+    is_bound: bool | None = None  # None: not read yet
     address: str = ""  # if a call names it
-    held: Int = 0  # if it is bound, and somebody asked
+    held: Int = 0  # if it is bound and was read
     is_asked: bool = False
     messages: dict[int, Int] = field(default_factory=dict)
 

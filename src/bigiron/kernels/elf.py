@@ -1,0 +1,42 @@
+"""ELF files (elf(5)), read with pyelftools: as that takes 0.1 s to import, this module is loaded lazily."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_E_MACHINE
+
+IN_MEMORY = SH_FLAGS.SHF_ALLOC
+
+
+class DamagedElfError(Exception):
+    """The file is cut short, or is not an ELF file."""
+
+
+@contextmanager
+def reading(file: IO[bytes]) -> Iterator[ELFFile]:
+    """Raises DamagedElfError where the file, or what is read from it in the `with` block, is damaged."""
+    try:
+        yield ELFFile(file)
+    except (ELFError, ArithmeticError, AssertionError, AttributeError, LookupError, ValueError) as error:
+        raise DamagedElfError(str(error)) from error  # pyelftools checks no offset before it uses it
+
+
+def machine(elf: ELFFile) -> int:
+    """The number of the processor architecture."""
+    name: str | int = elf["e_machine"]
+    return ENUM_E_MACHINE[name] if isinstance(name, str) else name
+
+
+def least_bytes(elf: ELFFile) -> int:
+    """The length that the file must have to hold its two tables; if it does, its segments as well."""
+    end: int = max(
+        elf["e_phoff"] + elf["e_phnum"] * elf["e_phentsize"],
+        elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"],
+    )
+    if end > elf.stream_len:
+        return end
+    return max([end, *(segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments())])
