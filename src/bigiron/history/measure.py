@@ -144,11 +144,11 @@ def _writing(folder: Path) -> Iterator[History]:
     if folder.exists() and not (folder.is_dir() and _OURS.issuperset(path.name for path in folder.iterdir())):
         raise UserError(f"{folder} exists and is not a history: give another folder with -o")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another bigiron is adding to history {folder}: wait until it ends") from None
+
+    def refuse() -> None:
+        raise UserError(f"another bigiron is adding to history {folder}: wait until it ends")
+
+    with locked(folder, refuse):
         yield create(folder)
 
 
@@ -192,7 +192,7 @@ class _Adding:
             unpredicted = predict.missing(self._history)
             if unpredicted:
                 machines = " and ".join(predict.MACHINES)
-                self._watcher.note(f"predicting for {machines} from {counted(len(unpredicted), 'point')}")
+                self._watcher.note(f"predicting for {machines} from {plural(len(unpredicted), 'point')}")
             threads.do_all((partial(self._predict, point) for point in unpredicted), at_once)
         return self._totals
 
@@ -201,7 +201,7 @@ class _Adding:
         asked = [one for one in self._question.workloads if not (fleet and one.fs)]
         if left_out := len(self._question.workloads) - len(asked):
             self._watcher.note(
-                f"{counted(left_out, 'workload')} on other file systems left out, not possible on a fleet: "
+                f"{plural(left_out, 'workload')} on other file systems left out, not possible on a fleet: "
                 "run this again without --fleet"
             )
         return asked

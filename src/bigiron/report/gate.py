@@ -6,7 +6,7 @@ from collections.abc import Callable
 from bigiron.gate.check import Recorded
 from bigiron.gate.check_lines import CheckedPoint, Finding
 from bigiron.report.formats import comment, junit, ktap, listing
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _WIDTH = 100
 _MOST_NAMES = 8
@@ -16,10 +16,10 @@ def recorded_text(recorded: Recorded) -> str:
     """One line: what the baseline has now, and whether it changed."""
     points = recorded.baseline.point
     lines = sum(len(point.lines) for point in points)
-    words = {"conflicts": counted(lines, "shared line"), "instructions": "instructions"}
+    words = {"conflicts": plural(lines, "shared line"), "instructions": "instructions"}
     counts = ", ".join(words[probe] for probe in recorded.baseline.probes)
     state = "" if recorded.changed else "unchanged, "
-    return f"{recorded.path}: {state}{counts} at {counted(len(points), 'point')}"
+    return f"{recorded.path}: {state}{counts} at {plural(len(points), 'point')}"
 
 
 def as_text(workload: str, checked: list[CheckedPoint]) -> str:
@@ -50,7 +50,7 @@ def _summary(point: CheckedPoint) -> str:
 
 def _cut(by: str) -> str:
     """The first few of the names that are separated by commas."""
-    return some(by.split(", "), _MOST_NAMES)
+    return first_n(by.split(", "), _MOST_NAMES)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -20,7 +20,7 @@ from bigiron.report.formats.listing import code, plain
 from bigiron.results import measurements
 from bigiron.study.caveats import clock_step
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _FURTHER = 8  # times the most CPUs measured: what is predicted for unless asked otherwise
 _FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning

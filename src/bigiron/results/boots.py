@@ -34,7 +34,7 @@ def run(study: Study, programs: Programs | None, jobs: int | Pools, progress: Pr
             still = ", ".join(where(*point) for point in undecided)
             progress.added(
                 missing(study),
-                f"counts differ after {counted(before, 'boot')}: {still}; continuing up to {more}",
+                f"counts differ after {plural(before, 'boot')}: {still}; continuing up to {more}",
             )
 
 

@@ -329,7 +329,7 @@ class Study:
                     f"another bigiron changed study {self.folder} while this one ran: run the command again"
                 )
             self.spec = now
-            for dead in self._cells.glob(STAGING + "*"):
+            for dead in self._cells.glob(_STAGING + "*"):
                 self._put_back(dead)
                 shutil.rmtree(dead)
             yield
@@ -397,11 +397,11 @@ def _widened(folder: Path, spec: Spec) -> Spec:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Lock the folder for writing. UserError if another bigiron has locked it."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another bigiron is running study {folder}: wait until it ends") from None
+
+    def refuse() -> None:
+        raise UserError(f"another bigiron is running study {folder}: wait until it ends")
+
+    with locked(folder, refuse):
         yield
 
 

@@ -17,7 +17,7 @@ from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 Details: TypeAlias = tuple[tuple[str, str], ...]

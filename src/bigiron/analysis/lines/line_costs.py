@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Program
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 from bigiron.util.object_name import ObjectName
 
 WORTH_SAYING = 0.01

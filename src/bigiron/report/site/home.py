@@ -10,7 +10,7 @@ from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
 from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 from bigiron.util.object_name import without_instance
 
 _MOST = 6  # of a list

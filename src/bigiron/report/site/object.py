@@ -9,7 +9,7 @@ from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 from bigiron.util.object_name import without_instance
 
 _MOST_CHAINS = 5
