@@ -18,7 +18,7 @@
 static pid_t guard;
 static int life[2]; /* never written: a read ends when all processes that could write have ended */
 
-/* Nobody speaks on either; both are read until they end. */
+/* Nothing is ever written to either descriptor; both are read until their end. */
 static int has_ended(const struct pollfd *fd)
 {
 	char bytes[64];

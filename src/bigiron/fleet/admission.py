@@ -14,7 +14,7 @@ from bigiron.fleet import serve, worker
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, host_name, identity
 from bigiron.study.plan import Cell
-from bigiron.study.run import Progress
+from bigiron.study.pool import Progress
 from bigiron.study.store import Study
 from bigiron.util import decode
 from bigiron.util.sanitize import sanitize

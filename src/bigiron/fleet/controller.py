@@ -120,11 +120,8 @@ class StudyPool:
         self._numbers = itertools.count()
         self._pending: dict[str, _PendingCell] = {}
         self._members: dict[str, Member] = {}
-        self._refused: dict[str, str] = {}  # why, by the worker's address
-        self._silent: Counter[str] = Counter()  # how often each could not be reached
-        self._lonely_since = math.inf
+        self._no_worker_since = math.inf
         self._same = SameMachine(study)
-        self._reference: dict[int, dict[str, object]] = {}
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._writers = ThreadPoolExecutor(_WRITERS)

@@ -17,7 +17,7 @@ ran again later, are left out. So pairs are compared: Wilcoxon's signed-rank tes
 ratios, and the median ratio. Measurements made elsewhere have no such pairs: Mann and Whitney's test, and
 the ratio of medians.
 
-Whoever looks again after more repetitions has another chance of a false alarm. So the 5 % are spent: half at
+Looking again after more repetitions is another chance of a false alarm. So the 5 % are spent: half at
 the first look, a sixth at the second, 1/(k (k + 1)) at look k; the sum never exceeds the whole (Bonferroni's
 bound; Lan and DeMets, Discrete Sequential Boundaries for Clinical Trials, Biometrika 70, 1983). After how
 many repetitions the next look comes is fixed beforehand and never depends on what was measured.

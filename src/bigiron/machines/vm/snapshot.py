@@ -1,10 +1,9 @@
 """Snapshots: machines that were booted, stopped and kept, from which cells are resumed instead of booted.
 
 Invariant: a folder under its final name is complete and never changes, but for a note that it was checked.
-It is made under a temporary name and renamed. Whoever writes holds the lock, so a temporary folder found
-under the lock is a dead writer's. Who resumes from one has its files open: it may be dropped meanwhile, and
-no machine needs it. What a folder holds is checked when it is read, so that nothing waits for a disk
-when it is written.
+It is made under a temporary name and renamed. Every writer holds the lock, so a temporary folder found
+under the lock is a dead writer's. A resuming VM has the snapshot's files open, so the folder may be deleted
+meanwhile. The content of a folder is checked when it is read, so that writing does not wait for a disk.
 """
 
 import hashlib

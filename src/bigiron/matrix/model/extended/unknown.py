@@ -83,7 +83,7 @@ class ExtendedWorld(World):
         return socket.is_bound
 
     def held(self, number: int) -> Int:
-        """Nobody can send to a socket that has no address."""
+        """The messages in a socket. None can be sent to a socket that has no address."""
         socket = self.socket(number)
         if not socket.is_asked:
             socket.is_asked = True
