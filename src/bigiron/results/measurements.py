@@ -17,7 +17,7 @@ NOT_RECORDED = "the probe was not recorded"
 
 def read(study: Study, probe: str) -> Measurements:
     """All measured cells of one probe, each with its tables. UserError if there are none."""
-    if any(one.samples for one in probes.among([probe])):
+    if any(one.samples for one in probes.named([probe])):
         return _with_noise(study, probe)
     measured = study.measured(probe)
     return Measurements(
@@ -30,7 +30,9 @@ def read(study: Study, probe: str) -> Measurements:
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
         lost={point: tuple(losses(chain(*cells.values()))) for point, cells in measured.items()},
-        unlike={point: machine_differences(chain(*cells.values())) for point, cells in measured.items()},
+        machine_differences={
+            point: machine_differences(chain(*cells.values())) for point, cells in measured.items()
+        },
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
     )
 
@@ -91,7 +93,7 @@ def _with_noise(study: Study, probe: str) -> Measurements:
 
 def missing(study: Study, probe: str) -> tuple[Missing, ...]:
     """The requested cells that have no results of a probe, in the plan's order."""
-    any_will_do = any(one.samples for one in probes.among([probe]))  # all metrics are compared together
+    any_will_do = any(one.samples for one in probes.named([probe]))  # all metrics are compared together
     found = []
     for cell in study.plan():
         record = study.record(cell)

@@ -59,7 +59,7 @@ def _spans(records: Sequence[CellRecord]) -> tuple[tuple[float, float], ...]:
 
 def of_cell(study: Study, record: CellRecord) -> MetricSamples:
     """Each metric of a cell with its samples."""
-    for probe in probes.among(record.tables):
+    for probe in probes.named(record.tables):
         if probe.samples:
             yield from probe.samples(study.table(record, probe.name))
     if _SIMULATED in record.tables:

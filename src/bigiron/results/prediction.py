@@ -226,7 +226,7 @@ def record(
 
     `extrapolated`: the additional counts of each variant; default: extrapolated from the study up to `cpus`.
     """
-    if study.spec.engine.is_model or study.spec.engine.is_elsewhere:
+    if study.spec.engine.is_model or study.spec.engine.is_imported:
         raise UserError(f"{study.folder} has no recording of a kernel: record one with `bigiron run`")
     found: list[Recording] = []
     measured = [one for one in study.records() if one.measured]

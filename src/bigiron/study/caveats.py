@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from bigiron.machines.vm import cgroup
 from bigiron.study.store import CellRecord
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 
 def losses(records: Iterable[CellRecord]) -> list[str]:
@@ -50,7 +50,9 @@ def controllers(records: Iterable[CellRecord]) -> str:
         variants.setdefault(cgroup.lacking(record.environment), {})[record.variant] = None
     if len(variants) < 2:
         return ""
-    return "; ".join(f"{some(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking)
+    return "; ".join(
+        f"{first_n(list(names), 3)}: {lacking}" for lacking, names in variants.items() if lacking
+    )
 
 
 def clocks(records: Iterable[CellRecord]) -> str:
@@ -62,7 +64,7 @@ def clocks(records: Iterable[CellRecord]) -> str:
     "guest clocks differ: the host's on ours, 128 times slower on debian/6.1: do not compare ticks, timeouts"
     """
     by_clock = _by_clock((record.variant, record.clock_slower) for record in records)
-    rates = {slower: some(variants, 3) for slower, variants in by_clock.items()}
+    rates = {slower: first_n(variants, 3) for slower, variants in by_clock.items()}
     if len(rates) < 2:
         return ""
     return f"guest clocks differ: {_rates(rates, 'on')}: do not compare ticks, timeouts"
@@ -82,7 +84,7 @@ def clock_step(records: Iterable[CellRecord]) -> str:
 def clock_step_of(clocks: Iterable[tuple[int, int]]) -> str:
     """Like `clock_step`, from each number of CPUs and how many times slower than the host's the clock was."""
     by_clock = _by_clock((str(cpus), slower) for cpus, slower in clocks)
-    rates = {slower: f"{some(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
+    rates = {slower: f"{first_n(cpus, 8)} CPUs" for slower, cpus in by_clock.items()}
     if len(rates) < 2 or 1 not in rates:
         return ""
     return (

@@ -204,7 +204,7 @@ def _check_clock(spec: Spec, engine: Engine) -> None:
         return
     if not (engine.emulated and architecture(spec.arch).counter):
         raise UserError(f"clock = {spec.clock!r} is only for virtual machines of x86_64: leave it out")
-    if long := [probe.name for probe in probes.among(spec.probes) if probe.lasts_seconds]:
+    if long := [probe.name for probe in probes.named(spec.probes) if probe.lasts_seconds]:
         raise UserError(
             f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, and each second "
             "would take minutes: leave one of the two out"

@@ -132,28 +132,28 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     @property
     def interleaved(self) -> bool:
         """Whether the variants of each repetition ran one after the other, in random order."""
-        return not (self.engine.is_model or self.engine.is_elsewhere)
+        return not (self.engine.is_model or self.engine.is_imported)
 
     @property
     def has_metrics(self) -> bool:
         """Whether it measures noisy metrics, of which more or less is better."""
-        return any(probe.samples for probe in probes.among(self.probes))
+        return any(probe.samples for probe in probes.named(self.probes))
 
     @property
     def is_booted_again(self) -> bool:
         """Whether boots are added as repetitions where counts of two variants may differ by chance."""
-        counts = any(probe.has_verdicts for probe in probes.among(self.probes))
+        counts = any(probe.has_verdicts for probe in probes.named(self.probes))
         return self.engine.emulated and counts and not self.measures_time
 
     @property
     def measures_time(self) -> bool:
         """Whether machines that run at once would change its results."""
-        return any(probe.measures_time for probe in probes.among(self.probes))
+        return any(probe.measures_time for probe in probes.named(self.probes))
 
     @property
     def changes_code(self) -> bool:
         """Whether a probe makes the kernel patch its own code."""
-        return any(probe.changes_code for probe in probes.among(self.probes))
+        return any(probe.changes_code for probe in probes.named(self.probes))
 
     @property
     def engine(self) -> Engine:

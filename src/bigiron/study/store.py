@@ -34,6 +34,7 @@ from bigiron.study.plan import Cell, cells
 from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
+from bigiron.util.cache_dir import locked
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
@@ -199,10 +200,10 @@ class Study:
 
     def recording(self, *names: str) -> str:
         """The command that records these probes, or why they cannot be recorded."""
-        if self.spec.engine.is_model or self.spec.engine.is_elsewhere:
+        if self.spec.engine.is_model or self.spec.engine.is_imported:
             return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
         added = [name for name in names if name not in self.spec.probes]
-        for probe in probes.among(added):
+        for probe in probes.named(added):
             if why := not_recorded(probe, self.spec.arch):
                 return why
         command = f"bigiron run {shlex.quote(str(self.folder))}"
