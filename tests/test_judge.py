@@ -364,16 +364,16 @@ def report(tmp_path: Path) -> Path:
 
 def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert refused(report) == (
-        "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"
+        "two kernels are needed: give --linux TREE to build both commits, or --kernel BASE --kernel NEW"
     )
     assert "cannot be read" in refused(tmp_path / "none")
     assert "give the tree, or the two kernels" in refused(
         report, "--linux", tmp_path, "--kernel", "debian/6.1"
     )
-    assert "--config is of kernels that are built: give --linux TREE too" in refused(
+    assert "--config applies to kernels that are built: give --linux TREE too" in refused(
         report, "--config", tmp_path, "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
-    assert "one CPU shares nothing with another: give 2 or more" in refused(
+    assert "a single CPU shares no cache lines: give 2 or more" in refused(
         report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
     report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: stress-ng"))

@@ -357,7 +357,7 @@ def test_a_file_beside_a_study_is_the_same_however_it_is_named(
         ("--mode thread", "has mode = 'process', not 'thread'"),
         ("--machine ssh://a", "has machine = 'vm', not 'ssh'"),
         ("--memory 9000", "has memory_mib = 0, not 9000"),
-        ("--boot x=1", "--boot: say with --kernel of which variant"),
+        ("--boot x=1", "--boot: give --kernel too"),
         ("--kernel debian/6.1 --boot x=1", "has another variant of the name debian/6.1"),
     ],
 )

@@ -43,7 +43,10 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     unused: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
 
     blocked_min_us: Annotated[
-        int, typer.Option(help="microseconds: leave shorter times off the CPU out of the probe blocked")
+        int,
+        typer.Option(
+            help="ignore times off the CPU that are shorter than this many microseconds (probe blocked)"
+        ),
     ] = 0
     blocked_states: str = ""
     """Letters of the only states that count, as ps shows them (`DS`); all unless given."""

@@ -51,7 +51,7 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
             help="kernel functions to trace: NAME,NAME*, or 'auto'", metavar="<str>", callback=in_words
         ),
     ] = msgspec.field(default_factory=list)
-    depth: Annotated[int, typer.Option(help="how deep to trace; 1: without what they call")] = 2
+    depth: Annotated[int, typer.Option(help="call depth to trace; 1: only the functions themselves")] = 2
 
     def check(self) -> None:
         """Some function, by a name that can be one."""

@@ -35,11 +35,13 @@ class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
     metric: Annotated[
         str,
         typer.Option(
-            help="what to read in what it prints: fio, json:PATH, a regular expression with a group"
+            help="value to read in the command's output: fio, json:PATH or a regular expression with a group"
         ),
     ] = ""
-    unit: Annotated[str, typer.Option(help="of the metric")] = ""
-    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="of the metric")] = False
+    unit: Annotated[str, typer.Option(help="unit of the metric")] = ""
+    less_is_better: Annotated[
+        bool, typer.Option("--less-is-better", help="smaller values of the metric are better")
+    ] = False
 
     def check(self) -> None:
         """A metric that can be read."""

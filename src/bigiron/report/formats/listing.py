@@ -15,18 +15,25 @@ from rich.table import Table
 class Listing:
     """Rows of the same columns; a column has a name, which CSV and JSON have, and a heading."""
 
-    def __init__(self, columns: Mapping[str, str] | Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str] | Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        width: int = 200,
+    ) -> None:
         self.columns = columns if isinstance(columns, Mapping) else {name: name for name in columns}
         self.rows = [tuple(row) for row in rows]
+        self._width = width
 
     def text(self) -> str:
-        """On a terminal as wide as it is; in a pipe with no line cut or folded."""
+        """As wide as the terminal; in a pipe `width` columns, where longer cells are wrapped."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in self.columns.values():
             table.add_column(heading, overflow="fold")
         for row in self.rows:
             table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else self._width)
         with console.capture() as text:
             console.print(table)
         return "".join(f"{line.rstrip()}\n" for line in text.get().splitlines())
