@@ -131,7 +131,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     alike = {claim.says: claim for claim in report.simulated.claims}
     slower = alike["A limit of 256 makes operations slower from about 50 tasks on, from traces"]
     assert slower.agrees is None and "what RCU's callbacks do is of counts" in slower.evidence
-    printed = case_report.text(case, studies, report)
+    printed = case_report.as_text(case, studies, report)
     counted, _, modelled = printed.partition("\nSimulated:\n")
     assert "; counted" in counted and "simulated, predicted" not in counted
     assert "the curves part at" in modelled and "counted\n" not in apart

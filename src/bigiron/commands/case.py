@@ -48,6 +48,6 @@ def case(
             measure_study(spec, folder / study, jobs, fleet=where)
     studies = {study: store.open_study(folder / study) for study in names}
     report = chosen.measure_up(studies)
-    (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")
-    print(case_report.text(chosen, studies, report), end="")
+    (folder / "report.md").write_text(case_report.as_markdown(chosen, studies, report), encoding="utf-8")
+    print(case_report.as_text(chosen, studies, report), end="")
     print(f"\nThe report: {folder / 'report.md'}")

@@ -10,8 +10,8 @@ import typer
 from bigiron import probes
 from bigiron.commands.options import Context, choice, contexts
 from bigiron.errors import UserError
-from bigiron.report import stacks
 from bigiron.report.formats import folded, pprof
+from bigiron.results import stacks
 from bigiron.study import store
 
 
@@ -58,7 +58,7 @@ def export(
     """
     opened = store.open_study(study)
 
-    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.Stacks:
+    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.StackComparison:
         return stacks.stacks_of(
             opened,
             probe,

@@ -8,6 +8,7 @@ import typer
 from bigiron import probes
 from bigiron.commands.options import Context, Format, choice, contexts
 from bigiron.report import growth as growth_report
+from bigiron.results import growth as growth_results
 from bigiron.study import store
 
 
@@ -34,5 +35,5 @@ def growth(
     """
     opened = store.open_study(study)
     counted = "simulation" if opened.spec.engine.is_model else probe
-    result = growth_report.growth_study(opened, variant, at, counted, contexts(context))
+    result = growth_results.growth_study(opened, variant, at, counted, contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")

@@ -7,6 +7,7 @@ import typer
 
 from bigiron.commands.options import Format
 from bigiron.report import knee as knee_report
+from bigiron.results import scaling
 from bigiron.study import store
 
 
@@ -28,5 +29,5 @@ def knee(
 
     Example: `bigiron knee s --at 128`
     """
-    scaling = knee_report.knee_study(store.open_study(study), base, at, metric)
-    print(knee_report.FORMATS[format.value](scaling), end="")
+    found = scaling.knee_study(store.open_study(study), base, at, metric)
+    print(knee_report.FORMATS[format.value](found), end="")

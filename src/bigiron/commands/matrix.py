@@ -76,7 +76,7 @@ def run(
                 left_out = left_out or runner.run_missing(matrix, wanted, at_once, _show)
     except KeyboardInterrupt:
         raise stopped(output) from None
-    print(report.text(report.document(matrix)), end="")
+    print(report.as_text(report.document(matrix)), end="")
     if left_out:
         raise MachineError(f"{counted(left_out, 'test')} left out: the same command tries them again")
 
@@ -158,7 +158,7 @@ def page(
     from bigiron.report import matrix_page  # imported here, as its templates take time to load
 
     matrix = store.open_matrix(folder)
-    output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
+    output.write_text(matrix_page.as_html(report.document(matrix), str(folder)), encoding="utf-8")
 
 
 def _tests(file: Path | None, output: Path, family: situations.Family) -> str:

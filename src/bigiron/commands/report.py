@@ -65,9 +65,9 @@ def report(
         raise UserError("--one-task and --measured need a machine: give --machine")
     document = documents.document_of(opened, base, contexts(context), predicted)
     written = {
-        ReportFormat.html: html.render,
-        ReportFormat.mail: mail.text,
-        ReportFormat.markdown: markdown.text,
+        ReportFormat.html: html.as_html,
+        ReportFormat.mail: mail.as_text,
+        ReportFormat.markdown: markdown.as_markdown,
     }
     text = written[format](document)
     if output:

@@ -115,7 +115,7 @@ def as_json(of: Bisection, found: Result) -> str:
         "idle": found.idle,
         "of": len(of.candidates.history.names) + 1,
     }
-    return listing.as_json(sanitize.everywhere(document))
+    return listing.json_text(sanitize.everywhere(document))
 
 
 def _plain(found: Result, one: Finding) -> dict[str, Any]:
@@ -177,4 +177,4 @@ def timed_as_json(of: TimedBisection, found: TimedResult) -> str:
         "runs": dict(found.runs),
         "skipped": dict(found.skipped),
     }
-    return listing.as_json(sanitize.everywhere(document))
+    return listing.json_text(sanitize.everywhere(document))

@@ -13,7 +13,7 @@ _WIDTH = 100
 _VERDICTS = {True: "agrees", False: "does not agree", None: "cannot be told"}
 
 
-def text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+def as_text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     """For a terminal or a mail."""
     return "\n".join(_lines(case, studies, report)) + "\n"
 
@@ -63,7 +63,7 @@ def _how(studies: Mapping[str, Study]) -> str:
     return ", ".join(parts)
 
 
-def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+def as_markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     """The report that is written beside the studies."""
     variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
     how = _how(studies)
@@ -83,11 +83,11 @@ def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
 
 def _tables(figures: Sequence[Figure], claims: Sequence[Claim]) -> list[str]:
     return [
-        listing.markdown(
+        listing.markdown_table(
             ["", "published", "here"],
             [map(plain, (figure.what, figure.published, figure.ours)) for figure in figures],
         ),
-        listing.markdown(
+        listing.markdown_table(
             ["the published text says", "", "evidence"],
             [map(plain, (claim.says, _verdict(claim), claim.evidence)) for claim in claims],
         ),

@@ -22,7 +22,7 @@ from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_c
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
-from bigiron.report.formats.listing import Listing, as_json
+from bigiron.report.formats.listing import Listing, json_text
 from bigiron.results import measurements
 from bigiron.study.store import Study
 from bigiron.util.english import counted, listed, some
@@ -121,7 +121,7 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
         yield f"explained is what {point[0]} CPUs have; bigiron compare has {cpus} CPUs, too"
 
 
-def text(found: Explanation) -> str:
+def as_text(found: Explanation) -> str:
     """For a terminal or a mail."""
     said = textwrap.wrap(heading(found), _WIDTH)
     lines = found.recorded.lines
@@ -384,7 +384,7 @@ def as_csv(found: Explanation) -> str:
     return Listing(columns, rows).as_csv()
 
 
-def as_document(found: Explanation) -> str:
+def as_json(found: Explanation) -> str:
     """All findings (docs/schema.md)."""
     recorded = found.recorded
     document = {
@@ -400,7 +400,7 @@ def as_document(found: Explanation) -> str:
         "layout": [row.object for row in found.explained.layout],
         "findings": [_as_document(finding, found) for finding in found.findings],
     }
-    return as_json(document)
+    return json_text(document)
 
 
 def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:
@@ -491,4 +491,4 @@ def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
     return {}
 
 
-FORMATS: dict[str, Callable[[Explanation], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[Explanation], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

@@ -19,7 +19,7 @@ from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.report.formats import comment, junit, ktap
-from bigiron.report.formats.listing import as_json
+from bigiron.report.formats.listing import json_text
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import counted, some
 
@@ -255,7 +255,7 @@ def _operations(record: CellRecord, probe: str) -> int:
     return sum(record.facts[probe]["operations"])
 
 
-def text(workload: str, checked: list[Checked]) -> str:
+def as_text(workload: str, checked: list[Checked]) -> str:
     """For people: each point, and what is more than the baseline allows."""
     lines = []
     for point in checked:
@@ -290,7 +290,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
-def as_document(workload: str, checked: list[Checked]) -> str:
+def as_json(workload: str, checked: list[Checked]) -> str:
     """Every point and what was found there (docs/schema.md)."""
     document = {
         "workload": workload,
@@ -314,7 +314,7 @@ def as_document(workload: str, checked: list[Checked]) -> str:
             for point in checked
         ],
     }
-    return as_json(document)
+    return json_text(document)
 
 
 def _word(finding: Finding) -> str:
@@ -337,9 +337,9 @@ def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
 
 
 FORMATS: dict[str, Callable[[str, list[Checked]], str]] = {
-    "text": text,
-    "ktap": ktap.text,
-    "junit": junit.text,
-    "json": as_document,
-    "comment": comment.text,
+    "text": as_text,
+    "ktap": ktap.as_ktap,
+    "junit": junit.as_junit,
+    "json": as_json,
+    "comment": comment.as_comment,
 }

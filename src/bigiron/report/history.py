@@ -20,7 +20,7 @@ from bigiron.history.records import (
     Workload,
 )
 from bigiron.report import history_changes
-from bigiron.report.formats.listing import Listing, as_json, markdown, plain
+from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
 from bigiron.util.english import counted, some
 
 _MOST_CHANGES = 20  # in the overview, for people
@@ -388,13 +388,13 @@ def of_kernel(history: History, name: str) -> View:
     )
 
 
-def text(view: View) -> str:
+def as_text(view: View) -> str:
     """For people."""
     parts = [view.title + "\n"]
     for section in view.sections:
         if section.rows.rows:
             hidden = f"({section.hidden})\n" if section.hidden else ""
-            parts.append(f"{section.heading}\n{section.shown.text()}{hidden}")
+            parts.append(f"{section.heading}\n{section.shown.as_text()}{hidden}")
     return "\n".join([*parts, *(f"{note}\n" for note in view.notes)])
 
 
@@ -406,7 +406,7 @@ def as_markdown(view: View) -> str:
             rows = [[plain(str(cell)) for cell in row] for row in section.shown.rows]
             hidden = f"\n{plain(section.hidden)}\n" if section.hidden else ""
             parts.append(
-                f"## {plain(section.heading)}\n\n{markdown(list(section.rows.columns), rows)}{hidden}"
+                f"## {plain(section.heading)}\n\n{markdown_table(list(section.rows.columns), rows)}{hidden}"
             )
     return "\n".join([*parts, *(f"- {plain(note)}" for note in view.notes)]).rstrip("\n") + "\n"
 
@@ -416,18 +416,18 @@ def as_csv(view: View) -> str:
     return view.sections[0].rows.as_csv()
 
 
-def as_document(view: View) -> str:
+def as_json(view: View) -> str:
     """All tables, whole: a list of objects each."""
     tables = {
         section.name: [dict(zip(section.rows.columns, row, strict=True)) for row in section.rows.rows]
         for section in view.sections
     }
-    return as_json({"title": view.title, **tables, "notes": list(view.notes)})
+    return json_text({"title": view.title, **tables, "notes": list(view.notes)})
 
 
 FORMATS: dict[str, Callable[[View], str]] = {
-    "text": text,
+    "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,
-    "json": as_document,
+    "json": as_json,
 }

@@ -3,76 +3,21 @@
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
 from bigiron.analysis.statistics.ratio import Estimate
-from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.seed_range import number
 from bigiron.analysis.statistics.verdict import Judgement, Verdict
-from bigiron.errors import UserError
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
-from bigiron.results import metrics
-from bigiron.study.store import Study
+from bigiron.results.scaling import Scaling
 from bigiron.util.english import counted
 
 _WIDTH = 100
-_FURTHER = 2  # times the most tasks measured: what is predicted for unless asked otherwise
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """A study's curves, the base's first, and where the others part from it."""
-
-    study: str
-    workload: str
-    time: str
-    base: str
-    at: int
-    curves: list[Curve]
-    partings: list[Parting]
-
-
-def knee_study(
-    study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
-) -> Scaling:
-    """Every variant's curve. UserError where no number of tasks has another to stand beside."""
-    rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
-    one_a_cpu = all(one.cpus == one.tasks for one in rates)
-    groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
-    for one in rates:
-        groups.setdefault((one.metric, None if one_a_cpu else one.cpus, one.variant), []).append(one)
-    groups = {key: group for key, group in groups.items() if len(group) > 1}
-    if not groups:
-        raise UserError(
-            f"{study.folder} has no curve: measure throughput, or a metric of which more is better, "
-            "with several numbers of tasks (--tasks 1,2,4,8)"
-        )
-    to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
-    compared = metrics.compare(study, base, metric=metric)
-    return Scaling(
-        study.name,
-        study.spec.workload,
-        study.time,
-        study.base(base),
-        to,
-        [knee.curve(group, cpus, to) for (_, cpus, _), group in groups.items()],
-        [
-            knee.parting(here, cpus)
-            for name, cpus, variant in groups
-            if (here := [one for one in compared if _is_of(one, name, cpus, variant)])
-        ],
-    )
-
-
-def _is_of(comparison: Judgement, metric: str, cpus: int | None, variant: str) -> bool:
-    ours = comparison.ours
-    return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)
-
-
-def text(scaling: Scaling) -> str:
+def as_text(scaling: Scaling) -> str:
     """For a terminal or a mail."""
     parts = []
     for heading, curves, cells in tables(scaling):
@@ -194,11 +139,11 @@ def _difference(found: Judgement) -> str:
     return f"{found.ratio.value - 1:+.1%}" if found.verdict is Verdict.changed else found.verdict.value
 
 
-def markdown(scaling: Scaling) -> str:
+def as_markdown(scaling: Scaling) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
     for heading, curves, (head, *rows) in tables(scaling):
-        table = listing.markdown(head, [map(plain, row) for row in rows], "r" * len(head))
+        table = listing.markdown_table(head, [map(plain, row) for row in rows], "r" * len(head))
         parts.append(f"{plain(heading)}\n\n{table.rstrip()}")
         parts += ["\n".join(_items(in_words(scaling, curve))) for curve in curves]
     partings = "\n".join(f"- {plain(parting(one))}" for one in scaling.partings)
@@ -260,12 +205,12 @@ def as_json(scaling: Scaling) -> str:
         "curves": scaling.curves,
         "partings": partings,
     }
-    return listing.as_json(document)
+    return listing.json_text(document)
 
 
 FORMATS: dict[str, Callable[[Scaling], str]] = {
-    "text": text,
-    "markdown": markdown,
+    "text": as_text,
+    "markdown": as_markdown,
     "csv": as_csv,
     "json": as_json,
 }

@@ -5,7 +5,7 @@ from typing import Any
 
 from bigiron import probes
 from bigiron.probes.metrics import MetricsOptions
-from bigiron.report.formats.listing import Listing, as_json
+from bigiron.report.formats.listing import Listing, json_text
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study, losses
@@ -23,7 +23,7 @@ _COLUMNS = {
 }
 
 
-def text(study: Study) -> str:
+def as_text(study: Study) -> str:
     """The question in a few lines, then a table of the cells."""
     spec = study.spec
     lines = [
@@ -31,7 +31,7 @@ def text(study: Study) -> str:
         *(_simulated(spec) if spec.engine.is_model else _question(spec)),
     ]
     lost = "\n".join(losses(study.all_records()))
-    return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
+    return "\n".join(lines) + "\n\n" + _cells(study).as_text() + (f"\n{lost}\n" if lost else "")
 
 
 def _question(spec: Spec) -> list[str]:
@@ -95,10 +95,10 @@ def as_csv(study: Study) -> str:
     return _cells(study).as_csv()
 
 
-def as_document(study: Study) -> str:
+def as_json(study: Study) -> str:
     """The question as study.toml has it, and each cell's cell.json; of one that is missing, its id."""
     cells = [study.record(cell) or {"id": cell.id, "missing": True} for cell in study.plan()]
-    return as_json({"study": study.name, "asks": specs.document(study.spec), "cells": cells})
+    return json_text({"study": study.name, "asks": specs.document(study.spec), "cells": cells})
 
 
 def _cells(study: Study) -> Listing:
@@ -163,4 +163,4 @@ def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
     return kernel, str(environment.get("qemu", "-")), str(environment.get("accelerator", "-"))
 
 
-FORMATS: dict[str, Callable[[Study], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[Study], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

@@ -32,7 +32,7 @@ _SPINLOCKS = {
 }
 
 
-def text(found: Prediction) -> str:
+def as_text(found: Prediction) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
     for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
@@ -94,13 +94,13 @@ def notes(found: Prediction) -> list[str]:
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
-def markdown(found: Prediction) -> str:
+def as_markdown(found: Prediction) -> str:
     """The same for a wiki."""
     parts = [plain(_heading(found))]
     shown = zip(_curves(found), tables(found), strict=True)
     for (curve, there), (title, (headings, *rows)) in shown:
         aligned = "r" * (len(headings) - 1) + "l"
-        table = listing.markdown(headings, [map(plain, row) for row in rows], aligned)
+        table = listing.markdown_table(headings, [map(plain, row) for row in rows], aligned)
         notes = map(plain, _notes(curve, found, there))
         parts += [f"**{plain(title)}**", table.rstrip("\n"), *notes]
     parts += [plain(in_words(ratio)) for ratio in found.ratios]
@@ -298,7 +298,7 @@ def as_json(found: Prediction) -> str:
         ],
         "refused": [{"variant": one.variant, "why": one.why} for one in found.refused],
     }
-    return listing.as_json(document)
+    return listing.json_text(document)
 
 
 def _figures(name: str, found: Interval) -> dict[str, float]:
@@ -324,8 +324,8 @@ def as_csv(found: Prediction) -> str:
 
 
 FORMATS: dict[str, Callable[[Prediction], str]] = {
-    "text": text,
-    "markdown": markdown,
+    "text": as_text,
+    "markdown": as_markdown,
     "csv": as_csv,
     "json": as_json,
 }

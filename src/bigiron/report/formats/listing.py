@@ -26,7 +26,7 @@ class Listing:
         self.rows = [tuple(row) for row in rows]
         self._width = width
 
-    def text(self) -> str:
+    def as_text(self) -> str:
         """As wide as the terminal; in a pipe `width` columns, where longer cells are wrapped."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in self.columns.values():
@@ -48,13 +48,13 @@ class Listing:
 
     def as_json(self) -> str:
         """One object a row."""
-        return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+        return json_text([dict(zip(self.columns, row, strict=True)) for row in self.rows])
 
 
-def markdown(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
     r"""A table as GitHub and most wikis render it. A cell is Markdown; `align` has `l` or `r` a column.
 
-    >>> print(markdown(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")
+    >>> print(markdown_table(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")
     | function | calls |
     |---|--:|
     | `a\|b` | 2 |
@@ -80,9 +80,9 @@ def code(text: str) -> str:
     return f"{fence}{around}{text}{around}{fence}".replace("|", "\\|")
 
 
-def as_json(document: object) -> str:
+def json_text(document: object) -> str:
     """A document as JSON that people can read too."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-FORMATS = {"text": Listing.text, "csv": Listing.as_csv, "json": Listing.as_json}
+FORMATS = {"text": Listing.as_text, "csv": Listing.as_csv, "json": Listing.as_json}
