@@ -292,7 +292,7 @@ def test_verdicts_and_curves_of_noisy_figures(tmp_path: Path) -> None:
     made = document_of(study)
     said = " ".join(one.sentence for one in made.answer)
     assert "throughput (VM time) with 8 tasks on 8 CPUs, new against old: changed: +8.0%, better." in said
-    assert "new parts from old at 4 tasks" in said
+    assert "new diverges from old at 4 tasks" in said
     assert made.judged and len(made.judged.charts) == 1
     assert "+8.0%" in mail.as_text(made) and 'id="verdicts"' in html.as_html(made)
 

@@ -75,7 +75,7 @@ def test_each_task_is_recorded_for_as_many_operations_as_asked(sweep: Path) -> N
 
 def test_what_is_shown(sweep: Path) -> None:
     shown = bigiron("show", sweep).out
-    assert "workload    getppid1 (process mode, 50 operations a task)" in shown
+    assert "workload    getppid1 (process mode, 50 operations per task)" in shown
     assert "variant     debian/6.1: kernel debian/6.1" in shown
     for cell in CELLS:
         (line,) = [line for line in shown.splitlines() if line.startswith(f"{cell} ")]

@@ -1,4 +1,4 @@
-"""What `bigiron case` prints, and the report that it writes: bigiron's figures beside the published ones."""
+"""What `bigiron case` prints and writes: bigiron's figures next to the published ones."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from bigiron.report.formats.listing import plain
 from bigiron.study.store import Study
 
 _WIDTH = 100
-_VERDICTS = {True: "agrees", False: "does not agree", None: "cannot be told"}
+_VERDICTS = {True: "agrees", False: "does not agree", None: "undecided"}
 
 
 def as_text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
@@ -54,7 +54,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _how(studies: Mapping[str, Study]) -> str:
-    """What was measured and what simulated, with how many CPUs."""
+    """What was measured and simulated, with its CPU counts."""
     parts = []
     for verb, is_model in (("measured", False), ("simulated", True)):
         specs = [study.spec for study in studies.values() if study.spec.engine.is_model == is_model]
@@ -64,7 +64,7 @@ def _how(studies: Mapping[str, Study]) -> str:
 
 
 def as_markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
-    """The report that is written beside the studies."""
+    """The report that is written to the folder of the studies."""
     variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
     how = _how(studies)
     lines = [

@@ -1,4 +1,4 @@
-"""What `bigiron growth` shows: which shared lines or functions grow with the number of CPUs, worst first."""
+"""What `bigiron growth` shows: cache lines or functions that grow with the CPUs, worst first."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from bigiron.report.formats.listing import code, plain
 from bigiron.results.growth import SIMULATION, Report, Row, Table
 from bigiron.util.english import some
 
-_FAR = 16  # times the most CPUs measured: from there on a prediction comes with a warning
+_FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
 _WIDTH = 100
 _NAME, _MEASURED, _LAW, _SURE = 26, 16, 22, 7  # widths of the text's columns
 _MOST_FUNCTIONS = 4
@@ -59,35 +59,35 @@ def _heading(report: Report, table: Table) -> str:
 
 
 def notes_on(table: Table) -> list[str]:
-    """What the figures do not say."""
+    """Notes below a table."""
     notes = []
     if not table.growing:
         notes.append(f"No {table.counted.thing} grows.")
     if table.growing or table.total.growth.grows:
-        notes.append("predicted: by the law, and in brackets what holds 95 % of all laws' predictions")
+        notes.append("predicted: by the law; in parentheses the range of 95 % of all laws' predictions")
     notes += warnings(table)
     hidden = len(table.rows) - len(table.growing) - len(table.standing)
     if hidden:
-        notes.append(f"{hidden} more {table.counted.thing}s are small, or do not grow (--format csv has all)")
+        notes.append(f"{hidden} more {table.counted.thing}s are small or do not grow (--format csv has all)")
     if table.standing:
-        notes.append("Large, and not growing or without a law:")
+        notes.append("Large but not growing, or without a law:")
     return notes
 
 
 def warnings(table: Table) -> list[str]:
-    """Why figures are less sure than they look."""
+    """Reasons to trust the figures less."""
     notes = []
     if table.at > _FAR * table.cpus[-1]:
         notes.append(
-            f"{table.at} CPUs are {table.at // table.cpus[-1]} times the most that were measured: no "
-            "interval knows of what changes on the way"
+            f"{table.at} CPUs are {table.at // table.cpus[-1]} times the largest measured count: the "
+            "intervals do not cover what may change in between"
         )
     if table.total.growth.refusal:
         notes.append(f"{table.counted.total}: no law: {table.total.growth.refusal}")
     if table.clock_step:
         notes.append(table.clock_step)
     if table.lost:
-        notes.append(f"the recorder had no room for {table.lost} of them: the counts are too low")
+        notes.append(f"the recorder lost {table.lost} counts for lack of room: the counts are too low")
     return notes
 
 
@@ -99,7 +99,7 @@ def standing(row: Row) -> str:
 
 
 def in_words(row: Row) -> tuple[str, str, str]:
-    """The law, how sure, the prediction."""
+    """The law, its certainty, the prediction."""
     if not row.prediction:
         return "none", "", ""
     predicted = row.prediction
@@ -142,7 +142,7 @@ def _markdown_of(report: Report, table: Table) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """One line a series, all of them (docs/growth.md)."""
+    """One line per series (docs/growth.md)."""
     out = io.StringIO()
     rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
     for row in rows:

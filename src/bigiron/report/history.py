@@ -125,7 +125,7 @@ def overview(history: History) -> View:
         [
             Section(
                 "workloads",
-                "Accesses an operation to lines that several CPUs share",
+                "Accesses per operation to lines that several CPUs share",
                 Listing(columns, _rows(reader, places, refused)),
             ),
             Section("changes", f"What {newest.name} changed", _changes(reader, changes), _MOST_CHANGES),
@@ -230,7 +230,7 @@ def of_workload(history: History, name: str) -> View:
         f"{known.name}: {known.description}",
         [
             Section("points", "An operation's counts", Listing(columns, rows)),
-            Section("lines", "Shared lines: accesses an operation", _lines(reader, points)),
+            Section("lines", "Shared lines: accesses per operation", _lines(reader, points)),
             Section("changes", "What each kernel changed", _changes_of(reader, known.id)),
             Section("growth", "How counts grow with the CPUs", _growth(reader, known.id)),
             Section("predictions", "Predicted throughput, of one task's", _predictions(reader, known.id)),
@@ -361,7 +361,7 @@ def of_object(history: History, name: str) -> View:
     return View(
         f"{name}: {counted(len(writers), 'workload')} "
         f"{'writes' if len(writers) == 1 else 'write'} it where CPUs share it",
-        [Section("lines", "Accesses and writes an operation", Listing(columns, listed))],
+        [Section("lines", "Accesses and writes per operation", Listing(columns, listed))],
     )
 
 

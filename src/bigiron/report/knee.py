@@ -1,4 +1,4 @@
-"""What `bigiron knee` shows: throughput against tasks, its knee, where variants part, and its laws."""
+"""What `bigiron knee` shows: throughput by task count, its knee, where variants diverge, and its laws."""
 
 import math
 import textwrap
@@ -32,7 +32,7 @@ def as_text(scaling: Scaling) -> str:
 
 
 def _wrapped(lines: list[str]) -> list[str]:
-    """Each line folded, further in than it begins."""
+    """Each line wrapped, with a hanging indent."""
     return [
         folded
         for line in lines
@@ -47,7 +47,7 @@ def tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]
     kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
     for metric, unit, cpus in kinds:
         curves = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
-        on = "one CPU a task" if cpus is None else f"{cpus} CPU{'s' if cpus > 1 else ''}"
+        on = "one CPU per task" if cpus is None else f"{cpus} CPU{'s' if cpus > 1 else ''}"
         heading = (
             f"{scaling.workload}, {on}: {metric}{f', {unit}' if unit else ''} ({scaling.time}), "
             "by the number of tasks, and its share of ideal scaling"
@@ -87,7 +87,7 @@ def in_words(scaling: Scaling, curve: Curve) -> list[str]:
 def _knee(curve: Curve) -> str:
     found, tasks = curve.knee, [point.tasks for point in curve.points]
     if not found:
-        return "three numbers of tasks are the least to see one"
+        return "unknown: at least three task counts are needed"
     if found.tasks is None:
         reached = f"none up to {tasks[-1]} tasks"
     else:
@@ -99,11 +99,11 @@ def _knee(curve: Curve) -> str:
     if (found.low, found.high) == (found.tasks, found.tasks):
         return reached
     low, high = (f"past {tasks[-1]}" if end is None else str(end) for end in (found.low, found.high))
-    return f"{reached} (chance leaves {low} to {high} open)"
+    return f"{reached} (with chance: {low} to {high})"
 
 
 def _parameter(curve: Curve, name: str, estimate: Estimate) -> str:
-    """With its unit: a time if the throughput is one a second, a share in %."""
+    """A parameter with its unit: a time where throughput is per second, a share in %."""
     factor, unit = 1.0, ""
     if name in ("serial", "crosstalk"):
         factor, unit = 100.0, " %"
@@ -125,13 +125,13 @@ def _further(scaling: Scaling, fit: Fit) -> str:
 
 
 def parting(one: Parting) -> str:
-    """Where a variant leaves the base, in words."""
+    """Where a variant diverges from the base, in words."""
     on = f" on {counted(one.cpus, 'CPU')}" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
-        return f"{one.variant} does not part from {one.base}{on} (by tasks, {at})"
+        return f"{one.variant} does not diverge from {one.base}{on} (by tasks, {at})"
     where = f"at {counted(one.tasks, 'task')}{on}"
-    return f"{one.variant} parts from {one.base} {where}, and stays apart (by tasks, {at})"
+    return f"{one.variant} diverges from {one.base} {where} and beyond (by tasks, {at})"
 
 
 def _difference(found: Judgement) -> str:
@@ -155,7 +155,7 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def as_csv(scaling: Scaling) -> str:
-    """One line a curve's point (docs/schema.md)."""
+    """One line per point of a curve (docs/schema.md)."""
     columns = ("metric", "unit", "cpus", "variant", "tasks", "repetitions", "median", "low", "high", "knee",
                "ratio", "verdict", *(f"{law.name}_residual" for law in knee.Law))  # fmt: skip
     found = {

@@ -49,7 +49,7 @@ def _question(spec: Spec) -> list[str]:
         ]
     else:
         lines = [
-            f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
+            f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations per task)",
             f"probes      {', '.join(_probe(spec, one) for one in spec.probes)}",
         ]
     if spec.file_system:
@@ -123,7 +123,7 @@ def _cells(study: Study) -> Listing:
 
 
 def times(study: Study) -> Listing:
-    """Of each cell that was tried, the seconds that its stages took on the machine that measured it."""
+    """Seconds that each stage of each tried cell took on the machine that measured it."""
     records = study.records()
     stages = list(dict.fromkeys(stage for record in records for stage in record.times))
     rows = [
@@ -135,7 +135,7 @@ def times(study: Study) -> Listing:
         )
         for record in records
     ]
-    columns = ("cell", *(sanitize(stage) for stage in stages), "all, s", "an operation, us VM time")
+    columns = ("cell", *(sanitize(stage) for stage in stages), "all, s", "us of VM time per operation")
     # Where nothing was recorded, no operation has a time.
     return (
         Listing(columns, rows)
@@ -145,20 +145,20 @@ def times(study: Study) -> Listing:
 
 
 def _operation_us(record: CellRecord) -> str:
-    """What a recorded operation took by the machine's clock."""
+    """The duration of a recorded operation by the machine's clock."""
     told = (facts["operations"] for facts in record.facts.values() if facts.get("operations"))
     operations = max(next(told, [0]))
     return f"{record.recorded_ns / 1000 / operations:,.1f}" if record.recorded_ns and operations else ""
 
 
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
-    """What ran, and in what."""
+    """Kernel, emulator and accelerator of a cell."""
     if "format" in environment:
         return "", "", f"imported: {environment['file']} ({environment['sha256'][:12]})"
     if "design" in environment:
         return "", "", f"simulated {environment['machine']}"
     if "kernel_release" not in environment:
-        return "-", "-", "-"  # it failed before it was known what it would run on
+        return "-", "-", "-"  # it failed before its environment was known
     kernel = f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})"
     return kernel, str(environment.get("qemu", "-")), str(environment.get("accelerator", "-"))
 

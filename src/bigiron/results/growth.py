@@ -23,7 +23,7 @@ _Contexts = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """A series and what is known of its growth."""
+    """A series and its growth."""
 
     series: Series
     growth: Growth
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def rank(self) -> tuple[float, float, str, str]:
-        """The worst first: how much it will grow by, then how much it is."""
+        """Sort key: the largest predicted growth first, then the largest count."""
         last = self.series.points[max(self.series.points)]
         by = self.prediction.value - last if self.prediction and self.growth.grows else 0.0
         return -by, -self.most, self.series.name, self.series.what
@@ -44,26 +44,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """One variant's series, with one task a CPU or always the same number of tasks."""
+    """One variant's series, with one task per CPU or always the same number of tasks."""
 
     counted: GrowthSource
     variant: str
-    tasks: str  # "one task a CPU", "8 tasks"
+    tasks: str  # "one task per CPU", "8 tasks"
     cpus: list[int]
     at: int
-    rows: list[Row]  # the worst first; the total is not among them
+    rows: list[Row]  # worst first, without the total
     total: Row
-    lost: int  # counts that no table had room for
-    clock_step: str = ""  # where the clock has another rate from some number of CPUs on
+    lost: int  # counts lost because a table was full
+    clock_step: str = ""  # a note where the clock's rate changes with the number of CPUs
 
     @property
     def growing(self) -> list[Row]:
-        """The rows worth a line that grow."""
+        """The rows that grow and are large enough to show."""
         return [row for row in self.rows if row.growth.grows and row.most >= self.counted.shown]
 
     @property
     def standing(self) -> list[Row]:
-        """The heaviest rows that do not grow, then those of them of which it cannot be told."""
+        """The largest rows that do not grow, then those that cannot be classified."""
         rows = [row for row in self.rows if not row.growth.grows and row.most >= self.counted.heavy]
         rows = sorted(rows, key=lambda row: -row.most)[:_MOST_STANDING]
         return sorted(rows, key=lambda row: not row.growth.law)
@@ -87,14 +87,14 @@ def growth_study(
     probe: str = "conflicts",
     contexts: _Contexts = conflicts.CONTEXTS[:1],
 ) -> Report:
-    """Fit the growth of each shared line or function of a study, and of their sum. One variant, or all."""
+    """Fit the growth of each shared cache line or function of a study, and of their sum."""
     source = sources().get(probe)
     if not source:
-        raise UserError(f"growth is told of {', '.join(sources())}, not of {probe}")
+        raise UserError(f"growth can be fitted for {', '.join(sources())}, not for {probe}")
     variants = [one.name for one in study.spec.variant]
     if variant is not None and variant not in variants:
         raise UserError(f"{study.name} has no variant {variant!r}: it has {', '.join(variants)}")
-    study.measured(probe)  # which says how to record it
+    study.measured(probe)  # its error says how to record the probe
     records = [record for record in study.records() if record.measured and probe in record.tables]
     tables = [
         table
@@ -109,7 +109,7 @@ def growth_study(
     if not tables:
         raise UserError(
             f"{study.folder} has no variant measured with the probe {probe} at {growth.FEWEST} numbers of "
-            "CPUs, 2 and more: growth needs that many, and 5 are better (--cpus 2,3,4,6,8)"
+            "CPUs, 2 and more: growth needs that many, preferably 5 (--cpus 2,3,4,6,8)"
         )
     return Report(study.name, study.spec.workload, contexts, source, tables)
 
@@ -124,7 +124,7 @@ def _table(
     source: GrowthSource,
     contexts: _Contexts,
 ) -> Table | None:
-    """None if there are too few CPU counts. One CPU alone shares nothing, and says nothing of growth."""
+    """None if there are too few CPU counts. A single CPU shares nothing, so it is left out."""
     records = [one for one in records if one.cpus > 1 and tasks in (None, one.tasks)]
     records.sort(key=lambda record: record.cpus)
     cells: dict[int, list[Cell]] = {}
@@ -137,7 +137,7 @@ def _table(
     return Table(
         source,
         variant,
-        counted(tasks, "task") if tasks else "one task a CPU",
+        counted(tasks, "task") if tasks else "one task per CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),
@@ -150,7 +150,7 @@ def _table(
 def _simulated_series(
     cells: Mapping[int, Sequence[Cell]], _contexts: _Contexts
 ) -> tuple[list[Series], Series]:
-    """What waiting for each line and for each lock costs an operation; all of the CPUs' time is the total."""
+    """Waiting time per operation for each cache line and lock; the total is all of the CPUs' time."""
     waits = {cpus: simulation.waits(here) for cpus, here in cells.items()}
     names = sorted(set().union(*(here.of for here in waits.values())))
     series = [
@@ -171,7 +171,7 @@ SIMULATION = GrowthSource(
 
 
 def sources() -> dict[str, GrowthSource]:
-    """What may grow, by probe; and in simulated cells."""
+    """The counts whose growth can be fitted, by probe; `simulation` for simulated cells."""
     return {one.name: one.growth for one in probes.probes() if one.growth} | {"simulation": SIMULATION}
 
 

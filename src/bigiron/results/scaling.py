@@ -15,7 +15,7 @@ _FURTHER = 2  # times the largest measured task count: what is extrapolated to b
 
 @dataclass(frozen=True)
 class Scaling:
-    """A study's curves, the base's first, and where the others part from it."""
+    """A study's curves, the base's first, and where the others diverge from it."""
 
     study: str
     workload: str
@@ -29,7 +29,7 @@ class Scaling:
 def knee_study(
     study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
 ) -> Scaling:
-    """Every variant's curve. UserError where no number of tasks has another to stand beside."""
+    """Every variant's curve. UserError where nothing was measured with several task counts."""
     rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
     one_a_cpu = all(one.cpus == one.tasks for one in rates)
     groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
@@ -38,8 +38,8 @@ def knee_study(
     groups = {key: group for key, group in groups.items() if len(group) > 1}
     if not groups:
         raise UserError(
-            f"{study.folder} has no curve: measure throughput, or a metric of which more is better, "
-            "with several numbers of tasks (--tasks 1,2,4,8)"
+            f"{study.folder} has no curve: measure throughput, or a metric where more is better, "
+            "with several task counts (--tasks 1,2,4,8)"
         )
     to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
     compared = metrics.compare(study, base, metric=metric)

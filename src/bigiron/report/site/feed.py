@@ -57,7 +57,7 @@ def _entry(reading: Reading, kernel: Kernel, workload: Workload) -> ElementTree.
     title = (
         f"{workload.name} on {kernel.name}: {words.figure(total.count_before)} → "
         f"{words.figure(total.count_after)} "
-        f"accesses an operation with {total.cpus} CPUs "
+        f"accesses per operation with {total.cpus} CPUs "
         f"({words.change(total.count_before, total.count_after)} since {before.name})"
     )
     _add(entry, "title", title)

@@ -141,7 +141,7 @@ def _counts(reading: Reading) -> Iterator[View]:
     times = Counter(point.cpus for point in reading.points if point.current)
     for cpus in sorted(times, key=lambda cpus: (-times[cpus], -cpus)):
         rows = {workload.id: _counted(reading, workload, cpus) for workload in reading.workloads}
-        yield View(f"accesses an operation, {cpus} CPUs", words.shades(), "accesses an operation", rows)
+        yield View(f"accesses per operation, {cpus} CPUs", words.shades(), "accesses per operation", rows)
 
 
 def _counted(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:

@@ -106,7 +106,8 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
         told = (
             f"On {reading.newest.name} {counted(len(now), 'workload')} share it between CPUs; most often "
             f"{hottest.workload.name}, "
-            f"{words.figure(use.accesses)} accesses an operation, {words.figure(use.writes)} of them writes, "
+            f"{words.figure(use.accesses)} accesses per operation, "
+            f"{words.figure(use.writes)} of them writes, "
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
         )
     else:

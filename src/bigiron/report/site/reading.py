@@ -32,13 +32,13 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 LEAST = 0.05
-"""Accesses an operation that are worth a word."""
+"""Accesses per operation that are worth a word."""
 
 _LEAST_SHARE = 1 / 2000
 
 
 def least(point: Point) -> float:
-    """Accesses an operation there: what has fewer at every point is in the database only."""
+    """Accesses per operation there: what has fewer at every point is in the database only."""
     return max(LEAST, _LEAST_SHARE * point.accesses_per_op)
 
 
@@ -66,7 +66,7 @@ class Use:
 
     @property
     def functions(self) -> dict[str, float]:
-        """Accesses an operation of each function that touches it."""
+        """Accesses per operation of each function that touches it."""
         found: dict[str, float] = defaultdict(float)
         for line in self.lines:
             for function, accesses in line.functions.items():
@@ -86,7 +86,7 @@ class ObjectChange:
 
     @property
     def size(self) -> float:
-        """By how many accesses an operation."""
+        """By how many accesses per operation."""
         return abs(self.now.accesses - self.was.accesses)
 
 

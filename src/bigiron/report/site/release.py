@@ -106,7 +106,7 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
     worst = max(more, key=lambda change: change.count_after - change.count_before)
     told = (
         f"{reading.workload(worst.workload).name} changed most: {words.figure(worst.count_before)} → "
-        f"{words.figure(worst.count_after)} accesses an operation with {worst.cpus} CPUs."
+        f"{words.figure(worst.count_after)} accesses per operation with {worst.cpus} CPUs."
     )
     if compared:
         return {

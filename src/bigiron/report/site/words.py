@@ -7,7 +7,7 @@ from bigiron.util.english import listed, some
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
-_LEAST_TOLD = 0.05  # accesses an operation
+_LEAST_TOLD = 0.05  # accesses per operation
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
     "recorder": "recorder",
@@ -15,7 +15,7 @@ _MEANT = {
     "accelerator": "accelerator",
     "architecture": "architecture",
     "mode": "mode",
-    "operations": "operations a task",
+    "operations": "operations per task",
     "time_slice": "time slices",
     "clock": "clock",
     "memory_mib": "MiB of memory",
@@ -57,7 +57,7 @@ def shade(accesses: float) -> str:
 
 
 def shades() -> list[tuple[str, str]]:
-    """Every class, and which accesses an operation have it."""
+    """Every class, and which accesses per operation have it."""
     limits = [f"{limit:g}" for limit in _SHADES]
     ranges = [f"under {limits[0]}", *(f"from {limit}" for limit in limits)]
     return [(f"h{number}", text) for number, text in enumerate(ranges)]
@@ -178,7 +178,7 @@ def ignorable(
         return answer, f"{predicted(worst)[0].upper()}{predicted(worst)[1:]}."
     if accesses < _SHADES[0]:
         return "Yes", (
-            f"With {cpus} CPUs fewer than {_SHADES[0]:g} accesses an operation go to lines that CPUs share: "
+            f"With {cpus} CPUs fewer than {_SHADES[0]:g} accesses per operation go to lines that CPUs share: "
             "no operation waits for another."
         )
     if total and total.law and total.law != "constant":
@@ -186,7 +186,7 @@ def ignorable(
     refused = next((one.refused for one in found if one.refused), "")
     why = f" Nothing is predicted: {refused}." if refused else " Nothing is predicted here."
     return "It depends", (
-        f"{figure(accesses)} accesses an operation go to lines that other CPUs write. Each may wait for "
+        f"{figure(accesses)} accesses per operation go to lines that other CPUs write. Each may wait for "
         "another CPU; "
         f"how much that costs depends on how much else an operation does.{why}"
     )

@@ -239,11 +239,11 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
     curves = list(_over_releases(reading, workload))
     if len(reading.kernels) > 1 and curves:
         yield Chart(
-            "Over the releases", "kernel", "accesses an operation to shared lines", tuple(curves), names
+            "Over the releases", "kernel", "accesses per operation to shared lines", tuple(curves), names
         )
     curves = list(_over_cpus(reading, workload))
     if any(len(curve.measured) > 1 for curve in curves):
-        yield Chart("With more CPUs", "CPUs", "accesses an operation to shared lines", tuple(curves))
+        yield Chart("With more CPUs", "CPUs", "accesses per operation to shared lines", tuple(curves))
 
 
 def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
