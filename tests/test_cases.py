@@ -111,7 +111,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     studies[of_the_time] = _on_debian(case, tmp_path, of_the_time, cpus=[2], operations=20)
     report = case.measure_up(studies)
     figures = {figure.what: figure for figure in report.figures}
-    none = figures["callbacks a CPU has in a grace period, 2 CPUs, 3.16, by RCU_COND_RESCHED_LIM"].ours
+    none = figures["callbacks per CPU in a grace period, 2 CPUs, 3.16, by RCU_COND_RESCHED_LIM"].ours
     assert "off: none in some repetition, " in none
     assert "__d_lookup_rcu, 2 CPUs, 3.16" in figures
     lookup = figures["__d_lookup_rcu, 2 CPUs"]

@@ -1,4 +1,4 @@
-"""What an operation counts in a case's study: exact, by variant, CPUs and tasks."""
+"""Counts per operation in a case's study: exact, by variant, CPUs and tasks."""
 
 from __future__ import annotations
 

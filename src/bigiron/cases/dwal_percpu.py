@@ -144,7 +144,7 @@ class _OnBtrfs:
         return Figure(
             f"instructions of {_SUM} an operation, {cpus} CPUs",
             f"{published.value('profile_self', _SUM, 'old'):g} % of the time (old kernel)",
-            f"{start + slope * cpus:,.0f}: {slope:.1f} a CPU; extrapolated from {self._most} CPUs",
+            f"{start + slope * cpus:,.0f}: {slope:.1f} per CPU; extrapolated from {self._most} CPUs",
         )
 
     def _taken_in(self, path: str, published: Published) -> Figure:
@@ -230,7 +230,9 @@ class _OnBtrfs:
             f"{summed:,.0f} an operation in sums"
             for (variant, tasks), (taken, held, summed) in rows.items()
         )
-        return Claim(f"With {many} tasks an operation counts otherwise than with {few}", any(differs), each)
+        return Claim(
+            f"With {many} tasks the counts per operation differ from those with {few}", any(differs), each
+        )
 
 
 def _numbers(offsets: list[int]) -> str:

@@ -111,7 +111,7 @@ class _ByLimit:
     def figures(self, published: Published) -> list[Figure]:
         """By CPUs: grace periods, what comes back at once, and what is taken of SLUB's lists."""
         rows: list[tuple[str, Callable[[CellRecord], float], str]] = [
-            ("callbacks a CPU has in a grace period", self._callbacks, ",.0f"),
+            ("callbacks per CPU in a grace period", self._callbacks, ",.0f"),
             ("callbacks invoked in a batch of rcu_do_batch", self._batch, ",.0f"),
             ("file_free_rcu called, for 1,000 operations", lambda cell: 1000 * self._freed(cell), ",.0f"),
             ("list_lock taken, for 1,000 operations", self._taken, ".2f"),

@@ -81,7 +81,7 @@ def _add(parent: ElementTree.Element, name: str, text: str | None = None) -> Ele
 
 
 def _urn(*names: str) -> str:
-    """The same for the same names, in every site and at any time."""
+    """The same identifier for the same names, in every site and at any time."""
     return uuid.uuid5(_NAMES, "\n".join(names)).urn
 
 
