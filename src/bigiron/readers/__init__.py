@@ -12,7 +12,6 @@ from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, docu
 __all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
 
 
-
 def _find() -> dict[str, Format]:
     modules = (
         importlib.import_module(f"{__name__}.{module.name}")
