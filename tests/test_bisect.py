@@ -305,7 +305,7 @@ def test_what_does_not_build_or_boot_is_skipped(tree: Tree, tmp_path: Path) -> N
     skipped = [step for step in steps if "skipped" in step]
     assert any("does not build: fs/open.c:1:2: error: #error broken" in step for step in skipped)
     assert any("the kernel panicked" in step for step in skipped)
-    assert "cannot tell: one of 3 candidates is the culprit" in bisect_report.as_text(bisected, found)
+    assert "undecided: the culprit is one of 3 candidates" in bisect_report.as_text(bisected, found)
 
 
 def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:

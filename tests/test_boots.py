@@ -52,7 +52,7 @@ def test_asked_for_one_boot_there_is_one(tmp_path: Path) -> None:
     measured("unlink1", *KERNELS, "--probe", "conflicts", "--reps", "1", "-o", study)
     assert {record.repetition for record in library.open_study(study).records()} == {1}
     answer = " ".join(bigiron("explain", study).out.split())
-    assert "One boot of each kernel does not tell: run again with --reps 4, a boot each." in answer
+    assert "One boot of each kernel cannot decide: run again with --reps 4, one boot each." in answer
     measured(study, "--reps", "2")
     assert {record.repetition for record in library.open_study(study).records()} == {1, 2}
 

@@ -111,13 +111,13 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     studies[of_the_time] = _on_debian(case, tmp_path, of_the_time, cpus=[2], operations=20)
     report = case.measure_up(studies)
     figures = {figure.what: figure for figure in report.figures}
-    none = figures["callbacks a CPU has in a grace period, 2 CPUs, 3.16, by RCU_COND_RESCHED_LIM"].ours
+    none = figures["callbacks per CPU in a grace period, 2 CPUs, 3.16, by RCU_COND_RESCHED_LIM"].ours
     assert "off: none in some repetition, " in none
     assert "__d_lookup_rcu, 2 CPUs, 3.16" in figures
     lookup = figures["__d_lookup_rcu, 2 CPUs"]
     assert lookup.published == "3.15: 2.45 % of the time, 3.16-rc0: 1.28 % of the time"
     assert lookup.ours.startswith("off: ") and lookup.ours.endswith(" % of the instructions; counted")
-    assert "grace periods a second of VM time, 2 CPUs, by RCU_COND_RESCHED_LIM" in figures
+    assert "grace periods per second of VM time, 2 CPUs, by RCU_COND_RESCHED_LIM" in figures
     claims = {claim.says: claim.agrees for claim in report.claims}
     assert "With a limit of 256, in 3.16, SLUB's get_partial_node is called more often" in claims
     assert not claims["With a limit of 256 SLUB's get_partial_node is called more often"]
@@ -131,7 +131,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     alike = {claim.says: claim for claim in report.simulated.claims}
     slower = alike["A limit of 256 makes operations slower from about 50 tasks on, from traces"]
     assert slower.agrees is None and "what RCU's callbacks do is of counts" in slower.evidence
-    printed = case_report.text(case, studies, report)
+    printed = case_report.as_text(case, studies, report)
     counted, _, modelled = printed.partition("\nSimulated:\n")
     assert "; counted" in counted and "simulated, predicted" not in counted
     assert "the curves part at" in modelled and "counted\n" not in apart
@@ -151,7 +151,7 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
     }
     report = case.measure_up(studies)
     figures = {figure.what: figure for figure in report.figures}
-    taken = figures["space_info's lock for metadata taken, times an operation, 2 CPUs"].ours
+    taken = figures["space_info's lock for metadata taken, times per operation, 2 CPUs"].ours
     assert taken == "5.10: 2.00, 6.1: 2.00, reads: 2.00, sums: 2.00, sums, padded: 2.00; counted"
     assert all("counted" in figure.ours or "extrapolated" in figure.ours for figure in report.figures)
     assert report.simulated

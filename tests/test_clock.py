@@ -172,7 +172,7 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
         assert record.environment.get("instructions_a_ns") == (None if clock == "host" else 4)
         assert record.recorded_ns > 0
         rows.append(compared(folder)["rows"])
-        assert "an operation, us VM time" in bigiron("show", "--times", folder).out
+        assert "us of VM time per operation" in bigiron("show", "--times", folder).out
     assert rows[0] == rows[1]
 
 

@@ -646,7 +646,7 @@ def test_a_probe_that_some_cells_do_not_have_is_named(tmp_path: Path) -> None:
 
 
 def test_text(compared: Comparison) -> None:
-    text = as_text.text(compared)
+    text = as_text.as_text(compared)
     assert text.startswith("getppid1, 2 CPUs, 2 tasks: writes and accesses per operation")
     fput, *_, statistics, dentry, total = re.findall(r"^(?:[* ] (?:page|vm)|  all).*", text, re.MULTILINE)
     assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2"]
@@ -670,7 +670,7 @@ def test_other_fields_that_are_read_and_written_are_shown_with_their_functions(t
         count(1, "rarely", 0, 0, object="struct a.rare (x)", byte=10),
     )
     comparison = compare_study(study_of(tmp_path / "s", {"old": [table]}), None, ("process",))
-    text = as_text.text(comparison)
+    text = as_text.as_text(comparison)
     assert "  struct a.lock (x) " in text
     assert "      also read there: .flags (look), .id (g, f, …)\n" in text
     assert "      also written there: next_symbol (mark)\n" in text
@@ -687,7 +687,7 @@ def test_other_fields_that_are_read_and_written_are_shown_with_their_functions(t
 
 def test_what_was_lost_is_reported(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
-    text = as_text.text(compare_study(study, None, ("process",)))
+    text = as_text.as_text(compare_study(study, None, ("process",)))
     assert "old: the recorder had no room for 77 accesses: its figures are too low" in text
 
 
@@ -699,7 +699,7 @@ def test_every_format_for_people_and_json_say_what_was_lost(tmp_path: Path) -> N
     found = dispatch.comparison_of(study, "conflicts", Options())
     made = document.document_of(study, None, ("process",))
     shown = [show(found) for name, show in dispatch.FORMATS.items() if name != "csv"]
-    for text in (*shown, html.render(made), mail.text(made), markdown.text(made)):
+    for text in (*shown, html.as_html(made), mail.as_text(made), markdown.as_markdown(made)):
         words = " ".join(text.split())
         assert "3 lost: messages, damaged" in words, text
         assert words.count("77 lost: accesses") == 1 and "no room for 77" not in words, text
@@ -709,7 +709,7 @@ def test_cells_of_an_older_bigiron_say_what_was_lost(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [OLD]}, lost=77)
     found = dispatch.comparison_of(study, "conflicts", Options())
     made = document.document_of(study, None, ("process",))
-    for text in (as_text.text(found), markdown.text(made)):
+    for text in (as_text.as_text(found), markdown.as_markdown(made)):
         assert text.count("no room for 77 accesses") == 1
 
 
@@ -720,7 +720,12 @@ def test_every_format_says_where_clocks_differ(tmp_path: Path) -> None:
     )
     made = document.document_of(study, None, ("process",))
     shown = [dispatch.compare(study, "conflicts", _as(name)) for name in dispatch.FORMATS]
-    for text in (*shown, (html.render(made), []), (mail.text(made), []), (markdown.text(made), [])):
+    for text in (
+        *shown,
+        (html.as_html(made), []),
+        (mail.as_text(made), []),
+        (markdown.as_markdown(made), []),
+    ):
         words = html_escapes.unescape(" ".join([*text[0].split(), *text[1]]))
         assert words.count(sentence) == 1, text
     alike = study_of(tmp_path / "t", {"old": [OLD], "new": [NEW]}, slower={"old": 64, "new": 64})
@@ -743,7 +748,7 @@ def test_one_variant_is_a_profile(tmp_path: Path) -> None:
     compared = compare_study(study, None, ("process",))
     assert [row["functions"][0] for row in rows_of(compared)] == ["fput", "vm_stat_add", "iput", "d_alloc"]
     assert not any(row["differs"] for row in rows_of(compared))
-    assert "*" not in as_text.text(compared)
+    assert "*" not in as_text.as_text(compared)
 
 
 def test_text_fits_a_mail(tmp_path: Path) -> None:
@@ -753,16 +758,19 @@ def test_text_fits_a_mail(tmp_path: Path) -> None:
         *both("g" * 120, 5, line=LINE + 128),
     )
     study = study_of(tmp_path / "s", {"debian/6.1 rcu_expedited=1": [wide], "debian/6.12": [wide]})
-    text = as_text.text(compare_study(study, None, ("process", "interrupt")))
+    text = as_text.as_text(compare_study(study, None, ("process", "interrupt")))
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_markdown(compared: Comparison) -> None:
-    table = [line for line in as_markdown.text(compared).splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in table} == {table[0].count("|")} == {7}
-    assert table[0] == "|  | shared line | sharing | old | new | touched by |"
-    assert table[2] == f"| \\* | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | `fput` |"
-    assert table[3] == f"| \\* | {HEAP} |  | 2.000 2.000 2/2 | - | `iput` |"
+    table = [line for line in as_markdown.as_markdown(compared).splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in table} == {table[0].count("|")} == {8}
+    assert table[0] == "|  | shared line | sharing | old | new | change | touched by |"
+    assert (
+        table[2]
+        == f"| \\* | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | -4.000 | `fput` |"
+    )
+    assert table[3] == f"| \\* | {HEAP} |  | 2.000 2.000 2/2 | - | -2.000 | `iput` |"
 
 
 def test_csv_has_what_json_has(compared: Comparison) -> None:

@@ -207,8 +207,8 @@ def test_killed_on_the_host_it_goes_on_and_nothing_is_lost_or_double(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ("--until-decided", "--until-decided and --max-time SECONDS go together"),
-        ("--max-time 5", "--until-decided and --max-time SECONDS go together"),
+        ("--until-decided", "--until-decided and --max-time SECONDS need each other"),
+        ("--max-time 5", "--until-decided and --max-time SECONDS need each other"),
         ("--until-decided --max-time 5", "only one variant: --until-decided compares"),
         (
             "--until-decided --max-time 5 --probe blocked --set-sweep /proc/sys/vm/stat_interval=1,2",

@@ -98,7 +98,7 @@ def test_a_qemu_that_will_not_do(
             "case $* in *-static*) echo cannot find -lc >&2; exit 1;; *--version) echo gcc 12;; esac",
             "cannot find -lc",
         ),
-        ("case $* in *-static*) exit 1;; esac", "it printed nothing"),
+        ("case $* in *-static*) exit 1;; esac", "no message"),
     ],
 )
 def test_a_compiler_without_a_static_library(
@@ -109,7 +109,7 @@ def test_a_compiler_without_a_static_library(
     checks = {check.name: check for check in doctor.examine()}
     assert checks["gcc"].state == "ok"
     assert checks["static C library"].state == "missing"
-    assert checks["static C library"].found == f"{tmp_path}/gcc cannot make a program: {reason}"
+    assert checks["static C library"].found == f"{tmp_path}/gcc cannot compile a program: {reason}"
     assert not can_run(list(checks.values()))
 
 

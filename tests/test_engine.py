@@ -166,7 +166,7 @@ def test_ctrl_c_stops_a_simulation(tmp_path: Path) -> None:
     finally:
         running.kill()
     assert running.returncode == 130
-    assert "stopped; run it again" in said and "Traceback" not in said
+    assert "stopped: the same command continues" in said and "Traceback" not in said
 
 
 def test_ctrl_c_stops_a_sweep() -> None:

@@ -31,7 +31,7 @@ def first_sentence(study: Path) -> str:
 def test_open1_is_explained_by_its_label(open1: Path) -> None:
     sentence = first_sentence(open1)
     assert sentence.startswith(
-        "Better by 4.000 accesses per operation, -67%. In openat and close, an operation touches "
+        "Better by 4.000 accesses per operation, -67%. In openat and close, each operation accesses "
         "the reference count of AppArmor's label"
     )
     assert "6.000 times on debian/6.1" in sentence and "2.000 times on debian/6.12" in sentence

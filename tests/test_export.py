@@ -1,4 +1,4 @@
-"""Stacks for other tools add up to what compare prints, and lists can be read by programs."""
+"""StackComparison for other tools add up to what compare prints, and lists can be read by programs."""
 
 import csv
 import gzip
@@ -19,8 +19,8 @@ from test_compare import LINE, both, count, counts, study_of
 
 from bigiron.analysis.probes import instructions
 from bigiron.probes.instructions import SCHEMA
-from bigiron.report import stacks
 from bigiron.report.formats import folded
+from bigiron.results import stacks
 
 PER_OP = stacks.SCALE
 CONTEXTS = ("process", "interrupt", "kthread")

@@ -341,7 +341,7 @@ def test_a_controller_that_is_killed(tmp_path: Path) -> None:
             _, err = controller.communicate()
         assert (controller.returncode, err.splitlines()[-1]) == (
             130,
-            f"bigiron: stopped; run it again and {study} goes on where it was",
+            f"bigiron: stopped: the same command continues {study}",
         )
         wait_until(lambda: not machines_of(mark))
         answer = bigiron("run", study, *fleet.options)
@@ -559,8 +559,8 @@ def test_the_other_files_to_copy_are_well_formed() -> None:
         (("--fleet", "tls://127.0.0.1:1"), "no certificates for tls://127.0.0.1:1"),
         (("--fleet", "tcp://192.0.2.1:1"), "tcp://192.0.2.1:1 is not encrypted"),
         (("--fleet", "tcp://127.0.0.1:1"), "no scheduler answers at tcp://127.0.0.1:1"),
-        (("--fleet", "local:1", "--jobs", "1"), "--jobs is how many machines run here"),
-        (("--certificates", "/none"), "--certificates are a fleet's"),
+        (("--fleet", "local:1", "--jobs", "1"), "--jobs does not apply to a fleet"),
+        (("--certificates", "/none"), "--certificates needs a fleet"),
         (("--fleet", "tls://127.0.0.1:1", "--certificates", "/none"), "/none has no authority.pem"),
     ],
 )

@@ -35,6 +35,7 @@ from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Law, Series, fit
 from bigiron.probes import Table, conflicts
 from bigiron.report import growth as report
+from bigiron.results import growth as growth_results
 from bigiron.results import measurements, prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
@@ -280,17 +281,17 @@ def of_cpus(folder: Path, slower: dict[int, int]) -> store.Study:
 
 def test_a_clock_that_is_slowed_from_some_cpus_on_is_reported(tmp_path: Path) -> None:
     """From 32 CPUs on; its rate alone, which follows the CPUs, is no step."""
-    found = report.growth_study(of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1, 32: 64, 64: 128}))
+    found = growth_results.growth_study(of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1, 32: 64, 64: 128}))
     told = (
         "the guest clock was the host's at 4, 8, 16 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 "
         "CPUs: timer-driven work (ticks, RCU) may jump there, so that no growth law fits; with --clock "
         "instructions it does not"
     )
     assert report.warnings(found.tables[0]) == [told]
-    assert told in " ".join(report.text(found).split())
+    assert told in " ".join(report.as_text(found).split())
     assert {series["clock_step"] for series in json.loads(report.as_json(found))["series"]} == {told}
     for name, slower in ("fast", {4: 1, 8: 1, 64: 1}), ("slow", {32: 64, 48: 64, 64: 128}):
-        assert not report.warnings(report.growth_study(of_cpus(tmp_path / name, slower)).tables[0])
+        assert not report.warnings(growth_results.growth_study(of_cpus(tmp_path / name, slower)).tables[0])
 
 
 # A real kernel

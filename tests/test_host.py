@@ -95,7 +95,7 @@ def test_cpus_that_are_asked_for_are_not_taken_for_the_default() -> None:
     ("arguments", "complaint"),
     [
         ("open1 --probe conflicts", "probe conflicts is recorded in virtual machines only"),
-        ("open1 --kernel debian/6.1", "a real machine runs the kernel that it runs"),
+        ("open1 --kernel debian/6.1", "the kernel of a real machine cannot be chosen"),
         ("open1 --probe throughput --boot quiet", "kernel parameters are for virtual machines"),
         ("open1 --probe throughput --cpus 4096", f"cpus = 4096: this machine has {CPUS} to use"),
         ("open1 --probe throughput --memory 512", "topology, memory and like are for virtual machines"),

@@ -288,13 +288,13 @@ def opinion(change: Change | None = None, predicted: Interval | None = None, **s
 
 
 def words(told: Opinion) -> str:
-    return " ".join(reply.text(told).split())
+    return " ".join(reply.as_text(told).split())
 
 
 def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
     told = words(opinion(left_out=("shared.lock (locks)",)))
     assert "2 boots of each kernel" in told
-    assert "nothing that changed costs 1 % or more" in told and "costs less: shared.lock (locks)" in told
+    assert "No change costs 1 % or more" in told and "cost less: shared.lock (locks)" in told
 
 
 def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
@@ -312,12 +312,12 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
 
 def test_a_change_opposite_to_the_report_is_reported() -> None:
     change = Change("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
-    assert "it goes the other way than the report" in words(opinion(change, against_the_report=True))
+    assert "this contradicts the report" in words(opinion(change, against_the_report=True))
 
 
 def test_a_prediction_that_contradicts_the_judgement_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
-    contradiction = "It contradicts the judgement: by it the new kernel is faster"
+    contradiction = "This contradicts the judgement: it predicts that the new kernel is faster"
     assert contradiction in words(opinion(change, Interval(0.89, 0.51, 1.19)))
     assert contradiction not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
 
@@ -326,24 +326,24 @@ def test_what_a_prediction_is_made_from_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Interval(-0.3, -0.4, -0.2))
     assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
-    assert json.loads(reply.as_document(told))["predicted"]["from"] == "trace"
+    assert json.loads(reply.as_json(told))["predicted"]["from"] == "trace"
     of_counts = replace(told, predicted=replace(told.predicted, why_counts="a: its tasks sleep"))
-    assert "Predicted from counts, as a: its tasks sleep, for 104 tasks" in words(of_counts)
-    assert json.loads(reply.as_document(of_counts))["predicted"]["from"] == "counts"
+    assert "Predicted from counts (a: its tasks sleep) for 104 tasks" in words(of_counts)
+    assert json.loads(reply.as_json(of_counts))["predicted"]["from"] == "counts"
 
 
 def test_an_interval_that_holds_0_has_no_sign() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Interval(0.01, -0.04, 0.03))
-    assert "is not told: the interval holds 0." in words(told) and "contradicts" not in words(told)
-    assert json.loads(reply.as_document(told))["predicted"]["tells_sign"] is False
+    assert "is unclear: the interval includes 0." in words(told) and "contradicts" not in words(told)
+    assert json.loads(reply.as_json(told))["predicted"]["tells_sign"] is False
     assert "not told" not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
 
 
 def test_instructions_that_were_none_have_no_percentage() -> None:
     told = words(opinion(Change("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
     assert "0.000 on a, 500.00 on b." in told
-    assert "an operation executes more instructions, most of them in f" in told
+    assert "Each operation executes more instructions, mostly in f" in told
 
 
 # The command
@@ -365,16 +365,16 @@ def report(tmp_path: Path) -> Path:
 
 def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert refused(report) == (
-        "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"
+        "two kernels are needed: give --linux TREE to build both commits, or --kernel BASE --kernel NEW"
     )
     assert "cannot be read" in refused(tmp_path / "none")
     assert "give the tree, or the two kernels" in refused(
         report, "--linux", tmp_path, "--kernel", "debian/6.1"
     )
-    assert "--config is of kernels that are built: give --linux TREE too" in refused(
+    assert "--config applies to kernels that are built: give --linux TREE too" in refused(
         report, "--config", tmp_path, "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
-    assert "one CPU shares nothing with another: give 2 or more" in refused(
+    assert "a single CPU shares no cache lines: give 2 or more" in refused(
         report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
     report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: stress-ng"))

@@ -16,6 +16,7 @@ from bigiron.analysis.statistics.knee import Curve, Fit, Law, lock_bound, univer
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import Look, compare
 from bigiron.report import knee as knee_report
+from bigiron.results import scaling as scaling_results
 
 DOUBLES = (1, 2, 4, 8, 16, 32, 64)
 LAWS = {
@@ -166,7 +167,7 @@ def locks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     options = ["--machine", "uniform", "--cpus", "1..32", "--set", "lock=qspinlock,ticket", "--seeds", "6"]
     answer = bigiron("simulate", "lock-bound", *options, "--warmup", "1", "--duration", "10", "-o", study)
     assert answer.status == 0, answer
-    scaling = knee_report.knee_study(library.open_study(study))
+    scaling = scaling_results.knee_study(library.open_study(study))
     shown = {name: shape(scaling) for name, shape in knee_report.FORMATS.items()}
     assert bigiron("knee", study, "--format", "csv") == Answer(0, shown["csv"], "")
     return shown
@@ -196,12 +197,12 @@ def test_all_formats_say_the_same(locks: dict[str, str]) -> None:
         assert f"{curve['variant']}\n  knee: {curve['knee']['tasks']} tasks" in locks["text"]
     assert rows.filter(variant="lock=ticket")["verdict"].to_list()[-1] == "changed"
     parted = document["partings"][0]["tasks"]
-    assert f"lock=ticket parts from lock=qspinlock at {parted} tasks, and stays apart" in locks["text"]
+    assert f"lock=ticket diverges from lock=qspinlock at {parted} tasks, and beyond" in locks["text"]
 
 
 def test_names_are_text_in_markdown() -> None:
     curves = [knee.curve(repetitions("a_b|c*", {1: 100, 2: 198, 4: 200}), None, 8)]
-    markdown = knee_report.markdown(knee_report.Scaling("s", "w_x|y", "time", "a_b|c*", 8, curves, []))
+    markdown = knee_report.as_markdown(scaling_results.Scaling("s", "w_x|y", "time", "a_b|c*", 8, curves, []))
     assert "w\\_x\\|y, one CPU a task" in markdown and "\n- a\\_b\\|c\\*\n  - knee: " in markdown
     assert "| tasks | a\\_b\\|c\\* | ideal |\n|--:|--:|--:|\n" in markdown
 

@@ -98,8 +98,8 @@ def test_the_page_has_the_curves_and_what_was_measured(mmap1: Path, browser: Bro
             ["compare", "--probe", "trace", "--machine", HASWELL],
             f"--machine {HASWELL} is of the shared lines",
         ),
-        (["explain", "--machine", "uniform"], "does not describe its processors"),
-        (["report", "--one-task", "2e6", "-o", "x.html"], "--one-task and --measured are of a machine"),
+        (["explain", "--machine", "uniform"], "does not say what its processors are"),
+        (["report", "--one-task", "2e6", "-o", "x.html"], "--one-task and --measured need a machine"),
         (["report", "--machine", HASWELL, "--one-task", "-1", "-o", "x.html"], "--one-task -1.0"),
     ],
 )

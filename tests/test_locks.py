@@ -147,7 +147,7 @@ def test_growth_is_not_reported_of_locks(pipe1: Path) -> None:
     answer = command("growth", pipe1, "--probe", "locks")
     assert (answer.status, answer.complaint) == (
         2,
-        "growth is told of conflicts, work, simulation, not of locks",
+        "growth can be fitted for conflicts, instructions, simulation, not for locks",
     )
 
 

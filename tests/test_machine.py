@@ -190,7 +190,7 @@ def test_ended_in_the_middle_it_leaves_no_machine_and_goes_on(tmp_path: Path, en
     wait_until(lambda: not machines_of(tmp_path))
     if end == signal.SIGINT:
         assert running.returncode == 130
-        assert said.splitlines()[-1] == f"bigiron: stopped; run it again and {study} goes on where it was"
+        assert said.splitlines()[-1] == f"bigiron: stopped: the same command continues {study}"
         assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in said
 

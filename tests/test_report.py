@@ -229,14 +229,14 @@ def test_a_report_of_an_unfinished_study_says_what_is_missing(tmp_path: Path) ->
         ("old, 2 CPUs, repetition 2", "failed: it burnt"),
         ("new, 2 CPUs, repetition 2", "not measured yet"),
     )
-    assert "Unfinished: 2 of 4 cells have no results" in html.render(made)
-    assert "- old, 2 CPUs, repetition 2: failed: it burnt" in mail.text(made)
-    assert "**Unfinished.**" in markdown.text(made)
+    assert "Unfinished: 2 of 4 cells have no results" in html.as_html(made)
+    assert "- old, 2 CPUs, repetition 2: failed: it burnt" in mail.as_text(made)
+    assert "**Unfinished.**" in markdown.as_markdown(made)
 
 
 def test_a_report_of_a_study_of_which_nothing_is_measured(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [None], "new": [None]})
-    for text in (html.render(document_of(study)), mail.text(document_of(study))):
+    for text in (html.as_html(document_of(study)), mail.as_text(document_of(study))):
         assert "Nothing was measured yet that could answer it." in text
 
 
@@ -259,7 +259,7 @@ def test_a_hundred_cells_stay_below_5_mb(open1: Path, tmp_path: Path) -> None:
             )
     made = document_of(study)
     assert (made.planned, made.missing) == (100, ())
-    assert len(html.render(made).encode()) < MOST_BYTES
+    assert len(html.as_html(made).encode()) < MOST_BYTES
 
 
 def test_a_report_of_a_simulated_study(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_report_of_a_simulated_study(tmp_path: Path) -> None:
     assert simulated.status == 0, simulated
     made = document_of(store.open_study(tmp_path / "s"))
     assert "altix-512, simulated" in made.question
-    assert 'class="chart"' in html.render(made)
+    assert 'class="chart"' in html.as_html(made)
 
 
 def test_verdicts_and_curves_of_noisy_figures(tmp_path: Path) -> None:
@@ -292,9 +292,9 @@ def test_verdicts_and_curves_of_noisy_figures(tmp_path: Path) -> None:
     made = document_of(study)
     said = " ".join(one.sentence for one in made.answer)
     assert "throughput (VM time) with 8 tasks on 8 CPUs, new against old: changed: +8.0%, better." in said
-    assert "new parts from old at 4 tasks" in said
+    assert "new diverges from old at 4 tasks" in said
     assert made.judged and len(made.judged.charts) == 1
-    assert "+8.0%" in mail.text(made) and 'id="verdicts"' in html.render(made)
+    assert "+8.0%" in mail.as_text(made) and 'id="verdicts"' in html.as_html(made)
 
 
 # A mail
@@ -314,7 +314,7 @@ def test_a_mail_has_no_deviation_of_one_run(tmp_path: Path) -> None:
     rows = counts(*both("f", 10, line=LINE))
     for repetitions, said in (1, "1 run"), (2, "mean +- sd"):
         study = study_of(tmp_path / said, {"old": [rows] * repetitions, "new": [rows] * repetitions})
-        text = mail.text(document_of(study))
+        text = mail.as_text(document_of(study))
         assert re.search(rf"^ *{re.escape(said)} +change +{re.escape(said)}$", text, re.MULTILINE), text
         assert ("+- sd" in text) is (repetitions > 1)
         assert f"    bigiron explain '{said}'\n" in text
@@ -387,7 +387,7 @@ def test_a_page_says_of_what_it_says_nothing(tmp_path: Path) -> None:
         "(bigiron run --probe conflicts,locks,instructions)."
     )
     made = document_of(study)
-    for text in (mail.text(made), markdown.text(made), html.render(made)):
+    for text in (mail.as_text(made), markdown.as_markdown(made), html.as_html(made)):
         assert said in " ".join(text.replace("\\", "").split())
 
 

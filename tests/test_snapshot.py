@@ -433,8 +433,8 @@ def test_list_and_drop(cache: Path, ram: GuestRam) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["snapshot", "drop"], "which snapshot? give its name (`bigiron snapshot list`), or --all"),
-        (["snapshot", "drop", "abc", "--all"], "which snapshot? give its name"),
+        (["snapshot", "drop"], "give the name of a snapshot (`bigiron snapshot list`), or --all"),
+        (["snapshot", "drop", "abc", "--all"], "give the name of a snapshot"),
         (
             ["snapshot", "drop", "../kernels"],
             "there is no snapshot '../kernels': see `bigiron",

@@ -190,7 +190,7 @@ def test_connections_that_are_refused(server: Server, tmp_path: Path) -> None:
         ("--machine ssh://a@b/c", "use ssh://USER@HOST"),
         ("--machine ssh://a;reboot@b", "use ssh://USER@HOST"),
         ("--machine telnet://a", "--machine 'telnet://a': use vm, host or ssh://USER@HOST"),
-        ("--machine ssh://a --kernel debian/6.1", "a real machine runs the kernel that it runs"),
+        ("--machine ssh://a --kernel debian/6.1", "the kernel of a real machine cannot be chosen"),
     ],
 )
 def test_what_is_no_machine(arguments: str, complaint: str, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_each_task_is_recorded_for_as_many_operations_as_asked(sweep: Path) -> N
 
 def test_what_is_shown(sweep: Path) -> None:
     shown = bigiron("show", sweep).out
-    assert "workload    getppid1 (process mode, 50 operations a task)" in shown
+    assert "workload    getppid1 (process mode, 50 operations per task)" in shown
     assert "variant     debian/6.1: kernel debian/6.1" in shown
     for cell in CELLS:
         (line,) = [line for line in shown.splitlines() if line.startswith(f"{cell} ")]
@@ -362,8 +362,8 @@ def test_a_file_beside_a_study_is_the_same_however_it_is_named(
         ("--mode thread", "has mode = 'process', not 'thread'"),
         ("--machine ssh://a", "has machine = 'vm', not 'ssh'"),
         ("--memory 9000", "has memory_mib = 0, not 9000"),
-        ("--boot x=1", "--boot: say with --kernel of which variant"),
-        ("--kernel debian/6.1 --boot x=1", "has another variant called debian/6.1"),
+        ("--boot x=1", "--boot: give --kernel too"),
+        ("--kernel debian/6.1 --boot x=1", "has another variant of the name debian/6.1"),
     ],
 )
 def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, tmp_path: Path) -> None:

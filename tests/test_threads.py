@@ -105,7 +105,7 @@ def test_ctrl_c_ends_machines(command: tuple[str, ...], tmp_path: Path) -> None:
     finally:
         running.kill()
     assert running.returncode == 130, said
-    assert "stopped; run it again" in said and "Traceback" not in said
+    assert "stopped: the same command continues" in said and "Traceback" not in said
     wait_until(lambda: not left(tmp_path))
     assert not list((tmp_path / "tmp").iterdir())
 

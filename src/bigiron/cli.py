@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how a failure ends."""
+"""The command line: the commands, and how a failure ends."""
 
 import errno
 import logging
@@ -17,34 +17,38 @@ import bigiron
 from bigiron.commands.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
-_COMMANDS = (
-    *("run", "import", "simulate", "case", "judge", "bisect", "compare", "explain", "check", "growth"),
-    *("knee", "predict", "export", "report", "show", "doctor", "kernel", "workload", "machine"),
-    *("history", "matrix", "fleet", "snapshot"),
-)
-"""In the order of --help. The module of each has a function of its name, or a group of commands, `app`."""
+_PANELS = {
+    "Measure": ("run", "case", "import"),
+    "Compare and explain": ("compare", "explain", "growth", "knee", "report", "export", "show"),
+    "Gate, bisect, judge": ("check", "bisect", "judge"),
+    "Predict and simulate": ("predict", "simulate", "machine"),
+    "Many kernels": ("history", "matrix"),
+    "Setup and data": ("doctor", "kernel", "workload", "snapshot", "fleet"),
+}
+"""Commands by their heading in --help. A command's module has a function of its name, or a group `app`."""
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
 
 class _Loaded(Mapping[str, Any]):
-    """Commands by name, each imported when it is asked for: together they take a second."""
+    """Commands by name, each imported when it is used: importing all of them takes a second."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in _COMMANDS:
+        if name not in _PANEL_OF:
             raise KeyError(name)
         called = f"{name}_" if iskeyword(name) else name
         module = import_module(f"bigiron.commands.{called}")
         alone = typer.Typer(rich_markup_mode="markdown", callback=_options)
         if hasattr(module, "app"):
-            alone.add_typer(module.app, name=name)
+            alone.add_typer(module.app, name=name, rich_help_panel=_PANEL_OF[name])
         else:
-            alone.command(name)(getattr(module, called))
+            alone.command(name, rich_help_panel=_PANEL_OF[name])(getattr(module, called))
         return get_group(alone).commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+        return iter(_PANEL_OF)
 
     def __len__(self) -> int:
-        return len(_COMMANDS)
+        return len(_PANEL_OF)
 
 
 class _Group(TyperGroup):
@@ -55,7 +59,7 @@ class _Group(TyperGroup):
 
 app = typer.Typer(
     cls=_Group,
-    help="Find, explain and predict scalability regressions of the Linux kernel, without the big machine.",
+    help="Find, explain and predict scalability regressions of the Linux kernel without a large machine.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -63,7 +67,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; failures become one clear line and an exit status."""
+    """Run the command line; a failure becomes one line on stderr and an exit status."""
     logging.basicConfig(handlers=[Complaints()], format="%(message)s", level=logging.WARNING)
     try:
         sys.exit(app(standalone_mode=False))
@@ -73,7 +77,7 @@ def main() -> None:
             sys.exit(2)  # no command: the help was shown
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "bigiron"
-        sys.exit(complain(f"{message} ({command} --help tells more)", 2))
+        sys.exit(complain(f"{message} ({command} --help explains it)", 2))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(complain("stopped", 130))
     except UserError as error:
@@ -83,11 +87,11 @@ def main() -> None:
             print(error.console_tail, file=sys.stderr)
         sys.exit(complain(error.reason, 3))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone: nothing to say, and nobody to hear it
+        sys.stderr.close()  # the reader of the output has closed it, so there is no place for a message
         sys.exit(141)
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        advice = ": make room and run it again" if error.errno == errno.ENOSPC else ""
+        advice = ": free some space and run it again" if error.errno == errno.ENOSPC else ""
         sys.exit(complain(f"{error.strerror or error}{place}{advice}", 2))
 
 
@@ -100,7 +104,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""What bigiron finds on this machine, what it does not, and how to get that."""
+"""What this machine has of all that bigiron uses, and how to get what is missing."""
 
 import ctypes
 import errno
@@ -26,12 +26,12 @@ State = Literal["ok", "missing", "limited"]
 _DEMO_CPUS = 8
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-_DEBIAN = Path("/etc/debian_version")  # Debian and what descends from it
+_DEBIAN = Path("/etc/debian_version")  # on Debian and distributions based on it
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked for.
+    """The result of looking for one thing.
 
     ```
     Check(name='QEMU for ppc64le', state='missing', found='no qemu-system-ppc64 on PATH',
@@ -42,11 +42,11 @@ class Check:
     name: str
     state: State
     found: str
-    advice: str = ""  # what to do, "" if nothing
+    advice: str = ""  # what to do; "" if there is nothing to do
 
 
 def examine() -> list[Check]:
-    """Look for everything that bigiron uses; what the main job needs comes first. Takes a few seconds."""
+    """Look for everything that bigiron uses, first what recording conflicts needs. Takes a few seconds."""
     return [
         _qemu(X86_64),
         _plugins(),
@@ -68,7 +68,7 @@ def examine() -> list[Check]:
 
 
 def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
-    """What is not here of that which virtual machines of an architecture need."""
+    """What virtual machines of an architecture need and this machine lacks."""
     cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc", "a C compiler called gcc")]
     builds = [_kernel_builds(target)] if builds_kernels else []
     bpf = [_bpf_programs(target)] if loads_bpf else []
@@ -77,14 +77,14 @@ def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> l
 
 
 def how_to_get_all(target: Architecture, lacks: Sequence[Check]) -> str:
-    """The command that installs what is lacking: in a checkout its own, which knows where each comes from."""
+    """The command that installs what is missing; in a checkout, its own setup."""
     if (Path(__file__).parents[2] / "setup.sh").exists():
         return "make setup" if target is X86_64 else f"make setup-{target.name}"
     return "; ".join(dict.fromkeys(check.advice for check in lacks))
 
 
 def can_run(checks: list[Check]) -> bool:
-    """Whether the main job can run: record conflicts of x86_64 kernels in virtual machines.
+    """Whether conflicts of x86_64 kernels can be recorded in virtual machines.
 
     >>> can_run([Check("gcc", "missing", "no gcc on PATH")])
     False
@@ -104,7 +104,7 @@ def _qemu(target: Architecture) -> Check:
 
 
 def _static_library(target: Architecture) -> Check:
-    """Of the compiler that makes the guest agent; a cross compiler is looked for in the same row."""
+    """The static C library of the guest agent's compiler; a cross compiler is checked together with it."""
     if target is X86_64:
         return _compiler(
             "static C library", target.compiler, "libc6-dev", "the C library for static linking", "-static"
@@ -123,7 +123,7 @@ def _plugins() -> Check:
 
 
 def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) -> Check:
-    """A compiler counts when it has made a program, not when it is there."""
+    """A compiler is ok when it has compiled a program; being installed is not enough."""
     advice = _install(packages, words)
     path = shutil.which(binary)
     if path is None:
@@ -133,9 +133,11 @@ def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) ->
         source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n', encoding="utf-8")
         done = _run_tool(path, *flags, str(source), "-o", f"{folder}/probe")
     if done.returncode:
-        return Check(name, "missing", f"{path} cannot make a program: {_last_line(done.stderr)}", advice)
-    told = _run_tool(path, "-print-file-name=libc.a" if "-static" in flags else "--version").stdout
-    return Check(name, "ok", told.partition("\n")[0])
+        return Check(name, "missing", f"{path} cannot compile a program: {_last_line(done.stderr)}", advice)
+    if "-static" in flags:
+        library = _run_tool(path, "-print-file-name=libc.a").stdout.strip()
+        return Check(name, "ok", os.path.realpath(library))
+    return Check(name, "ok", _run_tool(path, "--version").stdout.partition("\n")[0])
 
 
 def _memory() -> Check:
@@ -145,13 +147,13 @@ def _memory() -> Check:
     cpus = max((n for n in range(1, 8193) if touched_mib(memory_mib(n), n) <= here), default=0)
     found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
     if cpus < _DEMO_CPUS:
-        return Check("memory", "limited", found, "ask for machines with less: --memory MIB")
+        return Check("memory", "limited", found, "use smaller virtual machines: --memory MIB")
     return Check("memory", "ok", found)
 
 
 def _cpus() -> Check:
     cpus = len(os.sched_getaffinity(0))
-    return Check("CPUs", "ok", f"{cpus}; virtual machines have as many as you ask for")
+    return Check("CPUs", "ok", f"{cpus}; virtual machines can have more than that")
 
 
 def _apt() -> Check:
@@ -187,13 +189,15 @@ def _kernel_builds(target: Architecture) -> Check:
         what, _, advice = str(error).partition(": ")
         return Check(name, "missing", what, advice)
     keeps = (
-        "ccache keeps what was compiled" if shutil.which("ccache") else "no ccache: a new folder starts anew"
+        "ccache keeps compiled files"
+        if shutil.which("ccache")
+        else "no ccache: each build folder compiles everything again"
     )
     return Check(name, "ok", f"{compiler}; {keeps}")
 
 
 def _bpf_programs(target: Architecture) -> Check:
-    """Libraries for another architecture than this machine's are fetched when they are needed."""
+    """The BPF compiler and libbpf; libraries for other architectures are fetched when needed."""
     name = "BPF compiler, libbpf"
     try:
         linked = libbpf.flags(target) if target is X86_64 else ()
@@ -202,15 +206,15 @@ def _bpf_programs(target: Architecture) -> Check:
         packages = " ".join(("clang", *libbpf.PACKAGES))
         advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
         return Check(name, "missing", str(error).partition(": apt-get ")[0], advice)
-    return Check(name, "ok", f"clang made {program.name}; {' '.join(linked)}")
+    return Check(name, "ok", f"clang compiled {program.name}; {' '.join(linked)}")
 
 
 def _bpf() -> Check:
-    """A program that only returns, loaded as a tracing program, tells what no list of capabilities does."""
+    """Try to load a trivial tracing program: capabilities alone do not show whether that works."""
     failed = _load_bpf_program()
     if failed == errno.EPERM:
         advice = "run as root, or with CAP_BPF and CAP_PERFMON"
-        return Check("BPF", "limited", "no right to load a tracing program", advice)
+        return Check("BPF", "limited", "no permission to load a tracing program", advice)
     if failed:
         advice = "use a kernel built with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS"
         return Check("BPF", "missing", f"bpf(): {os.strerror(failed)}", advice)
@@ -243,12 +247,12 @@ def _perf() -> Check:
     paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
     setting = f"kernel.perf_event_paranoid is {paranoid}"
     if not counted.isdecimal():
-        advice = "for real machines only; few virtual machines have them"
+        advice = "needed on real machines only; few virtual machines have such counters"
         return Check("perf", "limited", f"no hardware counters ({counted}); {setting}", advice)
     if os.geteuid() and paranoid not in ("-1", "0", "1"):
         advice = "run as root, or: sysctl kernel.perf_event_paranoid=1"
         return Check("perf", "limited", f"counts user code only; {setting}", advice)
-    return Check("perf", "ok", f"hardware counters count; {setting}")
+    return Check("perf", "ok", f"hardware counters work; {setting}")
 
 
 def _install(packages: str, words: str) -> str:
@@ -256,7 +260,7 @@ def _install(packages: str, words: str) -> str:
 
 
 def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a tool; one that cannot be run, or does not end, has failed."""
+    """Run a tool; a tool that cannot start or does not end in time has failed."""
     try:
         return subprocesses.completed(command, timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -264,4 +268,4 @@ def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it printed nothing"])[-1]
+    return (text.strip().splitlines() or ["no message"])[-1]

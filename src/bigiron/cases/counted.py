@@ -1,4 +1,4 @@
-"""What an operation counts in a case's study: exact, by variant, CPUs and tasks."""
+"""Counts per operation in a case's study: exact, by variant, CPUs and tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Counted:
         return cell.operations("instructions")
 
     def work(self, cell: CellRecord, function: str = ".*") -> float:
-        """Instructions an operation of functions whose name matches, whatever they were executed for."""
+        """Instructions per operation of functions whose name matches, whatever they were executed for."""
         rows = self._of(cell, "instructions").filter(pl.col("function").str.contains(f"^(?:{function})$"))
         return float(rows["instructions"].sum()) / self.operations(cell)
 
@@ -88,7 +88,7 @@ class Counted:
         return float(rows["acquisitions"].sum()) / nodes if nodes else 0.0
 
     def accesses(self, cell: CellRecord, object: str) -> float:
-        """Accesses an operation to shared lines of objects whose name matches."""
+        """Accesses per operation to shared lines of objects whose name matches."""
         rows = self._of(cell, "conflicts").filter(pl.col("object").str.contains(object))
         return float((rows["reads"] + rows["writes"]).sum()) / self.operations(cell)
 

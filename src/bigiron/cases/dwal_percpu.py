@@ -88,7 +88,7 @@ class _OnBtrfs:
             figures += [
                 self._figure(f"instructions of {_SUM} an operation, {cpus} CPUs", cpus, self._sums, ",.0f"),
                 self._figure(
-                    f"space_info's lock for metadata taken, times an operation, {cpus} CPUs",
+                    f"space_info's lock for metadata taken, times per operation, {cpus} CPUs",
                     cpus,
                     lambda cell: self._lock(cell).acquisitions,
                     ".2f",
@@ -129,7 +129,7 @@ class _OnBtrfs:
         return value(few) - slope * few.cpus, slope
 
     def extrapolated(self, recorded: int, published: Published) -> dict[str, Extrapolated]:
-        """How many more instructions an operation has in sums there, by variant, of those that have them."""
+        """How many more instructions per operation has in sums there, by variant, of those that have them."""
         cpus = int(published.value("machine", "threads", "count"))
         slopes = {name: self._line(self._sums, name)[1] for name in self._variants}
         return {
@@ -144,7 +144,7 @@ class _OnBtrfs:
         return Figure(
             f"instructions of {_SUM} an operation, {cpus} CPUs",
             f"{published.value('profile_self', _SUM, 'old'):g} % of the time (old kernel)",
-            f"{start + slope * cpus:,.0f}: {slope:.1f} a CPU; extrapolated from {self._most} CPUs",
+            f"{start + slope * cpus:,.0f}: {slope:.1f} per CPU; extrapolated from {self._most} CPUs",
         )
 
     def _taken_in(self, path: str, published: Published) -> Figure:
@@ -155,7 +155,7 @@ class _OnBtrfs:
             for name, cell in cells.items()
         )
         return Figure(
-            f"space_info's lock for metadata taken in {path}, times an operation, {self._most} CPUs",
+            f"space_info's lock for metadata taken in {path}, times per operation, {self._most} CPUs",
             f"{theirs:g} % of the time waited for there (old kernel)",
             f"{each}; counted",
         )
@@ -167,7 +167,7 @@ class _OnBtrfs:
         return Claim(
             "A sum walks all online CPUs",
             off < 0.05 if len(each) > 2 else None,
-            ", ".join(f"{count:,.0f} instructions an operation with {cpus} CPUs" for cpus, count in each),
+            ", ".join(f"{count:,.0f} instructions per operation with {cpus} CPUs" for cpus, count in each),
         )
 
     def _longer(self, published: Published) -> Claim:
@@ -230,7 +230,9 @@ class _OnBtrfs:
             f"{summed:,.0f} an operation in sums"
             for (variant, tasks), (taken, held, summed) in rows.items()
         )
-        return Claim(f"With {many} tasks an operation counts otherwise than with {few}", any(differs), each)
+        return Claim(
+            f"With {many} tasks the counts per operation differ from those with {few}", any(differs), each
+        )
 
 
 def _numbers(offsets: list[int]) -> str:
@@ -267,7 +269,7 @@ def _throughput(rows: pl.DataFrame, tasks: int) -> Figure:
     each = ", ".join(f"{variant} {seed_range(rows, 'throughput', variant, tasks)}" for variant in variants)
     plural = "s" if tasks > 1 else ""
     return Figure(
-        f"operations a second, {tasks} task{plural}", "not published", f"{each}; simulated, predicted"
+        f"operations per second, {tasks} task{plural}", "not published", f"{each}; simulated, predicted"
     )
 
 

@@ -1,7 +1,7 @@
 """hotplug-debugfs: smt=off on 1920 CPUs takes twice as long since the scheduler's domains are in debugfs.
 
-Since 3b87f136f8fc (v5.13) every change of the scheduler's domains removes and makes anew their files in
-debugfs, a folder a CPU. Since v6.3 they are made only when somebody asks for them.
+Since 3b87f136f8fc (v5.13) every change of the scheduler's domains removes and recreates their files in
+debugfs, one folder per CPU. Since v6.3 they are made only when a program opens them.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
             _law(after),
         ),
         Claim(
-            "Making the files on demand (v6.3) cures it, until somebody asks for them",
+            "Making the files on demand (v6.3) cures it, until a program opens them",
             parts.on_demand.instructions[most] < 0.01 * parts.verbose.instructions[most],
             f"{parts.on_demand.instructions[most]:,.0f} instructions on 6.12, "
             f"{parts.verbose.instructions[most]:,.0f} with /sys/kernel/debug/sched/verbose set",

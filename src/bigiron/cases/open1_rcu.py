@@ -25,7 +25,7 @@ _SLOW, _RECOVERED = "RCU_COND_RESCHED_LIM=256", "RCU_COND_RESCHED_LIM=100000"
 _APART = 0.01
 """Curves part where the limit of 256 costs more than this, whatever the seed."""
 _FEWEST = 2  # repetitions that tell anything
-_PERIODS = "grace periods a second of VM time"
+_PERIODS = "grace periods per second of VM time"
 _TELLS = 0.1
 """What chance may make of a count that is called the same."""
 _PROFILE = {
@@ -111,7 +111,7 @@ class _ByLimit:
     def figures(self, published: Published) -> list[Figure]:
         """By CPUs: grace periods, what comes back at once, and what is taken of SLUB's lists."""
         rows: list[tuple[str, Callable[[CellRecord], float], str]] = [
-            ("callbacks a CPU has in a grace period", self._callbacks, ",.0f"),
+            ("callbacks per CPU in a grace period", self._callbacks, ",.0f"),
             ("callbacks invoked in a batch of rcu_do_batch", self._batch, ",.0f"),
             ("file_free_rcu called, for 1,000 operations", lambda cell: 1000 * self._freed(cell), ",.0f"),
             ("list_lock taken, for 1,000 operations", self._taken, ".2f"),
@@ -228,7 +228,7 @@ class _ByLimit:
         return _Between(min(values), fmean(values), max(values))
 
     def _rate(self, limit: str, cpus: int) -> _Between:
-        """Grace periods a second: where a repetition begins or ends, one more or less is chance."""
+        """Grace periods per second: where a repetition begins or ends, one more or less is chance."""
         found = [(self._counted.grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
         return _Between(
             min(max(periods - 1, 0) / seconds for periods, seconds in found),
@@ -299,7 +299,7 @@ def _at(rows: pl.DataFrame, tasks: int) -> Figure:
     )
     plural = "s" if tasks > 1 else ""
     return Figure(
-        f"operations a second by RCU_COND_RESCHED_LIM, {tasks} task{plural}",
+        f"operations per second by RCU_COND_RESCHED_LIM, {tasks} task{plural}",
         "not published",
         f"{each}; simulated, predicted",
     )
@@ -313,7 +313,7 @@ def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
     return Figure(
         f"what differs, {limit}, {tasks} tasks",
         "not published",
-        f"a grace period takes {period} ms, list_lock is taken {taken} times an operation and waited "
+        f"a grace period takes {period} ms, list_lock is taken {taken} times per operation and waited "
         f"for {waits} ns; simulated, predicted",
     )
 
@@ -324,7 +324,7 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
         Claim(
             "A limit of 256 is slower than one of 100,000 with many tasks",
             recovered.low > slow.high,
-            f"{slow} against {recovered} operations a second with {most} tasks, "
+            f"{slow} against {recovered} operations per second with {most} tasks, "
             f"{100 * (slow.mean / recovered.mean - 1):+.1f} %",
         ),
         Claim(

@@ -1,10 +1,10 @@
-"""`bigiron bisect`: which kernel, parameter or commit changes a count."""
+"""`bigiron bisect`: find the kernel, parameter or commit that changes a count."""
 
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -12,11 +12,30 @@ from bigiron.analysis.statistics.verdict import TOLERANCE
 from bigiron.bisect import target
 from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.bisect.search import Bisection, TimedBisection
-from bigiron.bisect.target import Target
-from bigiron.commands.complaints import complain
+from bigiron.bisect.target import LookedAt
+from bigiron.commands.complaints import stopped
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.options import Fragments, Jobs, grouped, numbers
-from bigiron.commands.run import FileSystems, Mode, Repetitions, Variants, What, Where, question
+from bigiron.commands.options import (
+    KERNELS,
+    MACHINE,
+    RECORD,
+    RESULTS,
+    STATISTICS,
+    WORKLOAD,
+    Fragments,
+    Jobs,
+    grouped,
+    numbers,
+)
+from bigiron.commands.run import (
+    FileSystems,
+    MachineOptions,
+    Mode,
+    Repetitions,
+    Variants,
+    WorkloadOptions,
+    question,
+)
 from bigiron.errors import UserError
 from bigiron.kernels import commits
 from bigiron.probes import Options, throughput
@@ -29,113 +48,151 @@ from bigiron.util.sanitize import sanitize
 
 
 class BisectFormat(StrEnum):
-    """How what is found is printed."""
+    """How the result is printed."""
 
     text = "text"
     json = "json"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is measured, and what is looked at."""
+class TargetOptions:
+    """What is measured, and the count that the bisection follows."""
+
+    panel: ClassVar[str] = WORKLOAD
 
     workload: Annotated[str | None, typer.Argument(help="a built-in workload")] = None
     workload_file: Annotated[
-        Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
+        Path | None, typer.Option(help="run the testcase() of this C file (will-it-scale's interface)")
     ] = None
     by: Annotated[
         str | None,
         typer.Option(
-            help="conflicts:OBJECT, locks:NAME, instructions:FUNCTION, conflicts or instructions in "
-            "all, predicted, predicted:TASKS or throughput  "
-            "[default: the count that differs most between the ends]"
+            help="the count to follow: conflicts:OBJECT, locks:NAME, instructions:FUNCTION, conflicts or "
+            "instructions (the sum of all), predicted, predicted:TASKS or throughput  "
+            "[default: the count that differs most between the ends]",
+            rich_help_panel=RECORD,
         ),
     ] = None
     on: Annotated[
-        str, typer.Option(help="of predicted: the machine to predict for (`bigiron machine list`), or a file")
+        str,
+        typer.Option(
+            help="with --by predicted: the machine to predict for (`bigiron machine list`), or a TOML file",
+            rich_help_panel=RECORD,
+        ),
     ] = ""
-    operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
-    cpus: Annotated[str | None, typer.Option(help="CPUs of the machines  [default: 8]")] = None
-    tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or how many")] = "all"
-    mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process
-    reps: Annotated[int, typer.Option(min=1, help="repetitions of each candidate, whose mean counts")] = 1
+    operations: Annotated[
+        int, typer.Option(help="operations of each task that are recorded", rich_help_panel=RECORD)
+    ] = 500
+    cpus: Annotated[
+        str | None, typer.Option(help="CPUs of the machine  [default: 8]", rich_help_panel=MACHINE)
+    ] = None
+    tasks: Annotated[str, typer.Option(help="number of tasks, or 'all' (one per CPU)")] = "all"
+    mode: Annotated[Mode, typer.Option(help="run the tasks as processes or as threads")] = Mode.process
+    reps: Annotated[
+        int,
+        typer.Option(
+            min=1, help="repetitions of each candidate; their mean is used", rich_help_panel=STATISTICS
+        ),
+    ] = 1
     tolerance: Annotated[
-        float | None, typer.Option(help="of throughput: a change that does not matter  [default: 0.02]")
+        float | None,
+        typer.Option(
+            help="with --by throughput: the largest change that does not matter  [default: 0.02]",
+            rich_help_panel=STATISTICS,
+        ),
     ] = None
     most_runs: Annotated[
-        int | None, typer.Option(min=6, max=1000, help="of throughput: end undecided then  [default: 200]")
+        int | None,
+        typer.Option(
+            min=6,
+            max=1000,
+            help="with --by throughput: end undecided after this many runs  [default: 200]",
+            rich_help_panel=STATISTICS,
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
-class OfTree:
-    """The commits to bisect instead of a list, or the options of its configuration."""
+class TreeOptions:
+    """The commits or configuration options to bisect instead of a list of kernels."""
 
-    linux: Annotated[Path | None, typer.Option(help="a kernel's git tree: bisect its commits")] = None
-    good: Annotated[str | None, typer.Option(help="the commit that still has the old value")] = None
-    bad: Annotated[str | None, typer.Option(help="the commit that has the new one")] = None
+    panel: ClassVar[str] = KERNELS
+
+    linux: Annotated[Path | None, typer.Option(help="bisect the commits of this git tree of the kernel")] = (
+        None
+    )
+    good: Annotated[str | None, typer.Option(help="a commit with the old value")] = None
+    bad: Annotated[str | None, typer.Option(help="a commit with the new value")] = None
     config: Fragments = None
     config_option: Annotated[
         list[str] | None,
         typer.Option(
-            help="CONFIG_NAME=y: instead of commits bisect options, each set on top of those before; repeat"
+            help="CONFIG_NAME=y: bisect these options instead of commits, each added to those before it; "
+            "may be repeated"
         ),
     ] = None
 
 
 @dataclass(frozen=True)
-class Doing:
-    """How it is done, and where results go."""
+class ExecutionOptions:
+    """How candidates are measured, and where results go."""
+
+    panel: ClassVar[str] = RESULTS
 
     jobs: Jobs = 0
     fleet: FleetAddress = ""
     certificates: Certificates = None
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the folder; made, or gone on with")
+        Path | None,
+        typer.Option("-o", "--output", help="the bisection's folder: a new one, or one to continue"),
     ] = None
     format: Annotated[BisectFormat, typer.Option(help="how to print it")] = BisectFormat.text
 
 
 @grouped()
 def bisect(
-    asked: Asked, tree: OfTree, variants: Variants, where: Where, file_systems: FileSystems, doing: Doing
+    asked: TargetOptions,
+    file_systems: FileSystems,
+    variants: Variants,
+    tree: TreeOptions,
+    machine: MachineOptions,
+    execution: ExecutionOptions,
 ) -> None:
-    """Find which of many kernels, boot parameters, settings, options or commits changes a count.
+    """Find the kernel, boot parameter, setting, option or commit that changes a count.
 
-    It takes about log2 of their number of boots.
+    Among N candidates it measures about log2 N.
 
-    Run it again and it goes on where it was.
+    The same command again continues where the bisection stopped.
 
     Example: `bigiron bisect open1 --linux ~/linux --good v6.1 --bad v6.2 --cpus 8 -o b`
     """
-    if doing.output is None:
-        raise UserError("no folder for what is found: give -o FOLDER")
+    if execution.output is None:
+        raise UserError("no folder for the bisection: give -o FOLDER")
     timed = asked.by == throughput.PROBE.name
     by = target.parse(asked.by) if asked.by and not timed else None
-    spec = _spec(asked, where, file_systems, by)
-    candidates = _candidates(tree, variants, where)
+    spec = _spec(asked, machine, file_systems, by)
+    candidates = _candidates(tree, variants, machine)
     predicted = _prediction(asked, by)
     about = {"by": asked.by, "on": asked.on, **candidates.question}
     try:
-        with pools(doing.fleet, doing.certificates, doing.jobs) as fleet:
-            study = doing.output / "study"
-            measure = MeasuredByStudy(study, spec, doing.jobs, ProgressBar, *predicted, fleet)
+        with pools(execution.fleet, execution.certificates, execution.jobs) as fleet:
+            study = execution.output / "study"
+            measure = MeasuredByStudy(study, spec, execution.jobs, ProgressBar, *predicted, fleet)
             if timed:
                 tolerance = TOLERANCE if asked.tolerance is None else asked.tolerance
                 runs = asked.most_runs or _MOST_RUNS
                 of_time = TimedBisection(
-                    doing.output, candidates, measure.throughput, _say, about, tolerance, runs
+                    execution.output, candidates, measure.throughput, _say, about, tolerance, runs
                 )
-                print(_TIMED[doing.format](of_time, of_time.find()), end="")
+                print(_TIMED[execution.format](of_time, of_time.find()), end="")
             else:
-                of_counts = Bisection(doing.output, candidates, measure, _say, about, by)
+                of_counts = Bisection(execution.output, candidates, measure, _say, about, by)
                 found = of_counts.find()
-                if measure.machine_differences:
-                    _say(measure.machine_differences)
-                print(_COUNTED[doing.format](of_counts, found), end="")
+                if measure.unlike:
+                    _say(measure.unlike)
+                print(_COUNTED[execution.format](of_counts, found), end="")
     except KeyboardInterrupt:
-        again = f"stopped; run it again and {doing.output} goes on where it was"
-        raise typer.Exit(complain(again, 130)) from None
+        raise stopped(execution.output) from None
 
 
 _MOST_RUNS = 200
@@ -147,9 +204,11 @@ def _say(step: str) -> None:
     print(sanitize(step), file=sys.stderr, flush=True)
 
 
-def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: Target | None) -> Spec:
-    """What is asked of each candidate."""
-    what = What(
+def _spec(
+    asked: TargetOptions, machine: MachineOptions, file_systems: FileSystems, by: LookedAt | None
+) -> Spec:
+    """What is measured of each candidate."""
+    workload = WorkloadOptions(
         workload=asked.workload,
         workload_file=asked.workload_file,
         probe=",".join(_probes(asked.by, by)),
@@ -159,31 +218,37 @@ def _spec(asked: Asked, where: Where, file_systems: FileSystems, by: Target | No
         mode=asked.mode,
     )
     timed = asked.by == throughput.PROBE.name
-    if where.kind != "vm" and not timed:
-        raise UserError("counts are recorded in virtual machines only: give --by throughput, or no --machine")
+    if machine.kind != "vm" and not timed:
+        raise UserError(
+            "counts are recorded in virtual machines only: give --by throughput, or leave out --machine"
+        )
     if timed and asked.reps > 1:
-        raise UserError("--reps is of counts: with --by throughput each candidate runs as often as it tells")
+        raise UserError(
+            "--reps applies to counts: with --by throughput each candidate runs until it is decided"
+        )
     if not timed and (asked.tolerance is not None or asked.most_runs):
-        raise UserError("--tolerance and --most-runs are of --by throughput: each count has its own")
+        raise UserError(
+            "--tolerance and --most-runs apply to --by throughput only: each count has its own tolerance"
+        )
     for option, text in ("--cpus", asked.cpus), ("--tasks", asked.tasks):
         if text not in (None, "all") and len(numbers(option, text)) > 1:
-            raise UserError(f"{option} {text}: a bisection looks at one number of them")
-    # Its variants come one by one.
-    first = Variants(kernel=["none"] if where.kind == "vm" else None)
+            raise UserError(f"{option} {text}: a bisection uses one number: give only one")
+    # The candidates are added as variants one by one.
+    first = Variants(kernel=["none"] if machine.kind == "vm" else None)
     repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
-    spec = question(what, first, where, file_systems, repetitions, Options())
-    resolve.check_numbers(spec)
+    spec = question(workload, first, machine, file_systems, repetitions, Options())
+    specs.check_numbers(spec)
     return spec
 
 
-def _prediction(asked: Asked, by: Target | None) -> tuple[str, int]:
-    """The machine to predict for, and how many tasks."""
+def _prediction(asked: TargetOptions, by: LookedAt | None) -> tuple[str, int]:
+    """The machine to predict for, and the number of tasks."""
     if by is None or by.kind != "predicted":
         if asked.on:
             raise UserError(f"--on {asked.on}: give --by predicted too")
         return "", 0
     if not asked.on:
-        raise UserError("--by predicted: say for which machine with --on (`bigiron machine list`)")
+        raise UserError("--by predicted: name the machine with --on (`bigiron machine list`)")
     cpus = machine_files.load(asked.on).cpus
     tasks = int(by.name) if by.name else cpus
     if tasks > cpus:
@@ -198,33 +263,35 @@ def _probes(given: str | None, by: Target | None) -> tuple[str, ...]:
 
 
 def _candidates(
-    tree: OfTree, variants: Variants, where: Where
+    tree: TreeOptions, variants: Variants, machine: MachineOptions
 ) -> CommitsOfTree | OptionsOfConfiguration | ListOfVariants:
     if tree.linux is None:
         if tree.good or tree.bad or tree.config or tree.config_option:
             raise UserError(
-                "--good, --bad, --config and --config-option are of a kernel's source: give --linux TREE too"
+                "--good, --bad, --config and --config-option need a kernel's source: give --linux TREE too"
             )
-        if not variants.kernel and where.kind == "vm":
+        if not variants.kernel and machine.kind == "vm":
             raise UserError("no kernel: give --kernel debian/6.1 --kernel debian/6.12, or --linux TREE")
-        if variants.kernel and where.kind != "vm":
-            raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
-        return ListOfVariants(variants.all(where.kind), where.arch)
+        if variants.kernel and machine.kind != "vm":
+            raise UserError("the kernel of a real machine cannot be chosen: leave out --kernel, or --machine")
+        return ListOfVariants(variants.all(machine.kind), machine.arch)
     if tree.config_option and (tree.good or tree.bad):
-        raise UserError("either commits or options are bisected: leave out --good and --bad")
+        raise UserError("a bisection is of commits or of options, not both: leave out --good and --bad")
     if not tree.config_option and not (tree.good and tree.bad):
         raise UserError("--linux TREE: give --good COMMIT and --bad COMMIT too")
-    if where.kind != "vm":
+    if machine.kind != "vm":
         raise UserError(
-            "a real machine runs the kernel that it runs: bisect settings there, or leave out --machine"
+            "the kernel of a real machine cannot be chosen: bisect settings there, or leave out --machine"
         )
     if variants.kernel or variants.boot_sweep or variants.set_sweep:
-        raise UserError("either commits or a list is bisected: leave out --linux, or --kernel and sweeps")
+        raise UserError(
+            "a bisection is of commits or of a list, not both: leave out --linux, or --kernel and the sweeps"
+        )
     of_all = Variant(name="commit", boot=variants.boot, set=variants.set_ or [])
     if tree.config_option:
         return OptionsOfConfiguration(
-            tree.linux, tree.config_option, tree.config or [], of_all, where.arch, _say
+            tree.linux, tree.config_option, tree.config or [], of_all, machine.arch, _say
         )
     assert tree.good and tree.bad
     found = commits.between(tree.linux, tree.good, tree.bad)
-    return CommitsOfTree(found, tree.config or [], of_all, where.arch, _say)
+    return CommitsOfTree(found, tree.config or [], of_all, machine.arch, _say)

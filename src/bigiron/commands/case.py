@@ -1,4 +1,4 @@
-"""`bigiron case`: published regressions."""
+"""`bigiron case`: reproduce published regressions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,9 +16,14 @@ from bigiron.study import store
 
 def case(
     name: Annotated[str, typer.Argument(help=f"a published regression: {', '.join(cases.names())}")],
-    quick: Annotated[bool, typer.Option("--quick", help="fewer CPUs: minutes instead of an hour")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="use fewer CPUs: minutes instead of an hour")
+    ] = False,
     linux: Annotated[
-        str, typer.Option(metavar="TREE", help="open1-rcu: the source of 3.16, to count in that too")
+        str,
+        typer.Option(
+            metavar="TREE", help="open1-rcu only: source tree of Linux 3.16, to measure that kernel too"
+        ),
     ] = "",
     jobs: Jobs = 0,
     fleet: FleetAddress = "",
@@ -27,7 +32,7 @@ def case(
         Path | None, typer.Option("-o", "--output", help="the case's folder  [default: case-NAME]")
     ] = None,
 ) -> None:
-    """Reproduce a published regression: run its studies, and put the figures beside the published ones.
+    """Reproduce a published regression: run its studies and compare the results with the published figures.
 
     Example: `bigiron case hotplug-debugfs --quick`
     """
@@ -43,6 +48,6 @@ def case(
             measure_study(spec, folder / study, jobs, fleet=where)
     studies = {study: store.open_study(folder / study) for study in names}
     report = chosen.measure_up(studies)
-    (folder / "report.md").write_text(case_report.markdown(chosen, studies, report), encoding="utf-8")
-    print(case_report.text(chosen, studies, report), end="")
-    print(f"\nThe report is {folder / 'report.md'}")
+    (folder / "report.md").write_text(case_report.as_markdown(chosen, studies, report), encoding="utf-8")
+    print(case_report.as_text(chosen, studies, report), end="")
+    print(f"\nThe report: {folder / 'report.md'}")

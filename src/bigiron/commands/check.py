@@ -1,4 +1,4 @@
-"""`bigiron check`: the gate."""
+"""`bigiron check`: compare a study with a baseline or a history, and fail if it is worse."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ from bigiron.study import store
 
 
 class CheckFormat(StrEnum):
-    """How a check is printed."""
+    """Output formats of a check."""
 
     text = "text"
     ktap = "ktap"
@@ -23,21 +23,23 @@ class CheckFormat(StrEnum):
 
 
 def check(
-    study: Annotated[Path, typer.Argument(help="a study")],
-    baseline: Annotated[Path | None, typer.Option(help="hold the study against this file")] = None,
-    record: Annotated[Path | None, typer.Option(help="write this file from the study, or renew it")] = None,
-    history: Annotated[
-        Path | None, typer.Option(help="hold it against the kernel before its own in this history")
+    study: Annotated[Path, typer.Argument(help="the study's folder")],
+    baseline: Annotated[Path | None, typer.Option(help="compare the study with this baseline file")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="write this baseline file from the study, or update it")
     ] = None,
-    format: Annotated[CheckFormat, typer.Option(help="how to print what was found")] = CheckFormat.text,
+    history: Annotated[
+        Path | None, typer.Option(help="compare the study with the preceding kernel in this history")
+    ] = None,
+    format: Annotated[CheckFormat, typer.Option(help="output format")] = CheckFormat.text,
 ) -> None:
-    """Fail, with exit status 1, if an operation has more conflicts than a baseline or a history has.
+    """Fail with exit status 1 if the study has more conflicts per operation than a baseline or a history.
 
     Example: `bigiron check s --record open1.toml`, and later `bigiron check t --baseline open1.toml`
     """
     if sum(one is not None for one in (baseline, record, history)) != 1:
         raise UserError(
-            "give one of --baseline FILE or --history FOLDER, to check, or --record FILE, to make one"
+            "give one of --baseline FILE or --history FOLDER (to check) or --record FILE (to write one)"
         )
     opened = store.open_study(study)
     if record:

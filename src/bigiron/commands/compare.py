@@ -18,51 +18,55 @@ from bigiron.study.spec import Spec
 
 
 class LineBytes(StrEnum):
-    """How long a cache line is taken for."""
+    """Whether accesses are added up by cache line or by 128-byte pair of adjacent lines."""
 
     one = "64"
     pair = "128"
 
 
 class By(StrEnum):
-    """Into what stacks are added up."""
+    """How stacks are added up."""
 
     function = "function"
     chain = "chain"
 
 
 def compare(
-    study: Annotated[Path, typer.Argument(help="a study")],
+    study: Annotated[Path, typer.Argument(help="the study's folder")],
     base: Annotated[
-        str | None, typer.Option(help="the variant to compare with; the first unless given")
+        str | None, typer.Option(help="the variant to compare with  [default: the first]")
     ] = None,
-    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
+    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    context: Annotated[
+        Context, typer.Option(help="count what the kernel executes in this context")
+    ] = Context.process,
     probe: Annotated[
         str | None,
         choice(
             (one.name for one in probes.probes()),
-            help="what to compare; conflicts if they were recorded, else what was",
+            help="the probe to compare  [default: conflicts if recorded, else the first recorded]",
         ),
     ] = None,
-    paths: Annotated[int, typer.Option(help="call paths to show for each line, in text")] = 0,
+    paths: Annotated[int, typer.Option(help="call paths to show for each cache line, in text")] = 0,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="of throughput: a change that does not matter; the study's unless given"),
+        typer.Option(
+            help="with --probe throughput: the largest change that does not matter  [default: the study's]"
+        ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="of throughput: one metric; all unless given")] = None,
-    by: Annotated[
-        By | None, typer.Option(help="compare what was recorded with stacks by function, or by call chain")
+    metric: Annotated[
+        str | None, typer.Option(help="with --probe throughput: one metric  [default: all]")
     ] = None,
+    by: Annotated[By | None, typer.Option(help="add up call stacks by function or by call chain")] = None,
     line: Annotated[
         LineBytes,
-        typer.Option(help="of conflicts: 128 shows lines that are shared only with the one beside them"),
+        typer.Option(help="with --probe conflicts: 128 shows cache lines shared only with the adjacent line"),
     ] = LineBytes.one,
     machine: ForMachine = None,
 ) -> None:
-    """Compare a study's variants: one row a shared cache line, a lock or a function; counts per operation.
+    """Compare a study's variants: one row per shared cache line, lock or function; counts per operation.
 
-    Throughput, which has noise, gets a verdict: changed, unchanged or undecided.
+    Throughput, which is noisy, gets a verdict: changed, unchanged or undecided.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
@@ -71,7 +75,9 @@ def compare(
     of_lines = {f"--line {line.value}": pairs, f"--machine {machine}": machine is not None}
     for option in (option for option, given in of_lines.items() if given):
         if compared != conflicts.PROBE.name or by:
-            raise UserError(f"{option} is of the shared lines of the probe {conflicts.PROBE.name} alone")
+            raise UserError(
+                f"{option} applies only to the shared cache lines of the probe {conflicts.PROBE.name}"
+            )
     costs = prediction.line_costs(opened, machine) if machine else None
     how = dispatch.CompareOptions(
         format.value,
@@ -91,6 +97,6 @@ def compare(
 
 
 def _recorded(spec: Spec) -> str:
-    """What a study is about, where nobody says what to compare."""
-    recorded = [one.name for one in probes.named(spec.probes)]
+    """The probe to compare where none is given."""
+    recorded = [one.name for one in probes.among(spec.probes)]
     return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -1,18 +1,26 @@
-"""The one line that says what is wrong."""
+"""Error messages of one line on stderr."""
 
 import logging
 import sys
+from pathlib import Path
+
+import typer
 
 
 def complain(message: str, status: int) -> int:
-    """One line on stderr; the exit status to end with."""
+    """Print one line on stderr; return the exit status to end with."""
     print(f"bigiron: {message}", file=sys.stderr)
     return status
 
 
+def stopped(what: Path | str) -> typer.Exit:
+    """Report that Ctrl-C stopped a command that continues when it is given again; what to raise."""
+    return typer.Exit(complain(f"stopped: the same command continues {what}", 130))
+
+
 class Complaints(logging.Handler):
-    """What went wrong and stopped nothing: a line on stderr, which a progress bar makes room for."""
+    """Warnings: one line on stderr each, for which a progress bar makes room."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it."""
+        """Print the warning."""
         complain(self.format(record), 0)

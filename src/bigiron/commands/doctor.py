@@ -1,4 +1,4 @@
-"""`bigiron doctor`: what this machine has and lacks."""
+"""`bigiron doctor`: check what this machine has and lacks."""
 
 from typing import Annotated
 
@@ -10,14 +10,25 @@ from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 
 
-def doctor(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """Say what this machine has and lacks, and how to get it."""
+def doctor(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+    """Check what this machine has and lacks, and how to get what is missing."""
     from bigiron import doctor as diagnosis
 
     checks = diagnosis.examine()
-    columns = {"state": "", "name": "what", "found": "found", "advice": "how to get it"}
-    print_list(
-        Listing(columns, [(check.state, check.name, check.found, check.advice) for check in checks]), format
-    )
+    if format is ListFormat.text:  # advice below what was found, so that lines stay below 100 columns
+        columns = {"state": "", "name": "what", "found": "found, and how to get what is missing"}
+        rows = [
+            row
+            for check in checks
+            for row in ((check.state, check.name, check.found), ("", "", f"-> {check.advice}"))
+            if row[0] or check.advice
+        ]
+        print_list(Listing(columns, rows, width=100), format)
+    else:
+        columns = {"state": "", "name": "what", "found": "found", "advice": "how to get it"}
+        print_list(
+            Listing(columns, [(check.state, check.name, check.found, check.advice) for check in checks]),
+            format,
+        )
     if not diagnosis.can_run(checks):
         raise UserError("this machine cannot run bigiron yet: see above")

@@ -1,4 +1,4 @@
-"""`bigiron explain`: the findings in words."""
+"""`bigiron explain`: the findings of a study in words."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +13,17 @@ from bigiron.study import store
 
 
 def explain(
-    study: Annotated[Path, typer.Argument(help="a study")],
+    study: Annotated[Path, typer.Argument(help="the study's folder")],
     base: Annotated[
-        str | None, typer.Option(help="the variant to compare with; the first unless given")
+        str | None, typer.Option(help="the variant to compare with  [default: the first]")
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
+    context: Annotated[
+        Context, typer.Option(help="count what the kernel executes in this context")
+    ] = Context.process,
     machine: ForMachine = None,
-    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
 ) -> None:
-    """Say in words what changed between variants, or what will limit the only one, and how to confirm it.
+    """Explain what changed between variants, or what limits a single one, and how to confirm it.
 
     Example: `bigiron explain s`
     """

@@ -1,4 +1,4 @@
-"""The options that somebody gave, and not their defaults, as keys of study.toml."""
+"""The options given on the command line, without defaults, as keys of study.toml."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -15,7 +15,7 @@ from bigiron.study.sweep import sweep
 _NOT_ASKED = {
     "workload", "jobs", "fleet", "certificates", "fresh_boot", "output", "until_decided", "max_time",
 }  # fmt: skip
-"""Options of how a study is run: they ask nothing."""
+"""Options that say how a study is run, not what it measures."""
 _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
 _KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "disk": "disk_mib",
          "deadline": "deadline_s"}  # fmt: skip
@@ -34,7 +34,7 @@ def _as_it_is(value: object) -> object:
 
 
 def question() -> dict[str, Any]:
-    """What the options of the command that runs now ask of a study that there is already."""
+    """What the current command's options ask of an existing study."""
     context = get_current_context()
     given = {
         name: value
@@ -55,10 +55,10 @@ def question() -> dict[str, Any]:
 
 
 def _variants(given: Mapping[str, Any]) -> list[Variant]:
-    """Those to add."""
+    """The variants to add."""
     if not given.get("kernel"):
         names = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in _OF_VARIANTS & set(given))
-        raise UserError(f"{names}: say with --kernel of which variant, which is added to the study's")
+        raise UserError(f"{names}: give --kernel too, for the variant to add to the study")
     kernels = [
         Variant(name=name, kernel=name, boot=given.get("boot", ""), set=given.get("set_", []))
         for name in given["kernel"]

@@ -10,13 +10,13 @@ import typer
 from bigiron import probes
 from bigiron.commands.options import Context, choice, contexts
 from bigiron.errors import UserError
-from bigiron.report import stacks
 from bigiron.report.formats import folded, pprof
+from bigiron.results import stacks
 from bigiron.study import store
 
 
 class StackFormat(StrEnum):
-    """How stacks are written."""
+    """The format of the stacks."""
 
     folded = "folded"
     pprof = "pprof"
@@ -26,26 +26,30 @@ _SOURCES = {one.name: one.stacks for one in probes.probes() if one.stacks}
 
 
 def export(
-    study: Annotated[Path, typer.Argument(help="a study")],
-    probe: Annotated[str, choice(_SOURCES, help="whose stacks")] = probes.DEFAULT,
-    format: Annotated[StackFormat, typer.Option(help="for which tool")] = StackFormat.folded,
-    variant: Annotated[str | None, typer.Option(help="which variant, of several")] = None,
+    study: Annotated[Path, typer.Argument(help="the study's folder")],
+    probe: Annotated[str, choice(_SOURCES, help="the probe whose stacks to export")] = probes.DEFAULT,
+    format: Annotated[StackFormat, typer.Option(help="output format")] = StackFormat.folded,
+    variant: Annotated[
+        str | None, typer.Option(help="the variant to export, where the study has several")
+    ] = None,
     base: Annotated[
         str | None,
-        typer.Option(help="another variant: write what both weigh, for a differential flame graph"),
+        typer.Option(help="another variant: write the weights of both, for a differential flame graph"),
     ] = None,
-    cpus: Annotated[int | None, typer.Option(help="number of CPUs; the most measured unless given")] = None,
-    tasks: Annotated[int | None, typer.Option(help="number of tasks; the most measured unless given")] = None,
+    cpus: Annotated[int | None, typer.Option(help="CPU count  [default: the largest measured]")] = None,
+    tasks: Annotated[int | None, typer.Option(help="task count  [default: the largest measured]")] = None,
     weight: Annotated[
         str | None,
         choice(
             dict.fromkeys(weight for source in _SOURCES.values() for weight in source.weights),
-            help="of a stack; accesses, instructions or microseconds unless given",
+            help="weight of a stack  [default: accesses, instructions or microseconds, by probe]",
         ),
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
+    context: Annotated[
+        Context, typer.Option(help="count what the kernel executes in this context")
+    ] = Context.process,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+        Path | None, typer.Option("-o", "--output", help="output file  [default: standard output]")
     ] = None,
 ) -> None:
     """Write call stacks for flame graphs (flamegraph.pl, inferno, speedscope) or for pprof.
@@ -54,7 +58,7 @@ def export(
     """
     opened = store.open_study(study)
 
-    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.Stacks:
+    def of(variant: str | None, cpus: int | None, tasks: int | None) -> stacks.StackComparison:
         return stacks.stacks_of(
             opened,
             probe,
@@ -75,7 +79,7 @@ def export(
     if output:
         output.write_bytes(encoded)
     elif format is StackFormat.pprof and sys.stdout.isatty():
-        raise UserError("pprof's format is no text: give a file with -o FILE")
+        raise UserError("pprof's format is binary: give a file with -o FILE")
     else:
         sys.stdout.buffer.write(encoded)
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`bigiron fleet`: a fleet's processes and certificates; and what opens one for the commands that use it."""
+"""`bigiron fleet`: a fleet's processes and certificates; and how other commands open a fleet."""
 
 import importlib.util
 import os
@@ -15,18 +15,19 @@ from bigiron.machines.vm.vm import host_mib
 if TYPE_CHECKING:
     from bigiron.study.pool import Pools
 
-app = typer.Typer(no_args_is_help=True, help="Machines that run a study's cells together.")
+app = typer.Typer(no_args_is_help=True, help="Run a study's cells on several machines.")
 
 FleetAddress = Annotated[
-    str, typer.Option("--fleet", help="where cells run: local:N for N workers here, or tls://HOST:PORT")
+    str, typer.Option("--fleet", help="run cells on a fleet: local:N (N workers here) or tls://HOST:PORT")
 ]
 Certificates = Annotated[
-    Path | None, typer.Option("--certificates", help="the fleet's, of `bigiron fleet init`")
+    Path | None,
+    typer.Option("--certificates", help="folder with the fleet's certificates (`bigiron fleet init`)"),
 ]
 
 
 def require_dask() -> None:
-    """UserError where the extra is not installed."""
+    """UserError unless the optional dependencies of a fleet are installed."""
     for module in ("distributed", "cryptography"):
         if importlib.util.find_spec(module) is None:
             raise UserError(
@@ -37,16 +38,18 @@ def require_dask() -> None:
 
 @contextmanager
 def pools(address: str, certificates: Path | None, jobs: int) -> "Iterator[Pools | None]":
-    """The fleet at an address as a place to run cells, while it is connected; None without one."""
+    """The pools of the fleet at an address, while it is connected; None without an address."""
     if not address:
         if certificates:
-            raise UserError("--certificates are a fleet's: give --fleet tls://HOST:PORT too")
+            raise UserError("--certificates needs a fleet: give --fleet tls://HOST:PORT too")
         yield None
         return
     if jobs:
-        raise UserError("--jobs is how many machines run here, and a fleet's workers know that: leave it out")
+        raise UserError(
+            "--jobs does not apply to a fleet, whose workers set their own number of cells: leave it out"
+        )
     require_dask()
-    from bigiron.fleet.controller import Fleet  # here, as nobody else should need or wait for Dask
+    from bigiron.fleet.controller import Fleet  # imported here, so that only fleets need Dask
 
     with Fleet(address, certificates) as fleet:
         yield fleet.pool
@@ -55,9 +58,9 @@ def pools(address: str, certificates: Path | None, jobs: int) -> "Iterator[Pools
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="a new folder for the certificates")],
-    days: Annotated[int, typer.Option(min=1, max=3650, help="how long they are valid")] = 90,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="days that the certificates are valid")] = 90,
 ) -> None:
-    """Make a throw-away authority and the certificate that a fleet's machines share.
+    """Make a temporary certificate authority and the certificate that a fleet's machines share.
 
     Example: `bigiron fleet init certificates`
     """
@@ -66,21 +69,27 @@ def init(
 
     authority.create(folder, days)
     print(
-        f"{folder}: who has these files is of the fleet, and can run programs on its machines for {days} days"
+        f"{folder}: anyone with these files can join the fleet and run programs on its machines "
+        f"for {days} days"
     )
 
 
 @app.command()
 def scheduler(
     listen: Annotated[
-        str, typer.Option(help="where workers and `bigiron run` reach it")
+        str, typer.Option(help="the address that workers and `bigiron run` connect to")
     ] = "tls://127.0.0.1:8786",
     certificates: Certificates = None,
     dashboard: Annotated[
-        int, typer.Option(min=0, max=65535, help="port of Dask's pages, for this machine alone; 0: none")
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="port of Dask's dashboard, reachable from this machine only; 0: no dashboard",
+        ),
     ] = 0,
 ) -> None:
-    """Run the scheduler of a fleet, until it is ended.
+    """Run the scheduler of a fleet until it is stopped.
 
     Example: `bigiron fleet scheduler --listen tls://0.0.0.0:8786 --certificates certificates`
     """
@@ -92,13 +101,13 @@ def scheduler(
 
 @app.command()
 def worker(
-    address: Annotated[str, typer.Argument(help="the scheduler's: tls://HOST:PORT")],
+    address: Annotated[str, typer.Argument(help="the scheduler's address: tls://HOST:PORT")],
     certificates: Certificates = None,
-    cpus: Annotated[int, typer.Option(min=0, help="cells side by side; 0: as many as cores")] = 0,
-    memory: Annotated[int, typer.Option(min=0, help="MiB that they may take; 0: half of all")] = 0,
-    host: Annotated[str, typer.Option(help="what this host is called  [default: its own name]")] = "",
+    cpus: Annotated[int, typer.Option(min=0, help="cells to run at once; 0: one per core")] = 0,
+    memory: Annotated[int, typer.Option(min=0, help="MiB of memory for cells; 0: half of the host's")] = 0,
+    host: Annotated[str, typer.Option(help="name of this host in results  [default: its host name]")] = "",
 ) -> None:
-    """Run cells for a fleet, until its scheduler goes or this is ended.
+    """Run cells for a fleet until its scheduler ends or this worker is stopped.
 
     Example: `bigiron fleet worker tls://build1:8786 --certificates certificates`
     """

@@ -1,4 +1,4 @@
-"""`bigiron growth`: how counts grow with the CPUs."""
+"""`bigiron growth`: fit how counts grow with the CPU count."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,28 +8,32 @@ import typer
 from bigiron import probes
 from bigiron.commands.options import Context, Format, choice, contexts
 from bigiron.report import growth as growth_report
+from bigiron.results import growth as growth_results
 from bigiron.study import store
 
 
 def growth(
     study: Annotated[
-        Path, typer.Argument(help="a study with three numbers of CPUs or more; five are better")
+        Path, typer.Argument(help="folder of a study with at least three CPU counts, preferably five or more")
     ],
-    variant: Annotated[str | None, typer.Option(help="one variant; all unless given")] = None,
+    variant: Annotated[str | None, typer.Option(help="one variant  [default: all]")] = None,
     at: Annotated[
-        int | None, typer.Option(min=2, help="CPUs to predict for; 8 times the most measured unless given")
+        int | None,
+        typer.Option(min=2, help="CPU count to extrapolate to  [default: 8 times the largest measured]"),
     ] = None,
-    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
+    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    context: Annotated[
+        Context, typer.Option(help="count what the kernel executes in this context")
+    ] = Context.process,
     probe: Annotated[
-        str, choice((one.name for one in probes.probes()), help="whose counts grow")
+        str, choice((one.name for one in probes.probes()), help="the probe whose counts to fit")
     ] = probes.DEFAULT,
 ) -> None:
-    """Fit how the accesses to each shared cache line grow with the CPUs, the fastest growing first.
+    """Fit how the accesses to each shared cache line grow with the CPU count, fastest growing first.
 
     Example: `bigiron growth s --at 512`
     """
     opened = store.open_study(study)
     counted = "simulation" if opened.spec.engine.is_model else probe
-    result = growth_report.growth_study(opened, variant, at, counted, contexts(context))
+    result = growth_results.growth_study(opened, variant, at, counted, contexts(context))
     print(growth_report.FORMATS[format.value](result), end="")

@@ -1,11 +1,11 @@
-"""`bigiron history`: a history of kernels' shared lines, and what it tells."""
+"""`bigiron history`: the shared cache lines of many kernels, measured and shown."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bigiron.commands.complaints import complain
+from bigiron.commands.complaints import stopped
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import Format, Jobs, numbers
 from bigiron.errors import UserError
@@ -14,39 +14,42 @@ from bigiron.report import history as history_report
 from bigiron.report.progress import ProgressBar
 from bigiron.util.english import plural
 
-app = typer.Typer(no_args_is_help=True, help="Every workload on every kernel: measured once, and kept.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Measure every workload on many kernels, and follow the results across releases.",
+)
 
-_Folder = Annotated[Path, typer.Argument(help="the history's folder, or its database alone")]
+_Folder = Annotated[Path, typer.Argument(help="the history's folder or its database file")]
 
 
 @app.command()
 def add(
-    kernel: Annotated[list[str], typer.Argument(help="debian/6.12, another name or a path; one or several")],
-    cpus: Annotated[str, typer.Option(help="numbers of CPUs")] = "8,32",
+    kernel: Annotated[list[str], typer.Argument(help="one or more kernels: debian/6.12, a name or a path")],
+    cpus: Annotated[str, typer.Option(help="CPU counts, separated by commas")] = "8,32",
     workloads: Annotated[
         list[str] | None,
-        typer.Option(help="only those with such names: 'open*', 'fxmark/*@ext4'; repeat it"),
+        typer.Option(help="only workloads that match a pattern: 'open*', 'fxmark/*@ext4'; may be repeated"),
     ] = None,
-    arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64",
+    arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64 or ppc64le")] = "x86_64",
     jobs: Jobs = 0,
     fleet: FleetAddress = "",
     certificates: Certificates = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="the history's folder; made, or gone on with")
+        Path, typer.Option("-o", "--output", help="the history's folder: a new one, or one to continue")
     ] = Path("history"),
 ) -> None:
-    """Measure what a history lacks of some kernels. Run it again, and only what is missing runs.
+    """Measure what a history lacks of these kernels. The same command again runs only what is missing.
 
     Example: `bigiron history add debian/6.1 debian/6.12 -o history`
     """
-    from bigiron.history import measure  # here, as `show` needs nothing of all that measures
+    from bigiron.history import measure  # imported here, as `show` does not need it
 
     question = measure.Request(kernel, numbers("--cpus", cpus), measure.chosen(workloads or []), arch)
     try:
         with pools(fleet, certificates, jobs) as workers, ProgressBar([]) as bar:
             done = measure.add(output, question, jobs, workers, bar)
     except KeyboardInterrupt:
-        raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+        raise stopped(output) from None
     refused = f", {done.refused} refused" if done.refused else ""
     measured = plural(done.measured, "cell")
     print(f"{measured} measured, {done.failed} failed{refused}: see `bigiron history show {output}`")
@@ -57,14 +60,19 @@ def add(
 @app.command()
 def show(
     history: _Folder = Path("history"),
-    workload: Annotated[str, typer.Option(help="one workload on all kernels: open1, fxmark/DWAL@ext4")] = "",
-    object: Annotated[
-        str, typer.Option(help='every workload that shares a line of it: "struct aa_label.count"')
+    workload: Annotated[
+        str, typer.Option(help="show one workload on all kernels: open1, fxmark/DWAL@ext4")
     ] = "",
-    kernel: Annotated[str, typer.Option(help="what a kernel changed")] = "",
-    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    object: Annotated[
+        str,
+        typer.Option(
+            help='show the workloads that share a cache line of this object: "struct aa_label.count"'
+        ),
+    ] = "",
+    kernel: Annotated[str, typer.Option(help="show what changed with this kernel")] = "",
+    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
 ) -> None:
-    """Show a history: all workloads by kernels; or one workload, object or kernel.
+    """Show a history: all workloads by kernel, or one workload, object or kernel.
 
     Example: `bigiron history show history --object "struct aa_label.count"`
     """
@@ -86,14 +94,14 @@ def show(
 def site(
     history: _Folder = Path("history"),
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="the site's folder; one of an older site is replaced")
+        Path, typer.Option("-o", "--output", help="the site's folder; an older site there is replaced")
     ] = Path("site"),
 ) -> None:
-    """Write a history as pages that open without a server and without the network.
+    """Write a history as HTML pages that need no server and no network.
 
     Example: `bigiron history site history -o site`
     """
-    from bigiron.report.site import site as pages  # here, as no other command should wait for its templates
+    from bigiron.report.site import site as pages  # imported here, as its templates take time to load
 
     count, size = pages.write(open_history(history), output)
     print(f"{count} pages, {size / 1e6:.1f} MB: open {output / 'index.html'}")

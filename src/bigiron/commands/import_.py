@@ -1,4 +1,4 @@
-"""`bigiron import`: figures that were measured elsewhere."""
+"""`bigiron import`: import figures that were measured elsewhere."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,21 +15,25 @@ def import_(
         str, typer.Argument(help=", ".join(f"{one.name} ({one.description})" for one in readers.formats()))
     ],
     path: Annotated[Path, typer.Argument(help="the file or folder with the figures")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the study's folder; made, or added to")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the study's folder: a new one, or one to add to")
+    ],
     variant: Annotated[
-        str | None, typer.Option(help="what the figures are of; the file's name unless given")
+        str | None, typer.Option(help="name of the variant  [default: the file's name]")
     ] = None,
     workload: Annotated[
-        str | None, typer.Option(help="what was run; as the figures say, or the file's name, unless given")
+        str | None,
+        typer.Option(help="name of the workload  [default: from the figures, else the file's name]"),
     ] = None,
     cpus: Annotated[
-        int | None, typer.Option(min=1, help="of the machine; unless it says so or is given, the most tasks")
+        int | None,
+        typer.Option(
+            min=1, help="CPUs of the machine  [default: from the file, else the largest task count]"
+        ),
     ] = None,
-    tasks: Annotated[
-        int | None, typer.Option(min=1, help="how many ran, where the figures do not say so")
-    ] = None,
+    tasks: Annotated[int | None, typer.Option(min=1, help="task count, where the figures lack it")] = None,
 ) -> None:
-    """Make a study of figures that were measured elsewhere, or add them to one.
+    """Import figures that were measured elsewhere into a new or an existing study.
 
     Example: `bigiron import will-it-scale old/open1.csv --variant old -o s`
     """

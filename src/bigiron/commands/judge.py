@@ -30,31 +30,37 @@ _STDIN = Path("-")
 
 
 def judge(
-    report: Annotated[Path, typer.Argument(help="the kernel test robot's mail: text, mbox, or - for stdin")],
-    linux: Annotated[
-        Path | None, typer.Option(help="a git tree that has both commits: they are built from it")
-    ] = None,
+    report: Annotated[
+        Path, typer.Argument(help="the kernel test robot's mail: a text or mbox file, or - for stdin")
+    ],
+    linux: Annotated[Path | None, typer.Option(help="build both commits from this git tree")] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option(help="instead of a tree the base's kernel, then the new one's")
+        list[str] | None,
+        typer.Option(help="instead of --linux: the base kernel; give the option again for the new kernel"),
     ] = None,
     base: Annotated[
-        str, typer.Option(help="the commit to compare with  [default: the report's, or the parent]")
+        str, typer.Option(help="the commit to compare with  [default: the report's base, else the parent]")
     ] = "",
     config: Fragments = None,
-    workload: Annotated[str, typer.Option(help="instead of the report's benchmark a built-in workload")] = "",
+    workload: Annotated[
+        str, typer.Option(help="a built-in workload to run instead of the report's benchmark")
+    ] = "",
     workload_file: Annotated[
-        Path | None, typer.Option(help="instead of it a C file with will-it-scale's testcase()")
+        Path | None,
+        typer.Option(
+            help="a C file with will-it-scale's testcase() to run instead of the report's benchmark"
+        ),
     ] = None,
-    cpus: Annotated[str, typer.Option(help="numbers of CPUs to measure with; the largest is judged")] = str(
-        second_opinion.CPUS
-    ),
+    cpus: Annotated[
+        str, typer.Option(help="CPU counts to measure with; the judgement is of the largest")
+    ] = str(second_opinion.CPUS),
     jobs: Jobs = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="the study's folder  [default: judge-COMMIT]")
     ] = None,
-    format: Annotated[str, choice(reply.FORMATS, "how to print it")] = "text",
+    format: Annotated[str, choice(reply.FORMATS, "output format")] = "text",
 ) -> None:
-    """Say whether a reported regression is coherence, locks, instructions, or neither, as a reply to it.
+    """Judge a reported regression: coherence, locks, instructions or neither; print a reply to the report.
 
     Example: `bigiron judge report.mbox --linux ~/linux -o s`
     """
@@ -63,7 +69,7 @@ def judge(
     what = _what(mail, workload, workload_file)
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
-        raise UserError(f"--cpus {cpus}: one CPU shares nothing with another: give 2 or more")
+        raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")
     shaped = second_opinion.shape(mail)
     both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
     names = (both[0].name, both[1].name)
@@ -115,14 +121,14 @@ def _kernels(
     mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path], fs: str
 ) -> tuple[Kernel, Kernel]:
     if linux and given:
-        raise UserError("both --linux and --kernel: give the tree, or the two kernels")
+        raise UserError("both --linux and --kernel: give the tree or the two kernels")
     if linux:
         return _built(mail, linux, base, [*of_file_system(fs), *config])
     if config:
-        raise UserError("--config is of kernels that are built: give --linux TREE too")
+        raise UserError("--config applies to kernels that are built: give --linux TREE too")
     if len(given) != 2:
         raise UserError(
-            "no two kernels: give --linux TREE, to build both commits from it, or --kernel BASE --kernel NEW"
+            "two kernels are needed: give --linux TREE to build both commits, or --kernel BASE --kernel NEW"
         )
     first, second = (kernels.find(name, "x86_64", say(name)) for name in given)
     return first, second

@@ -1,4 +1,4 @@
-"""`bigiron kernel`: the kernels to boot."""
+"""`bigiron kernel`: fetch, build, add and list kernels."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
-from bigiron.commands.complaints import complain
+from bigiron.commands.complaints import stopped
 from bigiron.commands.options import Fragments, ListFormat
 from bigiron.commands.output import print_list, say
 from bigiron.report.formats.listing import Listing
 
-app = typer.Typer(help="Kernels to boot: fetch, build, add, list.", no_args_is_help=True)
+app = typer.Typer(help="Fetch, build, add and list kernels to boot.", no_args_is_help=True)
 
 
 @app.command("fetch")
@@ -19,7 +19,7 @@ def fetch(
     name: Annotated[str, typer.Argument(help="debian/6.1, debian/6.1.192-2, …")],
     arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
 ) -> None:
-    """Fetch a kernel of Debian's, its signature verified. What is here is not fetched again.
+    """Fetch one of Debian's kernels and verify its signature. A kernel that is present is not fetched again.
 
     Example: `bigiron kernel fetch debian/6.12`
     """
@@ -30,32 +30,32 @@ def fetch(
 @app.command("build")
 def build(
     source: Annotated[
-        str, typer.Argument(help="a kernel's source tree, TREE@REF of a git tree, or debian/6.1")
+        str, typer.Argument(help="a kernel source tree, TREE@REF in a git tree, or debian/6.1")
     ],
-    patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; repeat it")] = None,
+    patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; may be repeated")] = None,
     config: Fragments = None,
     arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
     name: Annotated[
-        str | None, typer.Option(help="what to call it; version and patches unless given")
+        str | None, typer.Option(help="name of the kernel  [default: its version and patches]")
     ] = None,
 ) -> None:
-    """Build a small kernel from source, with all that the probes need. Only what differs is compiled again.
+    """Build a small kernel from source with what the probes need. Only what changed is compiled again.
 
     Example: `bigiron kernel build ~/linux@v6.1 --patch fix.patch --name fixed`
     """
     try:
         kernel = kernels.build(source, patch or [], config or [], arch, name, say(source))
     except KeyboardInterrupt:
-        raise typer.Exit(complain("stopped; run it again and it goes on where it was", 130)) from None
+        raise stopped("the build") from None
     print(f"{kernel.name}: Linux {kernel.release}")
 
 
 @app.command("add")
 def add(
     path: Annotated[Path, typer.Argument(help="a bzImage, a vmlinux, a .deb or a built kernel tree")],
-    name: Annotated[str | None, typer.Option(help="what to call it; its release unless given")] = None,
+    name: Annotated[str | None, typer.Option(help="name of the kernel  [default: its release]")] = None,
 ) -> None:
-    """Add a kernel of your own.
+    """Add your own kernel.
 
     Example: `bigiron kernel add ~/linux --name patched`
     """
@@ -64,7 +64,7 @@ def add(
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """List the kernels that are here."""
+def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+    """List the installed kernels."""
     rows = [(k.name, k.arch, k.release, k.version, k.source) for k in kernels.installed()]
     print_list(Listing(("kernel", "arch", "release", "version", "source"), rows), format)

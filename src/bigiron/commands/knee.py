@@ -1,4 +1,4 @@
-"""`bigiron knee`: where throughput stops growing."""
+"""`bigiron knee`: find the task count from which throughput stops growing."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,23 +7,27 @@ import typer
 
 from bigiron.commands.options import Format
 from bigiron.report import knee as knee_report
+from bigiron.results import scaling
 from bigiron.study import store
 
 
 def knee(
-    study: Annotated[Path, typer.Argument(help="a study with several numbers of tasks; five are better")],
+    study: Annotated[
+        Path, typer.Argument(help="folder of a study with several task counts, preferably five or more")
+    ],
     base: Annotated[
-        str | None, typer.Option(help="the variant to compare with; the first unless given")
+        str | None, typer.Option(help="the variant to compare with  [default: the first]")
     ] = None,
     at: Annotated[
-        int | None, typer.Option(min=2, help="tasks to predict for; twice the most measured unless given")
+        int | None,
+        typer.Option(min=2, help="task count to extrapolate to  [default: twice the largest measured]"),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="one metric; all unless given")] = None,
-    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    metric: Annotated[str | None, typer.Option(help="one metric  [default: all]")] = None,
+    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
 ) -> None:
-    """Tell how throughput grows with the tasks: its knee, where variants part, and which law it follows.
+    """Show how throughput grows with tasks: the knee, where variants diverge, and the growth law.
 
     Example: `bigiron knee s --at 128`
     """
-    scaling = knee_report.knee_study(store.open_study(study), base, at, metric)
-    print(knee_report.FORMATS[format.value](scaling), end="")
+    found = scaling.knee_study(store.open_study(study), base, at, metric)
+    print(knee_report.FORMATS[format.value](found), end="")

@@ -1,4 +1,4 @@
-"""`bigiron machine`: the machines to simulate."""
+"""`bigiron machine`: list, show and measure machines to simulate."""
 
 import signal
 import sys
@@ -12,23 +12,23 @@ from bigiron.commands.output import print_list
 from bigiron.report.formats.listing import Listing
 from bigiron.simulator import machine_files, machine_measure
 
-app = typer.Typer(help="Machines to simulate: list, show, measure.", no_args_is_help=True)
+app = typer.Typer(help="List, show and measure machines to simulate or predict for.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """List the machines that the simulator knows."""
+def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+    """List the built-in machines."""
     columns = {"machine": "machine", "cpus": "CPUs", "nodes": "nodes", "description": "what it is"}
     rows = [
         (machine.name, machine.cpus, machine.nodes, machine.description)
         for machine in machine_files.builtin()
     ]
-    print_list(Listing(columns, rows), format)
+    print_list(Listing(columns, rows, width=100), format)
 
 
 @app.command("show")
-def show(name: Annotated[str, typer.Argument(help="a machine, or a file")]) -> None:
-    """Print a machine's file: copy it, change it, and give it to --machine. A wrong file is an error.
+def show(name: Annotated[str, typer.Argument(help="a built-in machine or a TOML file")]) -> None:
+    """Print a machine file: a copy can be changed and given to --machine. An invalid file is an error.
 
     Example: `bigiron machine show altix-512`
     """
@@ -37,14 +37,18 @@ def show(name: Annotated[str, typer.Argument(help="a machine, or a file")]) -> N
 
 
 @app.command("measure")
-def measure(output: Annotated[Path, typer.Option("-o", "--output", help="the file; made anew")]) -> None:
-    """Measure how long a cache line takes between the CPUs of this machine, and write it as a machine file.
+def measure(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="the file to write; an existing one is replaced")
+    ],
+) -> None:
+    """Measure cache-line transfer times between the CPUs of this machine, and write a machine file.
 
-    It takes some seconds. Nothing else should use the CPUs meanwhile.
+    It takes some seconds. Keep the CPUs otherwise idle meanwhile.
 
     Example: `bigiron machine measure -o here.toml`
     """
-    # Threads that wait for each other hear no Ctrl-C, and nothing is written yet that it could harm.
+    # The measuring threads do not check for Ctrl-C. Ending at once is safe: nothing is written yet.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     toml = machine_measure.measure(

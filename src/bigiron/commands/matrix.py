@@ -1,4 +1,4 @@
-"""`bigiron matrix`: which pairs of system calls that commute share cache lines."""
+"""`bigiron matrix`: find the pairs of commuting system calls that share cache lines."""
 
 import dataclasses
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.complaints import complain
+from bigiron.commands.complaints import stopped
 from bigiron.commands.options import Jobs, RunByDefault, choice
 from bigiron.commands.output import say
 from bigiron.errors import MachineError, UserError
@@ -26,40 +26,44 @@ _MOST_BYTES = 64 << 20
 app = typer.Typer(
     cls=RunByDefault,
     no_args_is_help=True,
-    help="Which pairs of system calls that commute share cache lines: `bigiron matrix KERNEL... -o DIR`.",
+    help="Find commuting system calls that share cache lines: `bigiron matrix KERNEL... -o DIR`.",
 )
 
-_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a matrix's folder")]
-_Number = Annotated[int, typer.Argument(metavar="TEST", help="a test's number")]
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the matrix's folder")]
+_Number = Annotated[int, typer.Argument(metavar="TEST", help="the test's number")]
 
 
 @app.command()
 def run(
-    kernel: Annotated[list[str], typer.Argument(help="debian/6.12, a name or a path; one or several")],
+    kernel: Annotated[list[str], typer.Argument(help="one or more kernels: debian/6.12, a name or a path")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="the matrix's folder: new, or to go on with")
+        Path, typer.Option("-o", "--output", help="the matrix's folder: a new one, or one to continue")
     ],
-    fs: Annotated[str, typer.Option(help="what files lie on: tmpfs, ext4, btrfs, ...")] = "tmpfs",
+    fs: Annotated[
+        str, typer.Option(help="file system of the tests' files: tmpfs, ext4, btrfs, ...")
+    ] = "tmpfs",
     tests: Annotated[
-        Path | None, typer.Option(help="a file of tests (docs/matrix.md) instead of all situations")
+        Path | None,
+        typer.Option(help="run the tests in this file (docs/matrix.md) instead of all situations"),
     ] = None,
     extended: Annotated[
-        bool, typer.Option("--extended", help="other calls than the 18: futexes, epoll, fork, sockets, ...")
+        bool,
+        typer.Option(
+            "--extended", help="instead of the 18 calls test others: futexes, epoll, fork, sockets, ..."
+        ),
     ] = False,
     cpus: Annotated[
         int,
-        typer.Option(
-            help="more than 2: so many make calls at once, in the tests that are conflict-free with 2"
-        ),
+        typer.Option(help="more than 2: repeat the tests that are conflict-free on 2 CPUs on this many CPUs"),
     ] = store.PAIR,
     jobs: Jobs = 0,
 ) -> None:
-    """Run the tests on some kernels, as far as they have not run yet, and say what came of them.
+    """Run the tests that have not yet run on these kernels, and show all results.
 
     Example: `bigiron matrix debian/6.12 -o m`
     """
     if tests and extended:
-        raise UserError("--extended and --tests: use one of them, each says which tests to run")
+        raise UserError("--extended and --tests both choose the tests to run: give one of them")
     family = situations.EXTENDED if extended else situations.COMMUTER
     places = runner.places(kernel, fs, say("kernel"), cpus)
     try:
@@ -71,19 +75,19 @@ def run(
                 at_once = jobs or machine.side_by_side(wanted[0].cpus)
                 left_out = left_out or runner.run_missing(matrix, wanted, at_once, _show)
     except KeyboardInterrupt:
-        raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
-    print(report.text(report.document(matrix)), end="")
+        raise stopped(output) from None
+    print(report.as_text(report.document(matrix)), end="")
     if left_out:
-        raise MachineError(f"left out {plural(left_out, 'test')}: run it again to try again")
+        raise MachineError(f"{counted(left_out, 'test')} left out: the same command tries them again")
 
 
 @app.command()
 def show(
     folder: _Folder,
-    pair: Annotated[str, typer.Option(help="only of two calls, for instance open/unlink")] = "",
-    format: Annotated[str, choice(report.FORMATS, "how to print it")] = "text",
+    pair: Annotated[str, typer.Option(help="show the tests of two calls, for instance open/unlink")] = "",
+    format: Annotated[str, choice(report.FORMATS, "output format")] = "text",
 ) -> None:
-    """Say what came of the tests: the triangle of pairs, the shares, what is shared, what changed.
+    """Show the results: the table of pairs, the shares, the shared objects and the changes.
 
     Example: `bigiron matrix show m --pair open/unlink`
     """
@@ -95,7 +99,7 @@ def show(
     document = report.document(matrix, (one, other))
     if not document.tests:
         raise UserError(
-            f"--pair {pair}: {folder} has no test of it; its calls are {', '.join(document.calls)}"
+            f"--pair {pair}: {folder} has no test of this pair; its calls are {', '.join(document.calls)}"
         )
     print(
         report.of_pair(document, (one, other)) if format == "text" else report.FORMATS[format](document),
@@ -108,12 +112,17 @@ def test(
     folder: _Folder,
     number: _Number,
     kernel: Annotated[
-        str, typer.Option(help="run it again, alone, on this kernel, instead of showing what came of it")
+        str,
+        typer.Option(help="run the test again, alone, on this kernel instead of showing its stored result"),
     ] = "",
-    fs: Annotated[str, typer.Option(help="with --kernel: what files lie on; tmpfs unless given")] = "",
-    cpus: Annotated[int, typer.Option(help="with --kernel: so many make calls at once")] = store.PAIR,
+    fs: Annotated[
+        str, typer.Option(help="with --kernel: file system of the test's files  [default: tmpfs]")
+    ] = "",
+    cpus: Annotated[
+        int, typer.Option(help="with --kernel: number of CPUs that make calls at once")
+    ] = store.PAIR,
 ) -> None:
-    """Show one test, its calls and the lines that they share; or run it alone.
+    """Show one test, its calls and the cache lines that they share, or run it alone.
 
     Example: `bigiron matrix test m 17 --kernel debian/6.12`
     """
@@ -122,9 +131,9 @@ def test(
     if not found:
         raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
     if fs and not kernel:
-        raise UserError(f"--fs {fs}: goes with --kernel, which runs the test again")
+        raise UserError(f"--fs {fs}: needs --kernel, which runs the test again")
     if cpus != store.PAIR and not kernel:
-        raise UserError(f"--cpus {cpus}: goes with --kernel, which runs the test again")
+        raise UserError(f"--cpus {cpus}: needs --kernel, which runs the test again")
     if kernel:
         (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = machine.run(place, [found], 0, Event(), lambda _stage: None)
@@ -142,18 +151,18 @@ def page(
     folder: _Folder,
     output: Annotated[Path, typer.Option("-o", "--output", help="the HTML file to write")],
 ) -> None:
-    """Write it all as one page that needs no network: each pair leads to its tests, each test to its lines.
+    """Write the results as one HTML page that needs no network, from pairs to tests to cache lines.
 
     Example: `bigiron matrix page m -o matrix.html`
     """
-    from bigiron.report import matrix_page  # here, as no other command should wait for its templates
+    from bigiron.report import matrix_page  # imported here, as its templates take time to load
 
     matrix = store.open_matrix(folder)
-    output.write_text(matrix_page.render(report.document(matrix), str(folder)), encoding="utf-8")
+    output.write_text(matrix_page.as_html(report.document(matrix), str(folder)), encoding="utf-8")
 
 
 def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
-    """Those of the file; else those that the folder has; else all that there are of the family."""
+    """The tests of the file; else those of the folder; else all tests of the family."""
     if file:
         try:
             content = file.read_bytes()

@@ -1,11 +1,11 @@
-"""Measuring what a study lacks, for the commands that do: run, simulate and case."""
+"""Measure the missing cells of a study, for `run`, `simulate`, `case` and `judge`."""
 
 from pathlib import Path
 from time import monotonic
 
 import typer
 
-from bigiron.commands.complaints import complain
+from bigiron.commands.complaints import stopped
 from bigiron.report.progress import ProgressBar
 from bigiron.results import boots, sequential
 from bigiron.study import run as runner
@@ -24,7 +24,7 @@ def measure_study(
     fresh_boot: bool = False,
     fleet: Pools | None = None,
 ) -> None:
-    """Measure what a study lacks; with a time also what it takes to decide how its variants compare."""
+    """Measure a study's missing cells; with a time limit also repeat until its comparisons are decided."""
     until = monotonic() + (max_time_s or 0)
     spec, workload = runner.resolve(spec)
     programs = runner.prepare(spec, workload, here=not fleet, fresh_boot=fresh_boot)
@@ -50,7 +50,7 @@ def measure_study(
             else:
                 records = runner.run(study, programs, where, progress)
     except KeyboardInterrupt:
-        raise typer.Exit(complain(f"stopped; run it again and {output} goes on where it was", 130)) from None
+        raise stopped(output) from None
     if not records and not max_time_s:
         print(all_there)
         return

@@ -1,4 +1,4 @@
-"""What commands write: lists, and progress on stderr."""
+"""Output of commands: lists, and progress on stderr."""
 
 import sys
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from bigiron.report.formats.listing import Listing
 
 
 def say(name: str) -> Callable[[str], None]:
-    """What shows the steps of something that takes long, on stderr."""
+    """A function that prints the steps of a long task on stderr."""
     return lambda step: print(f"{name}: {step}", file=sys.stderr)
 
 
 def print_list(list: Listing, format: ListFormat) -> None:
-    """A list on standard output."""
+    """Print a list on standard output."""
     print(listing.FORMATS[format.value](list), end="")

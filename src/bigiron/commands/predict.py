@@ -1,4 +1,4 @@
-"""`bigiron predict`: throughput on a machine that nobody here has, from what was recorded."""
+"""`bigiron predict`: predict throughput on another machine from a recorded study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +13,17 @@ from bigiron.study import store
 
 
 def predict(
-    study: Annotated[Path, typer.Argument(help="a study with the probes conflicts, locks and instructions")],
+    study: Annotated[
+        Path, typer.Argument(help="folder of a study with the probes conflicts, locks and instructions")
+    ],
     machine: Annotated[
         str, typer.Option(help="the machine to predict for (`bigiron machine list`), or a TOML file")
     ],
     tasks: Annotated[
-        str | None, typer.Option(help="numbers of tasks: 1,8,48, or 1..48 by doubling  [default: all]")
+        str | None,
+        typer.Option(
+            help="task counts: 1,8,48, or 1..48 by doubling  [default: up to all CPUs of the machine]"
+        ),
     ] = None,
     one_task: OneTask = None,
     measured: MeasuredThere = None,
@@ -26,19 +31,22 @@ def predict(
         str | None,
         choice(
             ("qspinlock", "cna", "powerpc"),
-            "what the kernel's spinlocks are  [default: those of the machine's architecture]",
+            "the kernel's spinlock implementation  [default: that of the machine's architecture]",
         ),
     ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="tasks go to all nodes in turns, not to one after the other")
+        bool,
+        typer.Option(
+            "--spread", help="spread tasks over all nodes instead of filling one node after another"
+        ),
     ] = False,
     samples: Annotated[
-        int, typer.Option(min=8, max=4096, help="machines sampled from all that is not known")
+        int, typer.Option(min=8, max=4096, help="number of machines sampled from the uncertain parameters")
     ] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="of all that chance decides")] = 1,
-    format: Annotated[Format, typer.Option(help="how to print it")] = Format.text,
+    seed: Annotated[int, typer.Option(min=0, help="random seed")] = 1,
+    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
 ) -> None:
-    """Predict throughput by tasks on another machine, with its interval and what limits it.
+    """Predict throughput by task count on another machine, with an interval and its limiting factor.
 
     Example: `bigiron predict s --machine xeon-5418y-x2 --one-task 2.0e6`
     """

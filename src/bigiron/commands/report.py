@@ -1,4 +1,4 @@
-"""`bigiron report`: a study as one page."""
+"""`bigiron report`: a study as one page, mail or Markdown document."""
 
 import sys
 from enum import StrEnum
@@ -18,7 +18,7 @@ from bigiron.study import store
 
 
 class ReportFormat(StrEnum):
-    """How a report is written."""
+    """Output formats of a report."""
 
     html = "html"
     mail = "mail"
@@ -26,32 +26,35 @@ class ReportFormat(StrEnum):
 
 
 def report(
-    study: Annotated[Path, typer.Argument(help="a study, finished or not")],
+    study: Annotated[Path, typer.Argument(help="the study's folder; the study may be unfinished")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the file; standard output unless given")
+        Path | None, typer.Option("-o", "--output", help="output file  [default: standard output]")
     ] = None,
     format: Annotated[
-        ReportFormat, typer.Option(help="a page that opens offline, a mail of 72 columns, or Markdown")
+        ReportFormat,
+        typer.Option(help="an HTML page that needs no network, a mail of 72 columns, or Markdown"),
     ] = ReportFormat.html,
     base: Annotated[
-        str | None, typer.Option(help="the variant to compare with; the first unless given")
+        str | None, typer.Option(help="the variant to compare with  [default: the first]")
     ] = None,
-    context: Annotated[Context, typer.Option(help="on whose behalf the kernel ran")] = Context.process,
+    context: Annotated[
+        Context, typer.Option(help="count what the kernel executes in this context")
+    ] = Context.process,
     machine: Annotated[
         str | None,
-        typer.Option(help="predict throughput there too, and rank lines by what they cost there"),
+        typer.Option(help="predict throughput on this machine too, and rank cache lines by their cost on it"),
     ] = None,
     one_task: OneTask = None,
     measured: MeasuredThere = None,
 ) -> None:
-    """Write a report to show to others: question and answer, curves, tables, flame graphs, environments.
+    """Write a report: question and answer, curves, tables, flame graphs and environments.
 
     Example: `bigiron report s -o report.html`
     """
-    from bigiron.report.formats import html  # here, as no other command should wait for its templates
+    from bigiron.report.formats import html  # imported here, as its templates take time to load
 
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
-        raise UserError("a page is no text to read here: give a file with -o report.html")
+        raise UserError("an HTML page is not for a terminal: give a file with -o report.html")
     opened = store.open_study(study)
     predicted = None
     if machine:
@@ -59,12 +62,12 @@ def report(
         there = measured_points.read(measured, one_task) if measured else None
         predicted = prediction.predict(opened, machine, [], one_task=one_task, measured=there)
     elif one_task is not None or measured:
-        raise UserError("--one-task and --measured are of a machine: name it with --machine")
+        raise UserError("--one-task and --measured need a machine: give --machine")
     document = documents.document_of(opened, base, contexts(context), predicted)
     written = {
-        ReportFormat.html: html.render,
-        ReportFormat.mail: mail.text,
-        ReportFormat.markdown: markdown.text,
+        ReportFormat.html: html.as_html,
+        ReportFormat.mail: mail.as_text,
+        ReportFormat.markdown: markdown.as_markdown,
     }
     text = written[format](document)
     if output:

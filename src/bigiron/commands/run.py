@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
@@ -13,7 +13,18 @@ from bigiron.analysis.statistics.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.measure import measure_study
-from bigiron.commands.options import Jobs, grouped, numbers, probe_names
+from bigiron.commands.options import (
+    KERNELS,
+    MACHINE,
+    RECORD,
+    RESULTS,
+    STATISTICS,
+    WORKLOAD,
+    Jobs,
+    grouped,
+    numbers,
+    probe_names,
+)
 from bigiron.errors import UserError
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm import topology as topologies
@@ -29,50 +40,59 @@ _DEFAULT = ",".join(one.name for one in probes.probes() if one.by_default == "vm
 
 
 class Clock(StrEnum):
-    """What a virtual machine's clock follows."""
+    """What drives a virtual machine's clock."""
 
     host = "host"
     instructions = "instructions"
 
 
 class Mode(StrEnum):
-    """What tasks are."""
+    """Whether tasks are processes or threads."""
 
     process = "process"
     thread = "thread"
 
 
 @dataclass(frozen=True)
-class What:
-    """What is measured of what."""
+class WorkloadOptions:
+    """What to run, and what to record of it."""
+
+    panel: ClassVar[str] = WORKLOAD
 
     workload: Annotated[
-        str | None, typer.Argument(help="a built-in workload, a STUDY.toml, or a study to go on with")
+        str | None,
+        typer.Argument(help="a built-in workload, a STUDY.toml, or the folder of a study to continue"),
     ] = None
     workload_file: Annotated[
-        Path | None, typer.Option(help="a C file with will-it-scale's testcase() instead of a workload")
+        Path | None, typer.Option(help="run the testcase() of this C file (will-it-scale's interface)")
     ] = None
-    command: Annotated[
-        str | None, typer.Option(help="an external command instead: 'fio --numjobs={tasks} ...'")
-    ] = None
+    command: Annotated[str | None, typer.Option(help="run this command: 'fio --numjobs={tasks} ...'")] = None
     probe: Annotated[
         str | None,
         typer.Option(
-            help=f"what to record, of {_PROBES}; a study gets more by measuring its cells again  "
-            f"[default: {_DEFAULT}; on a real machine throughput]"
+            help=f"what to record, separated by commas: {_PROBES}. A probe that a study lacks is added by "
+            f"measuring its cells again  [default: {_DEFAULT}; on real machines: throughput]",
+            rich_help_panel=RECORD,
         ),
     ] = None
-    operations: Annotated[int, typer.Option(help="operations a task does while recorded")] = 500
+    operations: Annotated[
+        int, typer.Option(help="operations of each task that are recorded", rich_help_panel=RECORD)
+    ] = 500
     cpus: Annotated[
-        str | None, typer.Option(help="numbers of CPUs: 2,4,8  [default: 8; real machines: all]")
+        str | None,
+        typer.Option(
+            help="CPU counts, separated by commas: 2,4,8  [default: 8; on real machines: all CPUs]",
+            rich_help_panel=MACHINE,
+        ),
     ] = None
-    tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all"
-    mode: Annotated[Mode, typer.Option(help="whether tasks are processes or threads")] = Mode.process
+    tasks: Annotated[str, typer.Option(help="task counts: 'all' (one per CPU), or numbers: 1,8")] = "all"
+    mode: Annotated[Mode, typer.Option(help="run the tasks as processes or as threads")] = Mode.process
     cpus_to_cycle: Annotated[
-        int, typer.Option(min=0, help="CPUs that go or come, in workloads of CPU hotplug; 0: all but one")
+        int,
+        typer.Option(min=0, help="CPUs to take offline and online (CPU-hotplug workloads); 0: all but one"),
     ] = 0
     allow_hotplug: Annotated[
-        bool, typer.Option("--allow-hotplug", help="let them do so on a real machine")
+        bool, typer.Option("--allow-hotplug", help="permit CPU hotplug on a real machine")
     ] = False
 
 
@@ -80,18 +100,28 @@ class What:
 class Variants:
     """What is compared."""
 
-    kernel: Annotated[list[str] | None, typer.Option(help="debian/6.1, a name or a path; repeat it")] = None
-    boot: Annotated[str, typer.Option(help="more kernel parameters")] = ""
-    set_: Annotated[list[str] | None, typer.Option("--set", help="PATH=VALUE to write first; repeat")] = None
+    panel: ClassVar[str] = KERNELS
+
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="debian/6.1, a name or a path; may be repeated")
+    ] = None
+    boot: Annotated[str, typer.Option(help="additional kernel parameters")] = ""
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="PATH=VALUE: write VALUE to PATH before the workload starts; may be repeated"
+        ),
+    ] = None
     boot_sweep: Annotated[
-        list[str] | None, typer.Option(help="NAME=V1,V2: a variant for each value of a kernel parameter")
+        list[str] | None, typer.Option(help="NAME=V1,V2: one variant for each value of a kernel parameter")
     ] = None
     set_sweep: Annotated[
-        list[str] | None, typer.Option(help="PATH=V1,V2: a variant for each value of a setting; repeat")
+        list[str] | None,
+        typer.Option(help="PATH=V1,V2: one variant for each value of a setting; may be repeated"),
     ] = None
 
     def all(self, machine: str) -> list[Variant]:
-        """A variant for each kernel and each value of what is swept."""
+        """A variant for each kernel and each swept value."""
         kernels = [
             Variant(name=name or machine, kernel=name, boot=self.boot, set=self.set_ or [])
             for name in self.kernel or [""]
@@ -100,41 +130,53 @@ class Variants:
 
 
 @dataclass(frozen=True)
-class Where:
-    """The machines."""
+class MachineOptions:
+    """The machines that run the workload."""
+
+    panel: ClassVar[str] = MACHINE
 
     machine: Annotated[
         str,
-        typer.Option(help="vm, host (the machine that bigiron runs on), or another: ssh://USER@HOST:PORT"),
+        typer.Option(help="vm, host (this machine) or ssh://USER@HOST:PORT (another machine)"),
     ] = "vm"
-    arch: Annotated[str, typer.Option(help="architecture of the kernels")] = "x86_64"
-    topology: Annotated[str, typer.Option(help="sockets=2,nodes=2,cores=4,threads=1, any of them")] = ""
+    arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64 or ppc64le")] = "x86_64"
+    topology: Annotated[
+        str,
+        typer.Option(
+            help="topology of the virtual machine, all or part of sockets=2,nodes=2,cores=4,threads=1"
+        ),
+    ] = ""
     like: Annotated[
-        str, typer.Option(help="a machine whose CPUs, nodes and memory it has: see bigiron machine list")
+        str, typer.Option(help="take CPUs, nodes and memory from this machine (`bigiron machine list`)")
     ] = ""
     check_shape: Annotated[
         bool,
         typer.Option(
             "--check-shape",
-            help="measure again with other memory, nodes, time slices and boot: what depends?",
+            help="repeat with other memory, nodes, time slice and boot to find results that depend on them",
         ),
     ] = False
     clock: Annotated[
-        Clock, typer.Option(help="its clock: the host's, or the instructions that its CPUs execute")
+        Clock,
+        typer.Option(
+            help="drive the virtual machine's clock by the host's time, or by executed instructions"
+        ),
     ] = Clock.host
-    memory: Annotated[int, typer.Option(help="MiB a machine has; 0: by its CPUs")] = 0
+    memory: Annotated[int, typer.Option(help="MiB of memory of a virtual machine; 0: by its CPU count")] = 0
     cgroup: Annotated[
         str,
         typer.Option(
-            help="the control group of the tasks: none, or its depth and limits: depth=3,memory.max=1G  "
+            help="control group of the tasks: none, or its depth and limits, as in depth=3,memory.max=1G  "
             "[default: depth=2]"
         ),
     ] = ""
-    deadline: Annotated[int, typer.Option(help="seconds a cell may take; 0: by its CPUs")] = 0
+    deadline: Annotated[
+        int, typer.Option(help="seconds that a cell may take; 0: by its CPU count", rich_help_panel=RESULTS)
+    ] = 0
 
     @property
     def kind(self) -> Literal["vm", "host", "ssh"]:
-        """How they are reached."""
+        """How the machine is reached."""
         if self.machine.startswith("ssh://"):
             return "ssh"
         if self.machine == "vm":
@@ -146,96 +188,110 @@ class Where:
 
 @dataclass(frozen=True)
 class FileSystems:
-    """What a workload works on, in virtual machines."""
+    """The file system that a workload uses in virtual machines."""
 
-    fs: Annotated[str, typer.Option(help=f"a fresh file system for /tmp, in memory: {', '.join(KINDS)}")] = ""
-    mkfs_options: Annotated[str, typer.Option(help="more options for its mkfs: '-O ^has_journal'")] = ""
-    mount_options: Annotated[str, typer.Option(help="with which it is mounted: noatime,nobarrier")] = ""
-    disk: Annotated[int, typer.Option(min=0, help="MiB of its disk in memory  [default: 16384]")] = 0
+    panel: ClassVar[str] = WORKLOAD
+
+    fs: Annotated[
+        str, typer.Option(help=f"make a file system of this kind in memory for /tmp: {', '.join(KINDS)}")
+    ] = ""
+    mkfs_options: Annotated[str, typer.Option(help="additional mkfs options: '-O ^has_journal'")] = ""
+    mount_options: Annotated[str, typer.Option(help="mount options: noatime,nobarrier")] = ""
+    disk: Annotated[int, typer.Option(min=0, help="MiB of the in-memory disk of --fs; 0: 16384")] = 0
 
 
 @dataclass(frozen=True)
 class Repetitions:
     """How often a cell is measured."""
 
+    panel: ClassVar[str] = STATISTICS
+
     reps: Annotated[
         int | None,
         typer.Option(
-            help="repetitions of every cell, each on a boot of its own  [default: 1, and up to "
-            f"{MOST_BOOTS} where counts of two kernels may differ by chance; 8 with --until-decided]"
+            help="repetitions of every cell, each after a boot of its own  [default: 1, and up to "
+            f"{MOST_BOOTS} where the counts of two kernels may differ by chance; 8 with --until-decided]"
         ),
     ] = None
     until_decided: Annotated[
         bool,
         typer.Option(
-            "--until-decided", help="add repetitions until it is known whether throughput differs or not"
+            "--until-decided",
+            help="add repetitions until the throughput of the variants is known to differ or not",
         ),
     ] = False
     tolerance: Annotated[
-        float | None, typer.Option(help="a change that does not matter  [default: 0.02, which is 2 %]")
+        float | None,
+        typer.Option(
+            help="the largest change of throughput that does not matter  [default: 0.02, which is 2 %]"
+        ),
     ] = None
     max_time: Annotated[
-        int | None, typer.Option(min=1, help="seconds after which --until-decided adds nothing more")
+        int | None, typer.Option(min=1, help="seconds after which --until-decided stops adding repetitions")
     ] = None
 
 
 @dataclass(frozen=True)
-class Running:
-    """How it is run, and where its results go."""
+class ExecutionOptions:
+    """How cells are run, and where results go."""
+
+    panel: ClassVar[str] = RESULTS
 
     jobs: Jobs = 0
     fleet: FleetAddress = ""
     certificates: Certificates = None
     fresh_boot: Annotated[
         bool,
-        typer.Option("--fresh-boot", help="boot a machine for each cell, instead of resuming a snapshot"),
+        typer.Option(
+            "--fresh-boot", help="boot a virtual machine for each cell instead of resuming a snapshot"
+        ),
     ] = False
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
+        Path | None, typer.Option("-o", "--output", help="the study's folder: a new one, or one to continue")
     ] = None
 
 
-@grouped(*probes.option_kinds())
+@grouped(*probes.option_kinds(), panel=RECORD)
 def run(
-    what: What,
-    variants: Variants,
-    where: Where,
+    workload: WorkloadOptions,
     file_systems: FileSystems,
+    variants: Variants,
+    machine: MachineOptions,
     repetitions: Repetitions,
-    running: Running,
+    execution: ExecutionOptions,
     *options: ProbeOptions,
 ) -> None:
-    """Run a workload in virtual machines or on real ones, and keep what was recorded in a study.
+    """Run a workload in virtual machines or on real ones, and keep the results in a study.
 
-    Run it again and only missing or failed cells run.
+    The same command again runs only the cells that are missing or failed.
 
     Example: `bigiron run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o s`
     """
-    output = running.output
-    if file := _study_file(what.workload or ""):
-        spec = extend.with_options(specs.read(file), explicit.question(), str(what.workload))
-        output = output or (file.parent if Path(str(what.workload)).is_dir() else None)
+    output = execution.output
+    if file := _study_file(workload.workload or ""):
+        spec = extend.with_options(specs.read(file), explicit.question(), str(workload.workload))
+        output = output or (file.parent if Path(str(workload.workload)).is_dir() else None)
     else:
-        spec = question(what, variants, where, file_systems, repetitions, Options(*options))
+        spec = question(workload, variants, machine, file_systems, repetitions, Options(*options))
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
-        raise UserError("--until-decided and --max-time SECONDS go together: the one ends with the other")
-    with pools(running.fleet, running.certificates, running.jobs) as fleet:
+        raise UserError("--until-decided and --max-time SECONDS need each other: give both")
+    with pools(execution.fleet, execution.certificates, execution.jobs) as fleet:
         measure_study(
             spec,
             output,
-            running.jobs,
+            execution.jobs,
             repetitions.max_time,
-            fresh_boot=running.fresh_boot,
+            fresh_boot=execution.fresh_boot,
             fleet=fleet,
         )
 
 
 def _study_file(word: str) -> Path | None:
-    """The study file that a word names itself, or by its study's folder; None: it is a workload's name.
+    """The study file that the word names, or that lies in the folder of that name; None: a workload's name.
 
-    A folder that is called like a workload can be named with its path: ./open1.
+    A folder with the name of a workload can be given with a path: ./open1.
     """
     if word.endswith(".toml"):
         return Path(word)
@@ -244,55 +300,55 @@ def _study_file(word: str) -> Path | None:
 
 
 def question(
-    what: What,
+    workload: WorkloadOptions,
     variants: Variants,
-    where: Where,
+    machine: MachineOptions,
     file_systems: FileSystems,
     repetitions: Repetitions,
     options: Options,
 ) -> Spec:
-    """The question that the options ask; UserError where they contradict each other."""
-    if not (what.workload or what.workload_file or what.command):
+    """The study that the options describe; UserError where they contradict each other."""
+    if not (workload.workload or workload.workload_file or workload.command):
         raise UserError("no workload: name one (`bigiron workload list`), or give --workload-file F.c")
-    if what.command and what.workload:
-        raise UserError(f"both a workload ({what.workload}) and --command: give one of them")
-    kind = where.kind
-    if not variants.kernel and kind == "vm" and not what.command:
-        raise UserError("no kernel: give --kernel debian/6.12, or another (`bigiron kernel list`)")
+    if workload.command and workload.workload:
+        raise UserError(f"both a workload ({workload.workload}) and --command: give one of them")
+    kind = machine.kind
+    if not variants.kernel and kind == "vm" and not workload.command:
+        raise UserError("no kernel: give --kernel debian/6.12, or one of `bigiron kernel list`")
     if variants.kernel and kind != "vm":
-        raise UserError("a real machine runs the kernel that it runs: leave out --kernel, or --machine")
-    if what.workload and what.workload_file:
-        raise UserError(f"both a workload ({what.workload}) and --workload-file: give one of them")
-    shape = topologies.parse(where.topology)
+        raise UserError("the kernel of a real machine cannot be chosen: leave out --kernel, or --machine")
+    if workload.workload and workload.workload_file:
+        raise UserError(f"both a workload ({workload.workload}) and --workload-file: give one of them")
+    shape = topologies.parse(machine.topology)
     first = FIRST_LOOK if repetitions.until_decided else 1
     return Spec(
-        workload=what.workload or "",
-        workload_file=str(what.workload_file) if what.workload_file else "",
-        command=what.command or "",
-        mode=what.mode.value,
-        arch=where.arch,
-        probes=[] if what.probe is None else probe_names(what.probe),
+        workload=workload.workload or "",
+        workload_file=str(workload.workload_file) if workload.workload_file else "",
+        command=workload.command or "",
+        mode=workload.mode.value,
+        arch=machine.arch,
+        probes=[] if workload.probe is None else probe_names(workload.probe),
         machine=kind,
-        address=where.machine if kind == "ssh" else "",
-        allow_hotplug=what.allow_hotplug,
-        cpus=numbers("--cpus", what.cpus) if what.cpus is not None else [],
-        tasks="all" if what.tasks == "all" else numbers("--tasks", what.tasks),
+        address=machine.machine if kind == "ssh" else "",
+        allow_hotplug=workload.allow_hotplug,
+        cpus=numbers("--cpus", workload.cpus) if workload.cpus is not None else [],
+        tasks="all" if workload.tasks == "all" else numbers("--tasks", workload.tasks),
         topology=str(shape),
-        like=where.like,
-        check_shape=where.check_shape,
-        clock=where.clock.value,
+        like=machine.like,
+        check_shape=machine.check_shape,
+        clock=machine.clock.value,
         repetitions=first if repetitions.reps is None else repetitions.reps,
         most_boots=MOST_BOOTS if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
-        operations=what.operations,
-        cpus_to_cycle=what.cpus_to_cycle,
+        operations=workload.operations,
+        cpus_to_cycle=workload.cpus_to_cycle,
         options=options,
-        memory_mib=where.memory,
-        cgroup=str(cgroup.parse(where.cgroup)),
+        memory_mib=machine.memory,
+        cgroup=str(cgroup.parse(machine.cgroup)),
         fs=file_systems.fs,
         mkfs_options=file_systems.mkfs_options,
         mount_options=file_systems.mount_options,
         disk_mib=file_systems.disk,
-        deadline_s=where.deadline,
+        deadline_s=machine.deadline,
         variant=variants.all(kind),
     )

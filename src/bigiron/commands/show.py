@@ -1,4 +1,4 @@
-"""`bigiron show`: what a study asks and holds."""
+"""`bigiron show`: the question and the cells of a study."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +12,13 @@ from bigiron.study import store
 
 
 def show(
-    study: Annotated[Path, typer.Argument(help="a study")],
-    times: Annotated[bool, typer.Option("--times", help="how long each stage of its cells took")] = False,
-    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+    study: Annotated[Path, typer.Argument(help="the study's folder")],
+    times: Annotated[
+        bool, typer.Option("--times", help="show how long each stage of each cell took")
+    ] = False,
+    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
 ) -> None:
-    """Show what a study asks, and the identity and state of its cells."""
+    """Show what a study measures, and the identity and state of its cells."""
     opened = store.open_study(study)
     if times:
         print_list(overview.times(opened), format)

@@ -1,4 +1,4 @@
-"""`bigiron simulate`: designs on machines of any size, and which there are."""
+"""`bigiron simulate`: run designs on simulated machines, and list the designs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(
-    format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text,
+    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
 ) -> None:
     """List the designs and their parameters."""
     columns = {"design": "design", "name": "", "default": "default", "meaning": "what it is"}
@@ -36,40 +36,46 @@ def run(
         str | None, typer.Option(help="a machine to simulate (`bigiron machine list`), or a TOML file")
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option(help="numbers of CPUs: 2,4,8, or 2..512 by doubling  [default: all]")
+        str | None,
+        typer.Option(help="CPU counts: 2,4,8, or 2..512 by doubling  [default: all CPUs of the machine]"),
     ] = None,
-    tasks: Annotated[str, typer.Option(help="'all' (one a CPU), or numbers: 1,8")] = "all",
+    tasks: Annotated[str, typer.Option(help="task counts: 'all' (one per CPU), or numbers: 1,8")] = "all",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="NAME=VALUE of a parameter, or NAME=VALUE,VALUE: a variant each; repeat"),
+        typer.Option(
+            "--set",
+            help="NAME=VALUE sets a parameter, NAME=V1,V2 makes one variant per value; may be repeated",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="runs of every cell, by chance apart")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="runs of every cell, each with another random seed")
+    ] = 1,
     ranges: Annotated[
         bool,
         typer.Option(
-            "--ranges", help="a machine sampled from the ranges of its file for every seed but the first"
+            "--ranges", help="for every seed but the first, sample the machine from the ranges in its file"
         ),
     ] = False,
-    warmup: Annotated[float, typer.Option(help="virtual ms before anything is counted")] = 100,
+    warmup: Annotated[float, typer.Option(help="virtual milliseconds before counting starts")] = 100,
     duration: Annotated[
-        float, typer.Option(help="virtual ms that are counted; 0: to the design's own end")
+        float, typer.Option(help="virtual milliseconds to count; 0: until the design ends by itself")
     ] = 100,
     timeline: Annotated[
-        float, typer.Option(help="virtual us after the warmup to keep a Perfetto timeline of")
+        float, typer.Option(help="virtual microseconds after the warmup to keep as a Perfetto timeline")
     ] = 0,
-    jobs: Annotated[int, typer.Option(min=0, help="runs side by side; 0: by cores")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="simulations to run at once; 0: one per core")] = 0,
     fleet: FleetAddress = "",
     certificates: Certificates = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the study's folder; made, or gone on with")
+        Path | None, typer.Option("-o", "--output", help="the study's folder: a new one, or one to continue")
     ] = None,
 ) -> None:
-    """Simulate a design on a machine of any size, and keep what it did in a study.
+    """Simulate a design on a machine of any size, and keep the results in a study.
 
     Example: `bigiron simulate rcu-flat --machine altix-512 --set mask=0,3,7 --seeds 3 -o s`
     """
     if not machine:
-        raise UserError("no machine: give --machine altix-512, or another (`bigiron machine list`)")
+        raise UserError("no machine: give --machine altix-512, or one of `bigiron machine list`")
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     spec = simulated.asking(

@@ -1,4 +1,4 @@
-"""`bigiron snapshot`: the booted machines that are kept."""
+"""`bigiron snapshot`: list and drop the stored booted machines."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -13,28 +13,32 @@ from bigiron.report.formats.listing import Listing
 
 _COLUMNS = ("snapshot", "kernel", "CPUs", "nodes", "memory, MiB", "boot line", "size, MiB", "last used (UTC)")
 
-app = typer.Typer(help="Booted machines that cells are resumed from: list, drop.", no_args_is_help=True)
+app = typer.Typer(
+    help="List and drop the booted virtual machines from which cells resume.", no_args_is_help=True
+)
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """List the snapshots that are kept, the one used last first."""
-    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.list_snapshots()]), format)
+def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+    """List the snapshots, the most recently used first."""
+    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.everything()]), format)
 
 
 @app.command("drop")
 def drop(
-    name: Annotated[str | None, typer.Argument(help="a snapshot, or the start of its name")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="drop all of them")] = False,
+    name: Annotated[str | None, typer.Argument(help="a snapshot's name, or the start of it")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="drop all snapshots")] = False,
 ) -> None:
-    """Drop a snapshot: the next cell of its machine boots, and makes it again.
+    """Drop a snapshot: the next cell of its machine boots and makes a new one.
 
     Example: `bigiron snapshot drop --all`
     """
     if (name is None) != all_:
-        raise UserError("which snapshot? give its name (`bigiron snapshot list`), or --all")
+        raise UserError("give the name of a snapshot (`bigiron snapshot list`), or --all")
     dropped = snapshot.drop(name)
-    print("\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there was none")
+    print(
+        "\n".join(f"dropped {one.name}: {one.size >> 20} MiB" for one in dropped) or "there were no snapshots"
+    )
 
 
 def _row(kept: snapshot.SnapshotInfo) -> tuple[str, ...]:

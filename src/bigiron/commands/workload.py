@@ -1,4 +1,4 @@
-"""`bigiron workload`: the workloads to run."""
+"""`bigiron workload`: list and show workloads."""
 
 from typing import Annotated
 
@@ -9,12 +9,12 @@ from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list
 from bigiron.report.formats.listing import Listing
 
-app = typer.Typer(help="Workloads to run: list, show.", no_args_is_help=True)
+app = typer.Typer(help="List and show workloads to run.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="how to print it")] = ListFormat.text) -> None:
-    """List the built-in workloads and what each exercises."""
+def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+    """List the built-in workloads and what one operation of each does."""
     rows = [(workload.name, workload.description) for workload in workloads.builtin()]
     print_list(Listing({"workload": "workload", "operation": "one operation"}, rows), format)
 

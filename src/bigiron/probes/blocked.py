@@ -43,7 +43,10 @@ class BlockedOptions(ProbeOptions, frozen=True, kw_only=True):
     WRONG_PROBE_MESSAGE: ClassVar[str] = "blocked time is counted by the probe blocked: add it with --probe"
 
     blocked_min_us: Annotated[
-        int, typer.Option(help="ignore times off the CPU shorter than this many microseconds (probe blocked)")
+        int,
+        typer.Option(
+            help="ignore times off the CPU that are shorter than this many microseconds (probe blocked)"
+        ),
     ] = 0
     blocked_states: str = ""
     """Letters of the only states that count, as ps shows them (`DS`); all unless given."""

@@ -62,7 +62,7 @@ class ConflictsOptions(ProbeOptions, frozen=True, kw_only=True):
 
     scope: Annotated[
         Literal["kernel", "user"],
-        typer.Option(help="conflicts in the kernel's memory, or the tasks' too"),
+        typer.Option(help="count conflicts in kernel memory only, or in user memory too"),
     ] = "kernel"
 
 

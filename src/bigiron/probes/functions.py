@@ -51,7 +51,7 @@ class FunctionsOptions(ProbeOptions, frozen=True, kw_only=True):
             help="kernel functions to trace: NAME,NAME*, or 'auto'", metavar="<str>", callback=in_words
         ),
     ] = msgspec.field(default_factory=list)
-    depth: Annotated[int, typer.Option(help="how deep to trace the calls; 1: only the named functions")] = 2
+    depth: Annotated[int, typer.Option(help="call depth to trace; 1: only the functions themselves")] = 2
 
     def check(self) -> None:
         """Check that there are functions, and that their names are possible."""

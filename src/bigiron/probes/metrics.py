@@ -34,10 +34,14 @@ class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
 
     metric: Annotated[
         str,
-        typer.Option(help="what to read in its output: fio, json:PATH, or a regular expression with a group"),
+        typer.Option(
+            help="value to read in the command's output: fio, json:PATH or a regular expression with a group"
+        ),
     ] = ""
-    unit: Annotated[str, typer.Option(help="of the metric")] = ""
-    less_is_better: Annotated[bool, typer.Option("--less-is-better", help="of the metric")] = False
+    unit: Annotated[str, typer.Option(help="unit of the metric")] = ""
+    less_is_better: Annotated[
+        bool, typer.Option("--less-is-better", help="smaller values of the metric are better")
+    ] = False
 
     def check(self) -> None:
         """A metric that can be read."""

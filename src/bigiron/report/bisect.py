@@ -1,4 +1,4 @@
-"""What a bisection has found, for people and for programs."""
+"""The result of a bisection as text and JSON."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from bigiron.util.english import first_n, plural
 
 def as_text(of: Bisection, found: Result) -> str:
     """A few sentences for each culprit."""
-    # What make or a console said, which is a reason, may be anything.
+    # Reasons may quote the output of make or of a console, which can contain anything.
     return sanitize.sanitize("".join(f"{line}\n" for line in _lines(of, found)))
 
 
@@ -21,7 +21,7 @@ def _lines(of: Bisection, found: Result) -> list[str]:
     spent = _spent(of, found)
     by = found.target
     if by is None:
-        return [f"no culprit: {ends} have the same shared lines and the same instructions", spent]
+        return [f"no culprit: {ends} have the same shared cache lines and the same instructions", spent]
     if not found.findings:
         same = f"have the same value of {by.option}"
         return [f"no culprit: {ends} {same}, {_figures(found, found.before)}", spent]
@@ -38,19 +38,20 @@ def _finding(of: Bisection, found: Result, one: SearchResult) -> list[str]:
         case Culprit():
             return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
         case Suspects():
-            among = plural(len(one.names), "candidate")
-            lines = [f"cannot tell: one of {among} is the culprit, as others cannot be measured: {change}"]
+            among = counted(len(one.names), "candidate")
+            lines = [f"undecided: the culprit is one of {among} that cannot all be measured: {change}"]
             return lines + [f"    {title(name)}" for name in one.names]
         case Gradual():
             return [
                 f"no single culprit: the value goes from {_figures(found, one.before)} to "
-                f"{_figures(found, one.after)} in steps within the tolerance, the middle of them at "
+                f"{_figures(found, one.after)} in steps within the tolerance, with their middle at "
                 f"{title(one.name)}"
             ]
         case Returning():
             return [
-                f"not clear: {title(one.name)} has the value ({change}), and so has its parent "
-                f"{title(one.parent)}, before which it was gone again: bisect the commits up to that one"
+                f"unclear: {title(one.name)} has the change ({change}), and so has its parent "
+                f"{title(one.parent)}. The change disappeared before that parent and came back: "
+                "bisect up to the parent"
             ]
 
 
@@ -62,8 +63,8 @@ def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
     without = found.reverts.get(culprit.name, "")
     new = of.candidates.title(of.candidates.new)
     if isinstance(without, tuple):
-        gone = found.target.rule.same(without, culprit.before)
-        much = "as before it" if gone else "so it is not all"
+        gone = found.looked_at.rule.same(without, culprit.before)
+        much = "as before the culprit" if gone else "so the culprit is not the only cause"
         lines.append(f"    {new} with it reverted has {_figures(found, without)}, {much}")
     elif without:
         lines.append(f"    its revert was not measured: {without}")
@@ -83,11 +84,11 @@ def _spent(of: Bisection, found: Result) -> str:
     if reverts:
         parts.append(f"{plural(reverts, 'revert')} measured")
     if free:
-        parts.append(f"{free} known without a boot to be the same as another")
+        parts.append(f"{free} equal to another candidate, not booted")
     if failed:
         parts.append(f"{failed} skipped")
     if found.idle:
-        parts.append(f"{found.idle} that change nothing the image is made of")
+        parts.append(f"{found.idle} that do not change the kernel image")
     return "; ".join(parts)
 
 
@@ -115,7 +116,7 @@ def as_json(of: Bisection, found: Result) -> str:
         "idle": found.idle,
         "of": len(of.candidates.history.names) + 1,
     }
-    return listing.as_json(sanitize.everywhere(document))
+    return listing.json_text(sanitize.everywhere(document))
 
 
 def _plain(found: Result, one: SearchResult) -> dict[str, Any]:
@@ -177,4 +178,4 @@ def timed_as_json(of: TimedBisection, found: TimedResult) -> str:
         "runs": dict(found.runs),
         "skipped": dict(found.skipped),
     }
-    return listing.as_json(sanitize.everywhere(document))
+    return listing.json_text(sanitize.everywhere(document))

@@ -1,4 +1,4 @@
-"""What `bigiron case` prints, and the report that it writes: bigiron's figures beside the published ones."""
+"""What `bigiron case` prints and writes: bigiron's figures next to the published ones."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from bigiron.report.formats.listing import plain
 from bigiron.study.store import Study
 
 _WIDTH = 100
-_VERDICTS = {True: "agrees", False: "does not agree", None: "cannot be told"}
+_VERDICTS = {True: "agrees", False: "does not agree", None: "undecided"}
 
 
-def text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+def as_text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
     """For a terminal or a mail."""
     return "\n".join(_lines(case, studies, report)) + "\n"
 
@@ -54,7 +54,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _how(studies: Mapping[str, Study]) -> str:
-    """What was measured and what simulated, with how many CPUs."""
+    """What was measured and simulated, with its CPU counts."""
     parts = []
     for verb, is_model in (("measured", False), ("simulated", True)):
         specs = [study.spec for study in studies.values() if study.spec.engine.is_model == is_model]
@@ -63,8 +63,8 @@ def _how(studies: Mapping[str, Study]) -> str:
     return ", ".join(parts)
 
 
-def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
-    """The report that is written beside the studies."""
+def as_markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+    """The report that is written to the folder of the studies."""
     variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
     how = _how(studies)
     lines = [
@@ -83,11 +83,11 @@ def markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
 
 def _tables(figures: Sequence[Figure], claims: Sequence[Claim]) -> list[str]:
     return [
-        listing.markdown(
+        listing.markdown_table(
             ["", "published", "here"],
             [map(plain, (figure.what, figure.published, figure.ours)) for figure in figures],
         ),
-        listing.markdown(
+        listing.markdown_table(
             ["the published text says", "", "evidence"],
             [map(plain, (claim.says, _verdict(claim), claim.evidence)) for claim in claims],
         ),

@@ -1,4 +1,4 @@
-"""What `bigiron explain` prints: findings in sentences, the most expensive first, each with its evidence."""
+"""What `bigiron explain` prints: findings with their evidence, the most expensive first."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,37 +22,37 @@ from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_c
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
-from bigiron.report.formats.listing import Listing, as_json
+from bigiron.report.formats.listing import Listing, json_text
 from bigiron.results import measurements
 from bigiron.study.store import Study
 from bigiron.util.english import first_n, join_and, plural
 
 PROBES = ("conflicts", "locks", "instructions")
-"""What is explained, as far as it was recorded."""
+"""The probes that are explained, if recorded."""
 
 _AtPlace = TypeVar("_AtPlace", LinesAt, Point)
 
 _WIDTH = 72  # of a mail
 _MOST = 8
 _MOST_FUNCTIONS = 6
-_LEAST_SHOWN = 0.001  # reads or writes per operation that are worth a word
+_LEAST_SHOWN = 0.001  # fewer reads or writes per operation are not mentioned
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is said of a study: all findings, at the largest number of CPUs."""
+    """All findings of a study at the largest number of CPUs."""
 
     study: str
     workload: str
     contexts: tuple[str, ...]
     explained: Explained
-    boots: int  # of the variant that has fewest
-    missing: tuple[str, ...]  # of the probes, those that were not recorded there
-    caveats: tuple[str, ...] = ()  # what of the counts is missing, and how the machines differ
+    boots: int  # the smallest number among the variants
+    missing: tuple[str, ...]  # probes that were not recorded there
+    caveats: tuple[str, ...] = ()  # missing counts, differences between machines
 
     @property
     def recorded(self) -> Recorded:
-        """What it rests on."""
+        """The counts that the findings are based on."""
         return self.explained.recorded
 
     @property
@@ -62,7 +62,7 @@ class Explanation:
 
 
 def explanation(study: Study, options: Options, lines: SharedLines | None = None) -> Explanation:
-    """What a study says, from all that it recorded; UserError if that is none of what is explained."""
+    """The findings of a study; UserError if it recorded none of the probes that are explained."""
     read = {probe: measurements.read(study, probe) for probe in PROBES if study.measured_with("", probe)}
     if not read:
         raise UserError(f"{study.folder} has no counts to explain: {study.recording(*PROBES)}")
@@ -108,7 +108,7 @@ def _only(points: Sequence[_AtPlace], place: _Place) -> _AtPlace:
 
 
 def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> Iterator[str]:
-    """What must be known of the counts, and what was not explained."""
+    """Warnings about the counts, and what was not explained."""
     any_probe = next(iter(read.values()))
     yield from filter(None, [any_probe.machine_differences.get(point, ""), *any_probe.lost.get(point, ())])
     absent = [name for name in PROBES if name not in read]
@@ -117,11 +117,11 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
     if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
         yield model.not_compared(list(lacking.values()))
     if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
-        cpus = join_and([str(number) for number in sorted(others)])
-        yield f"explained is what {point[0]} CPUs have; bigiron compare has {cpus} CPUs, too"
+        cpus = listed([str(number) for number in sorted(others)])
+        yield f"this explains the cells with {point[0]} CPUs; bigiron compare also shows {cpus} CPUs"
 
 
-def text(found: Explanation) -> str:
+def as_text(found: Explanation) -> str:
     """For a terminal or a mail."""
     said = textwrap.wrap(heading(found), _WIDTH)
     lines = found.recorded.lines
@@ -150,22 +150,19 @@ def heading(found: Explanation) -> str:
         return f"{where}: what changed, the most expensive first. Counts, not times."
     where += f", {recorded.base}"
     if not recorded.lines:
-        return f"{where}: conflicts were not recorded, so what limits it is not known."
+        return f"{where}: conflicts were not recorded, so what limits it is unknown."
     if not found.findings:
-        return (
-            f"{where}: no shared cache line limits it: none that several CPUs touch has "
-            f"{LEAST} accesses per operation or more."
-        )
+        return f"{where}: no shared cache line limits it: each has fewer than {LEAST} accesses per operation."
     if all(finding.depends for finding in found.findings):
         return (
-            f"{where}: nothing limits it on every shape and boot of the machine; what follows depends on "
-            "them. Counts, not times."
+            f"{where}: no limit shows up in every machine configuration; the following limits depend on "
+            "memory size, nodes or boot. Counts, not times."
         )
     return f"{where}: what will limit it as CPUs are added. Counts, not times."
 
 
 def _compared(found: Explanation) -> str:
-    """What was compared, and how finely."""
+    """What was compared, with the smallest difference that counts."""
     how_fine = {
         "conflicts": f"shared cache lines (to {line_verdicts.FINENESS})",
         "locks": f"locks (to {locks.FINENESS})",
@@ -181,9 +178,9 @@ def notes(found: Explanation) -> Iterator[str]:
         yield (
             f"Not decided: {plural(undecided, 'count')} that may differ. "
             + (
-                f"One boot of each kernel does not tell: run again with --reps {MOST_BOOTS}, a boot each."
+                f"One boot of each kernel cannot decide: run again with --reps {MOST_BOOTS}, one boot each."
                 if found.boots == 1
-                else f"Boots of one kernel differ as much ({found.boots} boots of each)."
+                else f"Boots of the same kernel differ as much ({found.boots} boots of each)."
             )
         )
     if layout := found.explained.layout:
@@ -211,7 +208,7 @@ def _finding(number: int, finding: Finding, recorded: Recorded) -> list[str]:
 
 
 def sentence(finding: Finding, recorded: Recorded) -> str:
-    """What a maintainer would say of it."""
+    """The finding in a sentence."""
     match finding:
         case LineFinding():
             said = _of_lines(finding, recorded)
@@ -243,13 +240,13 @@ def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
     many = f" ({len(finding.rows)} cache lines)" if len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {join_and(list(finding.ways)[:3])}, an operation touches {finding.what}{many} "
+        f"In {listed(list(finding.ways)[:3])}, each operation accesses {finding.what}{many} "
         f"{_how_often(finding, recorded)}, from {who} CPUs.{because}{_depends(finding)}"
     )
 
 
 def _depends(finding: LineFinding) -> str:
-    """That another machine's shape, or another boot, changes it."""
+    """Whether it depends on the machine's shape or on the boot."""
     marks = [f" It {mark}." for mark in finding.depends]
     if finding.rows[0].is_layout:
         marks.append(" This is layout: it depends on where objects lie in their slab, and differs by boot.")
@@ -257,7 +254,7 @@ def _depends(finding: LineFinding) -> str:
 
 
 def _how_often(finding: LineFinding, recorded: Recorded) -> str:
-    """How often in each variant, and how often to write."""
+    """Accesses and writes in each variant."""
     only_writes = all(
         finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in recorded.variants
     )
@@ -265,7 +262,7 @@ def _how_often(finding: LineFinding, recorded: Recorded) -> str:
     for variant in recorded.variants:
         writes, accesses = finding.writes(variant), finding.accesses(variant)
         if not accesses:
-            counts.append(f"0 times on {variant}, where the line is not shared")
+            counts.append(f"0 times on {variant}, where the cache line is not shared")
             continue
         written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
         counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
@@ -300,7 +297,7 @@ def _moved(row: Counted, recorded: Recorded) -> str:
 
 
 def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
-    """Label and text of what the sentence rests on."""
+    """Label and text of each piece of evidence for a finding."""
     match finding:
         case LineFinding():
             return _evidence_of_lines(finding, recorded)
@@ -345,7 +342,7 @@ def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[s
 
 
 def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
-    """By how much boots of one kernel differ, where they do."""
+    """The range of counts over the boots of one kernel, where it is wide."""
     said = []
     for variant in recorded.variants:
         lines = [row.lines[variant] for row in finding.rows if variant in row.lines]
@@ -362,11 +359,11 @@ _OF_UNIT = {
     "instructions under it": "held_per_op",
     "instructions": "instructions_per_op",
 }
-"""Which of a finding's counts has its unit."""
+"""The count of a finding that has its unit."""
 
 
 def as_csv(found: Explanation) -> str:
-    """One line a finding and variant, all of them (docs/schema.md)."""
+    """One line per finding and variant (docs/schema.md)."""
     columns = (
         *("finding", "direction", "cost", "sentence", "what", "rule", "objects", "functions"),
         *("variant", "unit", "count"),
@@ -384,7 +381,7 @@ def as_csv(found: Explanation) -> str:
     return Listing(columns, rows).as_csv()
 
 
-def as_document(found: Explanation) -> str:
+def as_json(found: Explanation) -> str:
     """All findings (docs/schema.md)."""
     recorded = found.recorded
     document = {
@@ -400,7 +397,7 @@ def as_document(found: Explanation) -> str:
         "layout": [row.object for row in found.explained.layout],
         "findings": [_as_document(finding, found) for finding in found.findings],
     }
-    return as_json(document)
+    return json_text(document)
 
 
 def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:
@@ -491,4 +488,4 @@ def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
     return {}
 
 
-FORMATS: dict[str, Callable[[Explanation], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[Explanation], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

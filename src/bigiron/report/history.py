@@ -20,8 +20,8 @@ from bigiron.history.records import (
     Workload,
 )
 from bigiron.report import history_changes
-from bigiron.report.formats.listing import Listing, as_json, markdown, plain
-from bigiron.util.english import first_n, plural
+from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
+from bigiron.util.english import counted, some
 
 _MOST_CHANGES = 20  # in the overview, for people
 _MOST_FUNCTIONS = 3
@@ -30,7 +30,7 @@ _OTHER = "*"
 
 @dataclass(frozen=True)
 class Section:
-    """A table, what stands above it, and what of it people are shown; 0: all."""
+    """A table with its heading, and the number of rows to show; 0: all."""
 
     name: str
     heading: str
@@ -51,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True)
 class View:
-    """What is shown: the first section is all that CSV has."""
+    """What is shown; CSV has only the first section."""
 
     title: str
     sections: Sequence[Section]
@@ -68,7 +68,7 @@ class _Reader:
         self.workloads = {workload.id: workload for workload in history.select(Workload)}
         self.points = history.select(Point, current=1)
         if not self.kernels:
-            raise UserError(f"{history.path} has no kernel yet: `bigiron history add KERNEL` measures one")
+            raise UserError(f"{history.path} has no kernels yet: `bigiron history add KERNEL` measures one")
 
     def at(self, points: Iterable[Point]) -> dict[tuple[int, int], dict[int, Point]]:
         """Points by workload and CPUs, then by kernel; the workloads by name."""
@@ -78,7 +78,7 @@ class _Reader:
         return found
 
     def reference(self, points: Mapping[int, Point]) -> int:
-        """The identity with which others are compared: the newest kernel's."""
+        """The setup of the newest kernel, with which the others are compared."""
         return next(points[kernel.id].identity for kernel in reversed(self.kernels) if kernel.id in points)
 
     def mark(self, point: Point, points: Mapping[int, Point]) -> str:
@@ -96,8 +96,8 @@ class _Reader:
         names = " ".join(self.names[kernel.id] for kernel in self.kernels if kernel.id in others)
         return (
             [
-                f"{_OTHER}: counted by another recorder, QEMU, machine or workload than the newest kernel's, "
-                f"and compared with nothing: `bigiron history add {names}` measures them again"
+                f"{_OTHER}: counted with another recorder, QEMU, machine or workload than the newest kernel, "
+                f"so not compared: `bigiron history add {names}` measures them again"
             ]
             if others
             else []
@@ -125,7 +125,7 @@ def overview(history: History) -> View:
         [
             Section(
                 "workloads",
-                "Accesses an operation to lines that several CPUs share",
+                "Accesses per operation to cache lines that several CPUs share",
                 Listing(columns, _rows(reader, places, refused)),
             ),
             Section("changes", f"What {newest.name} changed", _changes(reader, changes), _MOST_CHANGES),
@@ -229,11 +229,13 @@ def of_workload(history: History, name: str) -> View:
     return View(
         f"{known.name}: {known.description}",
         [
-            Section("points", "An operation's counts", Listing(columns, rows)),
-            Section("lines", "Shared lines: accesses an operation", _lines(reader, points)),
+            Section("points", "Counts per operation", Listing(columns, rows)),
+            Section("lines", "Shared lines: accesses per operation", _lines(reader, points)),
             Section("changes", "What each kernel changed", _changes_of(reader, known.id)),
             Section("growth", "How counts grow with the CPUs", _growth(reader, known.id)),
-            Section("predictions", "Predicted throughput, of one task's", _predictions(reader, known.id)),
+            Section(
+                "predictions", "Predicted throughput, relative to one task", _predictions(reader, known.id)
+            ),
         ],
         [
             *reader.notes(),
@@ -339,7 +341,7 @@ def of_object(history: History, name: str) -> View:
     ]
     if not lines:
         raise UserError(
-            f"no workload of {history.path} shares a line of {name!r}: `history show` has their names"
+            f"no workload of {history.path} shares a cache line of {name!r}: `history show` lists the objects"
         )
     rows: dict[tuple[str, int, str], dict[int, Line]] = {}
     for line in sorted(lines, key=lambda line: line.accesses_per_op):
@@ -361,7 +363,7 @@ def of_object(history: History, name: str) -> View:
     return View(
         f"{name}: {plural(len(writers), 'workload')} "
         f"{'writes' if len(writers) == 1 else 'write'} it where CPUs share it",
-        [Section("lines", "Accesses and writes an operation", Listing(columns, listed))],
+        [Section("lines", "Accesses and writes per operation", Listing(columns, listed))],
     )
 
 
@@ -388,13 +390,13 @@ def of_kernel(history: History, name: str) -> View:
     )
 
 
-def text(view: View) -> str:
+def as_text(view: View) -> str:
     """For people."""
     parts = [view.title + "\n"]
     for section in view.sections:
         if section.rows.rows:
             hidden = f"({section.hidden})\n" if section.hidden else ""
-            parts.append(f"{section.heading}\n{section.shown.text()}{hidden}")
+            parts.append(f"{section.heading}\n{section.shown.as_text()}{hidden}")
     return "\n".join([*parts, *(f"{note}\n" for note in view.notes)])
 
 
@@ -406,7 +408,7 @@ def as_markdown(view: View) -> str:
             rows = [[plain(str(cell)) for cell in row] for row in section.shown.rows]
             hidden = f"\n{plain(section.hidden)}\n" if section.hidden else ""
             parts.append(
-                f"## {plain(section.heading)}\n\n{markdown(list(section.rows.columns), rows)}{hidden}"
+                f"## {plain(section.heading)}\n\n{markdown_table(list(section.rows.columns), rows)}{hidden}"
             )
     return "\n".join([*parts, *(f"- {plain(note)}" for note in view.notes)]).rstrip("\n") + "\n"
 
@@ -416,18 +418,18 @@ def as_csv(view: View) -> str:
     return view.sections[0].rows.as_csv()
 
 
-def as_document(view: View) -> str:
+def as_json(view: View) -> str:
     """All tables, whole: a list of objects each."""
     tables = {
         section.name: [dict(zip(section.rows.columns, row, strict=True)) for row in section.rows.rows]
         for section in view.sections
     }
-    return as_json({"title": view.title, **tables, "notes": list(view.notes)})
+    return json_text({"title": view.title, **tables, "notes": list(view.notes)})
 
 
 FORMATS: dict[str, Callable[[View], str]] = {
-    "text": text,
+    "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,
-    "json": as_document,
+    "json": as_json,
 }

@@ -1,78 +1,23 @@
-"""What `bigiron knee` shows: throughput against tasks, its knee, where variants part, and its laws."""
+"""What `bigiron knee` shows: throughput by task count, its knee, where variants diverge, and its laws."""
 
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
 from bigiron.analysis.statistics.ratio import Estimate
-from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.seed_range import number
-from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
-from bigiron.errors import UserError
+from bigiron.analysis.statistics.verdict import Judgement, Verdict
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
-from bigiron.results import metrics
-from bigiron.study.store import Study
-from bigiron.util.english import plural
+from bigiron.results.scaling import Scaling
+from bigiron.util.english import counted
 
 _WIDTH = 100
-_FURTHER = 2  # times the most tasks measured: what is predicted for unless asked otherwise
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """A study's curves, the base's first, and where the others part from it."""
-
-    study: str
-    workload: str
-    time: str
-    base: str
-    at: int
-    curves: list[Curve]
-    partings: list[Parting]
-
-
-def knee_study(
-    study: Study, base: str | None = None, at: int | None = None, metric: str | None = None
-) -> Scaling:
-    """Every variant's curve. UserError where no number of tasks has another to stand beside."""
-    rates = [one for one in metrics.metrics(study) if one.better == "more" and metric in (None, one.metric)]
-    one_a_cpu = all(one.cpus == one.tasks for one in rates)
-    groups: dict[tuple[str, int | None, str], list[Repetitions]] = {}
-    for one in rates:
-        groups.setdefault((one.metric, None if one_a_cpu else one.cpus, one.variant), []).append(one)
-    groups = {key: group for key, group in groups.items() if len(group) > 1}
-    if not groups:
-        raise UserError(
-            f"{study.folder} has no curve: measure throughput, or a metric of which more is better, "
-            "with several numbers of tasks (--tasks 1,2,4,8)"
-        )
-    to = at or _FURTHER * max(one.tasks for group in groups.values() for one in group)
-    compared = metrics.compare(study, base, metric=metric)
-    return Scaling(
-        study.name,
-        study.spec.workload,
-        study.time,
-        study.base(base),
-        to,
-        [knee.curve(group, cpus, to) for (_, cpus, _), group in groups.items()],
-        [
-            knee.parting(here, cpus)
-            for name, cpus, variant in groups
-            if (here := [one for one in compared if _is_of(one, name, cpus, variant)])
-        ],
-    )
-
-
-def _is_of(comparison: MetricComparison, metric: str, cpus: int | None, variant: str) -> bool:
-    ours = comparison.ours
-    return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)
-
-
-def text(scaling: Scaling) -> str:
+def as_text(scaling: Scaling) -> str:
     """For a terminal or a mail."""
     parts = []
     for heading, curves, cells in tables(scaling):
@@ -87,7 +32,7 @@ def text(scaling: Scaling) -> str:
 
 
 def _wrapped(lines: list[str]) -> list[str]:
-    """Each line folded, further in than it begins."""
+    """Each line wrapped, with a hanging indent."""
     return [
         folded
         for line in lines
@@ -102,7 +47,7 @@ def tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]
     kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
     for metric, unit, cpus in kinds:
         curves = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
-        on = "one CPU a task" if cpus is None else f"{cpus} CPU{'s' if cpus > 1 else ''}"
+        on = "one CPU per task" if cpus is None else f"{cpus} CPU{'s' if cpus > 1 else ''}"
         heading = (
             f"{scaling.workload}, {on}: {metric}{f', {unit}' if unit else ''} ({scaling.time}), "
             "by the number of tasks, and its share of ideal scaling"
@@ -142,7 +87,7 @@ def in_words(scaling: Scaling, curve: Curve) -> list[str]:
 def _knee(curve: Curve) -> str:
     found, tasks = curve.knee, [point.tasks for point in curve.points]
     if not found:
-        return "three numbers of tasks are the least to see one"
+        return "unknown: at least three task counts are needed"
     if found.tasks is None:
         reached = f"none up to {tasks[-1]} tasks"
     else:
@@ -154,11 +99,11 @@ def _knee(curve: Curve) -> str:
     if (found.low, found.high) == (found.tasks, found.tasks):
         return reached
     low, high = (f"past {tasks[-1]}" if end is None else str(end) for end in (found.low, found.high))
-    return f"{reached} (chance leaves {low} to {high} open)"
+    return f"{reached} (with chance: {low} to {high})"
 
 
 def _parameter(curve: Curve, name: str, estimate: Estimate) -> str:
-    """With its unit: a time if the throughput is one a second, a share in %."""
+    """A parameter with its unit: a time where throughput is per second, a share in %."""
     factor, unit = 1.0, ""
     if name in ("serial", "crosstalk"):
         factor, unit = 100.0, " %"
@@ -180,13 +125,13 @@ def _further(scaling: Scaling, fit: Fit) -> str:
 
 
 def parting(one: Parting) -> str:
-    """Where a variant leaves the base, in words."""
-    on = f" on {plural(one.cpus, 'CPU')}" if one.cpus else ""
+    """Where a variant diverges from the base, in words."""
+    on = f" on {counted(one.cpus, 'CPU')}" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
-        return f"{one.variant} does not part from {one.base}{on} (by tasks, {at})"
-    where = f"at {plural(one.tasks, 'task')}{on}"
-    return f"{one.variant} parts from {one.base} {where}, and stays apart (by tasks, {at})"
+        return f"{one.variant} does not diverge from {one.base}{on} (by tasks, {at})"
+    where = f"at {counted(one.tasks, 'task')}{on}"
+    return f"{one.variant} diverges from {one.base} {where} and beyond (by tasks, {at})"
 
 
 def _difference(found: MetricComparison) -> str:
@@ -194,11 +139,11 @@ def _difference(found: MetricComparison) -> str:
     return f"{found.ratio.value - 1:+.1%}" if found.verdict is Verdict.changed else found.verdict.value
 
 
-def markdown(scaling: Scaling) -> str:
+def as_markdown(scaling: Scaling) -> str:
     """Tables as GitHub and most wikis render them."""
     parts = []
     for heading, curves, (head, *rows) in tables(scaling):
-        table = listing.markdown(head, [map(plain, row) for row in rows], "r" * len(head))
+        table = listing.markdown_table(head, [map(plain, row) for row in rows], "r" * len(head))
         parts.append(f"{plain(heading)}\n\n{table.rstrip()}")
         parts += ["\n".join(_items(in_words(scaling, curve))) for curve in curves]
     partings = "\n".join(f"- {plain(parting(one))}" for one in scaling.partings)
@@ -210,7 +155,7 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def as_csv(scaling: Scaling) -> str:
-    """One line a curve's point (docs/schema.md)."""
+    """One line per point of a curve (docs/schema.md)."""
     columns = ("metric", "unit", "cpus", "variant", "tasks", "repetitions", "median", "low", "high", "knee",
                "ratio", "verdict", *(f"{law.name}_residual" for law in knee.Law))  # fmt: skip
     found = {
@@ -260,12 +205,12 @@ def as_json(scaling: Scaling) -> str:
         "curves": scaling.curves,
         "partings": partings,
     }
-    return listing.as_json(document)
+    return listing.json_text(document)
 
 
 FORMATS: dict[str, Callable[[Scaling], str]] = {
-    "text": text,
-    "markdown": markdown,
+    "text": as_text,
+    "markdown": as_markdown,
     "csv": as_csv,
     "json": as_json,
 }

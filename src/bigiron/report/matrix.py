@@ -10,7 +10,7 @@ from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.store import Matrix
 from bigiron.matrix.summary import Change, Count, Summary, published
-from bigiron.report.formats.listing import Listing, as_json, code, markdown, plain
+from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
 
 _MOST_CHANGES = 12
 _MOST_WRONG = 5
@@ -69,7 +69,7 @@ def _whole(share: float) -> str:
     return f"{min(max(100 * share, 1), 99):.0f}" if 0 < share < 1 else f"{100 * share:.0f}"
 
 
-def text(document: Document) -> str:
+def as_text(document: Document) -> str:
     """For people: of each place its triangle, its share and what keeps it from more; then what changed."""
     parts = [_shares(document)]
     for summary in document.summaries:
@@ -100,7 +100,7 @@ def _shares(document: Document) -> str:
     ]
     columns = ("", "tests", "conflict-free", "share", "by pairs", "by bytes", "wrong", "not run")
     return (
-        Listing(columns, rows).text() + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
+        Listing(columns, rows).as_text() + "by pairs: of lines, 128 bytes; by bytes: without false sharing\n"
     ) + (_PUBLISHED if published(document.calls) else "")
 
 
@@ -112,7 +112,7 @@ def _triangle(document: Document, summary: Summary) -> str:
         cells = [_number(summary.cells.get(_pair(name, other))) for other in calls[: row + 1]]
         rows.append((name, *cells, *[""] * (len(calls) - row - 1)))
     heading = f"{summary.place}: conflict-free tests of each pair of calls, in percent (.: no test)\n"
-    return heading + Listing(["", *calls], rows).text()
+    return heading + Listing(["", *calls], rows).as_text()
 
 
 def _pair(one: str, other: str) -> Pair:
@@ -139,7 +139,7 @@ def _culprits(summary: Summary) -> str:
     ]
     columns = ("", "what is shared", "tests with it", "with nothing else", "share without all so far")
     heading = f"{summary.place}: what keeps most tests from being conflict-free\n"
-    return heading + Listing(columns, rows).text()
+    return heading + Listing(columns, rows).as_text()
 
 
 def _wrong(summary: Summary) -> str:
@@ -170,7 +170,7 @@ def _changes(before: str, after: str, changes: Sequence[Change]) -> str:
     ]
     columns = ("pair", "tests", "free before", "free after", "gone (tests)", "come (tests)")
     more = f"and {len(changes) - len(rows)} pairs more\n" if len(changes) > len(rows) else ""
-    return f"{before} to {after}: what changed\n" + Listing(columns, rows).text() + more
+    return f"{before} to {after}: what changed\n" + Listing(columns, rows).as_text() + more
 
 
 def as_markdown(document: Document) -> str:
@@ -183,21 +183,21 @@ def as_markdown(document: Document) -> str:
         [f"{name} (published)", f"{tests:,}", f"{free:,}", percent(free / tests)]
         for name, (free, tests) in published(document.calls).items()
     ]
-    parts = [markdown(["", "tests", "conflict-free", "share"], shares, "lrrr")]
+    parts = [markdown_table(["", "tests", "conflict-free", "share"], shares, "lrrr")]
     for one in document.summaries:
         rows = [
             [name, *(_number(one.cells.get(_pair(name, other))) for other in document.calls[: row + 1]),
              *[""] * (len(document.calls) - row - 1)]
             for row, name in enumerate(document.calls)
         ]  # fmt: skip
-        parts.append(f"## {plain(one.place)}\n\n" + markdown(["", *document.calls], rows))
+        parts.append(f"## {plain(one.place)}\n\n" + markdown_table(["", *document.calls], rows))
         lines = [
             [code(each.name), f"{each.tests:,}", f"{each.alone:,}", percent(each.share_without)]
             for each in one.culprits
         ]
         if lines:
             headings = ["what is shared", "tests with it", "with nothing else", "share without all so far"]
-            parts.append(markdown(headings, lines, "lrrr"))
+            parts.append(markdown_table(headings, lines, "lrrr"))
     return "\n".join(parts)
 
 
@@ -235,7 +235,7 @@ def as_csv(document: Document) -> str:
     return _list(document).as_csv()
 
 
-def json(document: Document) -> str:
+def as_json(document: Document) -> str:
     """All that the text says, and every test."""
     places = [
         {
@@ -263,7 +263,7 @@ def json(document: Document) -> str:
         for one in document.summaries
     ]
     rows = _list(document)
-    return as_json(
+    return json_text(
         {
             "published": {
                 name: {"tests": tests, "conflict_free": free}
@@ -291,10 +291,10 @@ def _changed_pair(change: Change) -> dict[str, object]:
 
 
 FORMATS: Mapping[str, Callable[[Document], str]] = {
-    "text": text,
+    "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,
-    "json": json,
+    "json": as_json,
 }
 
 

@@ -16,7 +16,7 @@ from bigiron.report.formats.html import ENVIRONMENT, embedded_json, policy, sour
 from bigiron.report.matrix import Document, innermost
 
 
-def render(document: Document, name: str) -> str:
+def as_html(document: Document, name: str) -> str:
     """The page of a matrix that lies in a folder of that name."""
     style, script = Markup(style_of("matrix")), Markup(source("matrix.js"))
     return ENVIRONMENT.get_template("matrix.html").render(

@@ -5,7 +5,7 @@ from typing import Any
 
 from bigiron import probes
 from bigiron.probes.metrics import MetricsOptions
-from bigiron.report.formats.listing import Listing, as_json
+from bigiron.report.formats.listing import Listing, json_text
 from bigiron.study import spec as specs
 from bigiron.study.caveats import losses
 from bigiron.study.spec import Spec
@@ -24,7 +24,7 @@ _COLUMNS = {
 }
 
 
-def text(study: Study) -> str:
+def as_text(study: Study) -> str:
     """The question in a few lines, then a table of the cells."""
     spec = study.spec
     lines = [
@@ -32,7 +32,7 @@ def text(study: Study) -> str:
         *(_simulated(spec) if spec.engine.is_model else _question(spec)),
     ]
     lost = "\n".join(losses(study.all_records()))
-    return "\n".join(lines) + "\n\n" + _cells(study).text() + (f"\n{lost}\n" if lost else "")
+    return "\n".join(lines) + "\n\n" + _cells(study).as_text() + (f"\n{lost}\n" if lost else "")
 
 
 def _question(spec: Spec) -> list[str]:
@@ -50,7 +50,7 @@ def _question(spec: Spec) -> list[str]:
         ]
     else:
         lines = [
-            f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations a task)",
+            f"workload    {spec.workload} ({spec.mode} mode, {spec.operations} operations per task)",
             f"probes      {', '.join(_probe(spec, one) for one in spec.probes)}",
         ]
     if spec.file_system:
@@ -96,10 +96,10 @@ def as_csv(study: Study) -> str:
     return _cells(study).as_csv()
 
 
-def as_document(study: Study) -> str:
+def as_json(study: Study) -> str:
     """The question as study.toml has it, and each cell's cell.json; of one that is missing, its id."""
     cells = [study.record(cell) or {"id": cell.id, "missing": True} for cell in study.plan()]
-    return as_json({"study": study.name, "asks": specs.document(study.spec), "cells": cells})
+    return json_text({"study": study.name, "asks": specs.document(study.spec), "cells": cells})
 
 
 def _cells(study: Study) -> Listing:
@@ -124,7 +124,7 @@ def _cells(study: Study) -> Listing:
 
 
 def times(study: Study) -> Listing:
-    """Of each cell that was tried, the seconds that its stages took on the machine that measured it."""
+    """Seconds that each stage of each tried cell took on the machine that measured it."""
     records = study.records()
     stages = list(dict.fromkeys(stage for record in records for stage in record.times))
     rows = [
@@ -136,7 +136,7 @@ def times(study: Study) -> Listing:
         )
         for record in records
     ]
-    columns = ("cell", *(sanitize(stage) for stage in stages), "all, s", "an operation, us VM time")
+    columns = ("cell", *(sanitize(stage) for stage in stages), "all, s", "us of VM time per operation")
     # Where nothing was recorded, no operation has a time.
     return (
         Listing(columns, rows)
@@ -146,22 +146,22 @@ def times(study: Study) -> Listing:
 
 
 def _operation_us(record: CellRecord) -> str:
-    """What a recorded operation took by the machine's clock."""
+    """The duration of a recorded operation by the machine's clock."""
     told = (facts["operations"] for facts in record.facts.values() if facts.get("operations"))
     operations = max(next(told, [0]))
     return f"{record.recorded_ns / 1000 / operations:,.1f}" if record.recorded_ns and operations else ""
 
 
 def _environment(environment: dict[str, Any]) -> tuple[str, str, str]:
-    """What ran, and in what."""
+    """Kernel, emulator and accelerator of a cell."""
     if "format" in environment:
         return "", "", f"imported: {environment['file']} ({environment['sha256'][:12]})"
     if "design" in environment:
         return "", "", f"simulated {environment['machine']}"
     if "kernel_release" not in environment:
-        return "-", "-", "-"  # it failed before it was known what it would run on
+        return "-", "-", "-"  # it failed before its environment was known
     kernel = f"{environment['kernel_release']} ({environment['kernel_sha256'][:12]})"
     return kernel, str(environment.get("qemu", "-")), str(environment.get("accelerator", "-"))
 
 
-FORMATS: dict[str, Callable[[Study], str]] = {"text": text, "csv": as_csv, "json": as_document}
+FORMATS: dict[str, Callable[[Study], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

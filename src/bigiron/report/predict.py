@@ -23,16 +23,16 @@ _WIDTH = 100
 _NAME = 46  # characters of an object's name
 _MOST = 3  # limits in a row
 _NO_RATE = (
-    ". How fast one task is was not given (--one-task), and is a range: where tasks contend, operations/s "
-    "depend less on it than what is relative to one task does"
+    ". The rate of one task was not given (--one-task) and is a range: where tasks contend, operations/s "
+    "depend less on it than throughput relative to one task does"
 )
 _SPINLOCKS = {
     "cna": "; spinlocks are NUMA-aware (CNA)",
-    "powerpc": "; spinlocks are POWER's own, as since kernel 6.2",
+    "powerpc": "; spinlocks are those of POWER since kernel 6.2",
 }
 
 
-def text(found: Prediction) -> str:
+def as_text(found: Prediction) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
     for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
@@ -52,7 +52,7 @@ def text(found: Prediction) -> str:
 
 
 def chart(found: Prediction) -> Chart:
-    """The curves with their intervals, and what was measured."""
+    """The curves with their intervals, and the measured points."""
     measured = found.measured
     relative = measured.relative if measured else not found.one_task
     lines = [
@@ -62,7 +62,7 @@ def chart(found: Prediction) -> Chart:
     if measured:
         points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
         lines.append(Line(f"{found.first}: measured", points, style=len(lines)))
-    unit = f"of {plural(measured.first if measured else 1, 'task')}" if relative else "operations a second"
+    unit = f"of {counted(measured.first if measured else 1, 'task')}" if relative else "operations per second"
     return Chart("Throughput", "tasks", unit, tuple(lines))
 
 
@@ -75,7 +75,7 @@ def _spots(curve: PredictedCurve, measured: Measured | None, relative: bool) -> 
 
 
 def tables(found: Prediction) -> list[tuple[str, list[list[str]]]]:
-    """Heading and cells of each variant's table, its columns' names first."""
+    """Heading and cells of each variant's table; the first row has the column names."""
     return [
         (
             _title(curve, found),
@@ -86,7 +86,7 @@ def tables(found: Prediction) -> list[tuple[str, list[list[str]]]]:
 
 
 def notes(found: Prediction) -> list[str]:
-    """What must be known of them, in sentences."""
+    """Notes on the prediction, in sentences."""
     of_curves = [
         f"{curve.variant}: {note}" for curve, there in _curves(found) for note in _notes(curve, found, there)
     ]
@@ -94,13 +94,13 @@ def notes(found: Prediction) -> list[str]:
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
-def markdown(found: Prediction) -> str:
-    """The same for a wiki."""
+def as_markdown(found: Prediction) -> str:
+    """The same as Markdown tables."""
     parts = [plain(_heading(found))]
     shown = zip(_curves(found), tables(found), strict=True)
     for (curve, there), (title, (headings, *rows)) in shown:
         aligned = "r" * (len(headings) - 1) + "l"
-        table = listing.markdown(headings, [map(plain, row) for row in rows], aligned)
+        table = listing.markdown_table(headings, [map(plain, row) for row in rows], aligned)
         notes = map(plain, _notes(curve, found, there))
         parts += [f"**{plain(title)}**", table.rstrip("\n"), *notes]
     parts += [plain(in_words(ratio)) for ratio in found.ratios]
@@ -109,28 +109,31 @@ def markdown(found: Prediction) -> str:
 
 
 def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None]]:
-    """Each curve with what was measured of its variant."""
+    """Each curve with the measured points of its variant."""
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
 def _heading(found: Prediction) -> str:
-    told = f"; one task is given as {rate(found.one_task)}" if found.one_task else _NO_RATE
+    told = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
     lock = _SPINLOCKS.get(found.lock, "")
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
     else:
-        from_ = "from counts. Without a trace the order of what an operation does is not known, and is drawn"
+        from_ = (
+            "from counts. No trace: the order of accesses within an operation is unknown and is "
+            "sampled at random"
+        )
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
-        f"{found.samples} samples over {found.unknowns} unknowns; in parentheses 90 % of them{told}{lock}"
+        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{told}{lock}"
     )
 
 
 def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
     title = (
-        f"{curve.variant}: {number(recording.instructions)} instructions an operation, recorded with "
-        f"{plural(recording.cpus, 'CPU')}"
+        f"{curve.variant}: {number(recording.instructions)} instructions per operation, recorded with "
+        f"{counted(recording.cpus, 'CPU')}"
     )
     extrapolated = recording.extrapolated
     if recording.not_extrapolated:
@@ -142,7 +145,7 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
 
 
 def _headings(found: Prediction, measured: Measured | None) -> list[str]:
-    columns = ["tasks", "predicted, of one task's", "predicted, operations/s"]
+    columns = ["tasks", "predicted, relative to one task", "predicted, operations/s"]
     if measured:
         columns += ["measured", "off by"]
     return [*columns, "limited by (share of the tasks' time)"]
@@ -158,7 +161,7 @@ def _row(
 
 
 def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> list[str]:
-    """What was measured there, and how far the prediction is from it; `!` outside the interval."""
+    """The measured value and the prediction's error; `!` if the value is outside the interval."""
     if point.tasks not in measured.throughput:
         return ["", ""]
     value = measured.throughput[point.tasks]
@@ -185,22 +188,22 @@ def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) 
         yield f"knee: none predicted up to {max(found.tasks)} tasks"
     if curve.decided_by:
         deciders = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.decided_by)
-        yield f"decided by, at {max(found.tasks)} tasks (rank correlation): {deciders}"
+        yield f"most influential unknowns at {max(found.tasks)} tasks (rank correlation): {deciders}"
     if measured:
-        yield "off by: the prediction from what was measured; !: that lies outside of the interval"
+        yield "off by: error of the prediction; !: the measured value is outside the interval"
 
 
 def in_words(ratio: PredictedRatio) -> str:
-    """From how many tasks on a variant differs from the first, and by how much."""
+    """The task count from which a variant differs from the first, and by how much."""
     last = max(ratio.points)
     if ratio.differs_from is None:
         return (
-            f"{ratio.variant} beside {ratio.base}: predicted {interval(ratio.points[last])} times as much at "
-            f"{last} tasks; whether it differs is not known"
+            f"{ratio.variant} vs {ratio.base}: predicted {interval(ratio.points[last])} times as much at "
+            f"{last} tasks; not a significant difference"
         )
     there, then = interval(ratio.points[ratio.differs_from]), interval(ratio.points[last])
     return (
-        f"{ratio.variant} beside {ratio.base}: differs from {plural(ratio.differs_from, 'task')} on, "
+        f"{ratio.variant} vs {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, "
         f"predicted {there} times as much, and {then} at {last}"
     )
 
@@ -227,7 +230,7 @@ def interval(found: Interval, shown: Callable[[float], str] = number) -> str:
 
 
 def rate(value: float) -> str:
-    """Operations a second.
+    """Operations per second.
 
     >>> rate(9_677_000), rate(13_200)
     ('9.68 M', '13.2 k')
@@ -239,7 +242,7 @@ def rate(value: float) -> str:
 
 
 def as_json(found: Prediction) -> str:
-    """For programs (docs/predict.md)."""
+    """The whole prediction for programs (docs/predict.md)."""
     document = {
         "study": found.study,
         "workload": found.workload,
@@ -298,7 +301,7 @@ def as_json(found: Prediction) -> str:
         ],
         "refused": [{"variant": one.variant, "why": one.why} for one in found.refused],
     }
-    return listing.as_json(document)
+    return listing.json_text(document)
 
 
 def _figures(name: str, found: Interval) -> dict[str, float]:
@@ -306,7 +309,7 @@ def _figures(name: str, found: Interval) -> dict[str, float]:
 
 
 def as_csv(found: Prediction) -> str:
-    """One line a variant and number of tasks."""
+    """One line per variant and task count."""
     columns = ("variant", "tasks", "relative", "low", "high", "throughput_per_s", "measured", "limited_by")
     rows = [
         (
@@ -324,8 +327,8 @@ def as_csv(found: Prediction) -> str:
 
 
 FORMATS: dict[str, Callable[[Prediction], str]] = {
-    "text": text,
-    "markdown": markdown,
+    "text": as_text,
+    "markdown": as_markdown,
     "csv": as_csv,
     "json": as_json,
 }

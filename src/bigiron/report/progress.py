@@ -1,4 +1,4 @@
-"""How a study gets on, on stderr: cells done, what is running, how long it may still take."""
+"""Progress of a study on stderr: cells done, cells running, estimated time left."""
 
 import sys
 from copy import copy
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Lines:
-    """What is printed, and no bar: nobody watches."""
+    """Lines instead of a bar, where stderr is not a terminal."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -28,7 +28,7 @@ class _Lines:
 def _shown(cells: int) -> "Bar | _Lines":
     if not sys.stderr.isatty():
         return _Lines()
-    from bigiron.report.formats.bar import Bar  # here, as it takes long to load
+    from bigiron.report.formats.bar import Bar  # imported here, as it takes long to load
 
     return Bar(cells)
 
@@ -51,7 +51,7 @@ class ProgressBar:
         self._shown.stop()
 
     def within(self, name: str, cells: int) -> "ProgressBar":
-        """The same bar for the cells of one study of several, so many more than it has."""
+        """The same bar, extended by the cells of one of several studies."""
         bar = copy(self)
         bar._within = f"{name}, "
         self._shown.more(cells)

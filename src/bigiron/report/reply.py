@@ -1,4 +1,4 @@
-"""A judgement as a reply to the report: 72 columns, at most 60 lines; and as JSON."""
+"""A judgement as a reply to the report, of 72 columns and at most 60 lines; and as JSON."""
 
 import textwrap
 from collections.abc import Callable, Iterator
@@ -11,16 +11,16 @@ from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
-from bigiron.report.formats.listing import as_json
-from bigiron.util.english import first_n
+from bigiron.report.formats.listing import json_text
+from bigiron.util.english import some
 
 _WIDTH = 72
 _LINES = 60
-_CHANGES = 3  # told in full
+_CHANGES = 3  # shown in full
 _FUNCTIONS = 4
 _FIGURES = 4
-_NAME = 160  # characters of what others call something
-_NOISE = 0.5  # of the change, from which the report's own spread may be all there is
+_NAME = 160  # longest name from outside that is shown, in characters
+_NOISE = 0.5  # a spread of this share of the reported change may explain all of it
 
 _OWN_FIGURES = (
     "path-length",
@@ -31,38 +31,42 @@ _OWN_FIGURES = (
     "system.cs",
     "cpu-migrations",
 )
-"""Rows of the report that tell kinds apart: instructions an operation, how fast they were, lines that another
-core had changed, and how often tasks were moved."""
+"""Rows of the report that distinguish causes: instructions per operation, instructions per cycle, cache
+lines modified by another core (HITM), and task migrations."""
 
 _ON_THE_MACHINE = {
-    "coherence": "perf c2c record there: the cache line with the most HITM must be this one",
-    "locks": "perf lock contention -a -b there: this lock must be waited for longer on the new kernel",
-    "instructions": "perf stat -e instructions there: they must grow by operation (the robot's path-length)",
+    "coherence": "on that machine, perf c2c record should show this cache line with the most HITM",
+    "locks": "on that machine, perf lock contention -a -b should show longer waits for this lock on the "
+    "new kernel",
+    "instructions": "on that machine, perf stat -e instructions should show more instructions per operation "
+    "(the robot's path-length)",
 }
-_OF_A_PAIR = "turn the adjacent-line prefetcher off (MSR 0x1a4, bit 1): the difference must go away"
+_OF_A_PAIR = "turn off the adjacent-line prefetcher (MSR 0x1a4, bit 1): the difference should disappear"
 
-_NOISE_TRIAL = "repeat it, alternating the kernels: the spread that is reported is half of the change or more"
+_NOISE_TRIAL = (
+    "repeat the measurement, alternating the kernels: the reported spread is at least half of the change"
+)
 _TRIALS = (
-    "layout of code: build both with CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y; if the difference goes away, "
-    "it was that",
-    "placement of tasks: bind each to a CPU; and compare cpu-migrations",
-    "frequency: fix it and turn turbo off; and compare cycles with ref-cycles",
-    "noise: repeat it, alternating the kernels, each booted anew several times",
+    "code layout: build both kernels with CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y; if the difference "
+    "disappears, code layout is the cause",
+    "task placement: bind each task to a CPU, and compare cpu-migrations",
+    "CPU frequency: fix it, turn turbo off, and compare cycles with ref-cycles",
+    "noise: repeat the measurement, alternating the kernels, with several boots of each",
 )
 
 
 def understood(mail: RobotMail) -> str:
-    """What of a mail was not understood, line by line, for whoever gave it."""
+    """The lines of a mail that were not understood."""
     lines = [f"not understood, line {at}: {text}\n" for at, text in mail.unknown]
     if mail.more_unknown:
         lines.append(f"not understood: {mail.more_unknown} more lines\n")
     if not mail.figures:
-        lines.append("the report has no table of figures: it may be cut short\n")
+        lines.append("the report has no table of figures: it may be truncated\n")
     return "".join(lines)
 
 
-def text(opinion: Opinion) -> str:
-    """The reply. What it has to leave out for its length comes from the end of what changed."""
+def as_text(opinion: Opinion) -> str:
+    """The reply. Where it would be too long, it shows fewer changes in full."""
     for told in range(_CHANGES, 0, -1):
         lines = list(_lines(opinion, told))
         if len(lines) <= _LINES:
@@ -89,7 +93,7 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
         yield ""
         named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:told]))
         dots = ", …" if len(rest) > told else ""
-        yield from _wrapped(f"{len(rest)} more changed, and cost less: {named}{dots}.")
+        yield from _wrapped(f"{len(rest)} further changes cost less: {named}{dots}.")
     if not judgement.changes:
         yield ""
         yield from _neither(opinion)
@@ -104,8 +108,8 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
     yield from _wrapped(_measured(opinion, judgement))
 
 
-def _not_considered(opinion: Opinion) -> Iterator[str]:
-    yield from _wrapped(f"Not looked at: {'; '.join(opinion.not_considered)}.")
+def _not_looked_at(opinion: Opinion) -> Iterator[str]:
+    yield from _wrapped(f"Not examined: {'; '.join(opinion.not_looked_at)}.")
 
 
 def _about(opinion: Opinion) -> str:
@@ -124,47 +128,43 @@ def _same(opinion: Opinion) -> str:
     base, new = opinion.names
     return (
         f"Judgement: neither coherence, locks nor instructions. {base} and {new} have the same "
-        f"{opinion.same}: "
-        "nothing was booted, as nothing that is counted can differ."
+        f"{opinion.same}, so their counts cannot differ, and nothing was booted."
     )
 
 
 def _verdict(opinion: Opinion, found: Judgement) -> str:
     if found.kind == "neither":
         return (
-            "Judgement: neither coherence, locks nor instructions. An operation executes "
+            "Judgement: neither coherence, locks nor instructions. Each operation executes "
             f"{found.work[0]:,.0f} instructions on {opinion.names[0]} and {found.work[1]:,.0f} on "
-            f"{opinion.names[1]}, "
-            f"and touches lines that CPUs share {found.accesses[0]:.2f} and {found.accesses[1]:.2f} times; "
-            "nothing that changed costs 1 % or more of an operation's time. What differs by chance is left "
-            f"out{_left_out(found)}."
+            f"{opinion.names[1]}. It accesses shared cache lines {found.accesses[0]:.2f} and "
+            f"{found.accesses[1]:.2f} times. No change costs 1 % or more of an operation's time. "
+            f"Differences due to chance are left out{_left_out(found)}."
         )
     first = found.changes[0]
     against = (
-        " But it goes the other way than the report: here the new kernel does less."
-        if found.against_the_report
-        else ""
+        " But this contradicts the report: here the new kernel does less." if found.against_the_report else ""
     )
     return (
-        f"Judgement: {found.kind}. {_in_short(first)}. With {found.at_tasks} tasks an operation takes "
-        f"{_longer(first.share)} for that, if nothing else limits it.{against}"
+        f"Judgement: {found.kind}. {_in_short(first)}. At {found.at_tasks} tasks this makes each operation "
+        f"take {_longer(first.share)}, if nothing else is the bottleneck.{against}"
     )
 
 
 def _left_out(found: Judgement) -> str:
     named = ", ".join(name[:_NAME] for name in list(dict.fromkeys(found.left_out))[:_CHANGES])
-    return f", and so is what costs less: {named}" if named else ""
+    return f", and so are changes that cost less: {named}" if named else ""
 
 
 def _longer(share: float) -> str:
     """How an operation's time changes.
 
     >>> _longer(0.12), _longer(-0.02), _longer(36.8)
-    ('12% longer', '2% less', '38 times as long')
+    ('12% longer', '2% less time', '38 times as long')
     """
     if share >= 1:
         return f"{1 + share:.0f} times as long"
-    return f"{abs(share):.0%} {'longer' if share > 0 else 'less'}"
+    return f"{abs(share):.0%} {'longer' if share > 0 else 'less time'}"
 
 
 def _in_short(change: Change) -> str:
@@ -174,9 +174,11 @@ def _in_short(change: Change) -> str:
             how = "held longer" if _held_longer(change) else f"taken {more} often"
             return f"{_plain(change.object)} is {how}"
         case "instructions":
-            return f"an operation executes {more} instructions, most of them in {_plain(change.object)}"
+            fewer = "more" if change.after > change.before else "fewer"
+            return f"Each operation executes {fewer} instructions, mostly in {_plain(change.object)}"
     return (
-        f"CPUs touch {_plain(change.object)} {more} often{' (as a pair of lines)' if change.is_pair else ''}"
+        f"CPUs access {_plain(change.object)} {more} often"
+        f"{' (as a pair of adjacent cache lines)' if change.is_pair else ''}"
     )
 
 
@@ -199,22 +201,22 @@ def _sentence(change: Change, base: str, new: str) -> str:
     match change.kind:
         case "locks":
             held = (
-                f"; held for {change.held[0]:,.0f} and {change.held[1]:,.0f} instructions"
+                f"; hold time {change.held[0]:,.0f} and {change.held[1]:,.0f} instructions"
                 if change.held
                 else ""
             )
-            return f"Locks: {_plain(change.object)}, times taken by an operation: {figures}{held}."
+            return f"Locks: {_plain(change.object)}, acquisitions per operation: {figures}{held}."
         case "instructions":
-            return f"Instructions of an operation: {figures}{_relative(change)}."
+            return f"Instructions per operation: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
-    pair = " as a pair of lines of 128 bytes" if change.is_pair else ""
+    pair = " to the pair of adjacent lines (128 bytes)" if change.is_pair else ""
     grown = (
-        f" With the report's CPUs, by their growth here: {number(change.at_report[0])} and "
+        f" Extrapolated to the report's CPU count: {number(change.at_report[0])} and "
         f"{number(change.at_report[1])}."
         if change.at_report
         else ""
     )
-    return f"Coherence: {_plain(change.object)}{what}, accesses of an operation{pair}: {figures}.{grown}"
+    return f"Coherence: {_plain(change.object)}{what}, accesses per operation{pair}: {figures}.{grown}"
 
 
 def _relative(change: Change) -> str:
@@ -222,7 +224,7 @@ def _relative(change: Change) -> str:
 
 
 def _is_known_by(change: Change) -> bool:
-    """Whether a rule tells more of an object than its name does: a variable is what it is called."""
+    """Whether a rule's description adds to the name of an object; the name of a variable says enough."""
     of_memory = change.object.startswith("struct ") or " " in change.object
     return of_memory or any(
         fnmatchcase(change.object, name) for name in (change.rule.named if change.rule else ())
@@ -238,9 +240,9 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.readers:
         yield "reads", first_n(change.readers, _FUNCTIONS)
     if change.kind == "coherence" and not change.before:
-        yield "why", "it is shared on the new kernel only"
+        yield "why", "shared on the new kernel only"
     elif change.joined:
-        yield "why", f"{first_n(change.joined, _FUNCTIONS)} did not touch this line before"
+        yield "why", f"{some(change.joined, _FUNCTIONS)} did not access this cache line before"
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.is_pair:
@@ -250,7 +252,7 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
 
 
 def _seen(change: Change, mail: RobotMail) -> str:
-    """Functions of the change that the report's profile has, with their change there."""
+    """Functions of the change that are in the report's profile, with their change there."""
     named = {*change.writers, *change.readers, *list(change.functions or ())[:_FUNCTIONS]}
     found: dict[str, float] = {}
     for row in mail.profile:
@@ -261,7 +263,7 @@ def _seen(change: Change, mail: RobotMail) -> str:
 
 
 def _neither(opinion: Opinion) -> Iterator[str]:
-    yield "What would tell what it is, the likeliest first:"
+    yield "Experiments that would identify the cause, most promising first:"
     trials = [*([_NOISE_TRIAL] if _noisy(opinion.mail) else []), *_TRIALS]
     for trial in trials[: len(_TRIALS)]:
         yield from _wrapped(f"- {trial}.", later=2)
@@ -275,30 +277,30 @@ def _noisy(mail: RobotMail) -> bool:
 
 def _prediction(opinion: Opinion) -> str:
     if not (found := opinion.predicted):
-        return f"Nothing is predicted for the report's machine: {opinion.not_predicted}."
+        return f"No prediction for the report's machine: {opinion.not_predicted}."
     inside = "lies inside" if found.fits else "lies outside"
-    source = f"counts, as {found.why_counts}," if found.why_counts else "traces"
+    source = f"counts ({found.why_counts})" if found.why_counts else "traces"
     return (
-        f"Predicted from {source} for {found.tasks} tasks, on a machine of the report's shape with the "
+        f"Predicted from {source} for {found.tasks} tasks on a machine of the report's shape with the "
         f"latencies of {found.machine}: "
-        f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, 90 %). "
-        f"The reported {percent(found.reported)} {inside}."
+        f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, "
+        f"90 % interval). The reported {percent(found.reported)} {inside} this interval."
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
 
 
 def _sign_not_told(found: Predicted) -> str:
-    return "" if found.tells_sign else " Whether it is faster or slower is not told: the interval holds 0."
+    return "" if found.tells_sign else " The sign is unclear: the interval includes 0."
 
 
 def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
-    """Where the prediction has the other sign than what was judged."""
+    """A sentence where the prediction has the opposite sign of the judgement."""
     if not judgement or not judgement.changes or not found.tells_sign:
         return ""
     if judgement.changes[0].cost * found.change.value <= 0:
         return ""
     faster = "faster" if found.change.value > 0 else "slower"
-    return f" It contradicts the judgement: by it the new kernel is {faster}."
+    return f" This contradicts the judgement: it predicts that the new kernel is {faster}."
 
 
 def _own_figures(mail: RobotMail) -> str:
@@ -315,9 +317,9 @@ def _own(row: Reported) -> str:
 
 def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
-        f"Counted, not timed, in virtual machines by bigiron: {opinion.workload}, {opinion.mode} mode, "
-        f"{found.tasks} tasks on {found.cpus} CPUs, {found.repetitions} boots of each kernel. "
-        f"All of it: bigiron report {opinion.study}"
+        f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
+        f"{opinion.mode} mode, {found.tasks} tasks on {found.cpus} CPUs, "
+        f"{found.repetitions} boots of each kernel. All results: bigiron report {opinion.study}"
     )
 
 
@@ -338,8 +340,8 @@ def _wrapped(words: str, later: int = 0) -> list[str]:
     return textwrap.wrap(words, _WIDTH, subsequent_indent=" " * later, break_on_hyphens=False)
 
 
-def as_document(opinion: Opinion) -> str:
-    """All of it (docs/judge.md)."""
+def as_json(opinion: Opinion) -> str:
+    """The whole judgement (docs/judge.md)."""
     mail, found, predicted = opinion.mail, opinion.judgement, opinion.predicted
     document: dict[str, Any] = {
         "commit": mail.new.id,
@@ -379,11 +381,11 @@ def as_document(opinion: Opinion) -> str:
         "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
         "study": opinion.study or None,
     }
-    return as_json(document)
+    return json_text(document)
 
 
 def _as_item(change: Change) -> dict[str, Any]:
     return {**asdict(change), "rule": change.rule.name if change.rule else None}
 
 
-FORMATS: dict[str, Callable[[Opinion], str]] = {"text": text, "json": as_document}
+FORMATS: dict[str, Callable[[Opinion], str]] = {"text": as_text, "json": as_json}

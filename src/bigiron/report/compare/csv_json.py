@@ -34,7 +34,7 @@ def as_json(comparison: Comparison) -> str:
     missing = [{"cell": one.id, "why": one.why} for one in comparison.missing]
     every = (("lost", lost), ("unlike", unlike), ("missing", missing))
     caveats = {name: entries for name, entries in every if entries}
-    return listing.as_json({**comparison.about, **document, **caveats})
+    return listing.json_text({**comparison.about, **document, **caveats})
 
 
 def as_csv(comparison: Comparison) -> str:

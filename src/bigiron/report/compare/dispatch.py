@@ -15,17 +15,16 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.probes import simulation, stack_counts
-from bigiron.analysis.probes.stack_counts import By, StackCounts
-from bigiron.report import stacks
+from bigiron.analysis.probes.stack_counts import By, Stacks
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
-from bigiron.results import measurements
-from bigiron.study.caveats import losses, machine_differences
+from bigiron.results import measurements, stacks
+from bigiron.study import store
 from bigiron.study.store import Study
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "text": text.text,
-    "markdown": markdown.text,
+    "text": text.as_text,
+    "markdown": markdown.as_markdown,
     "csv": csv_json.as_csv,
     "json": csv_json.as_json,
 }

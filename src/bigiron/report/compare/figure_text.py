@@ -1,4 +1,4 @@
-"""What the renderers of a comparison have in common: its figures, changes and notes as text."""
+"""Figures, changes and notes of a comparison as text, for all of its renderers."""
 
 import math
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from statistics import median, stdev
 from bigiron.analysis.comparison.model import Comparison, Point, Row, largest_change
 from bigiron.report.formats import lkp
 
-_MOST_BESIDE = 4  # columns a variant; with more of them the variants stand one below the other
+_MOST_BESIDE = 4  # figures per variant; where there are more, each variant has a line of its own
 
 _VERDICT_COLUMNS = (
     "tasks",
@@ -23,23 +23,23 @@ _VERDICT_COLUMNS = (
     "verdict",
 )
 VERDICT_ALIGN = ">><>>>>>><"
-"""Of the columns of a table of verdicts."""
+"""Alignment of the columns of a table of verdicts."""
 
 
-def stand_beside(point: Point) -> bool:
-    """Whether the variants stand beside each other; else each row has a line for each."""
+def in_columns(point: Point) -> bool:
+    """Whether each variant has a column; otherwise each row has a line per variant."""
     return len(point.columns) <= _MOST_BESIDE
 
 
 def headings(point: Point) -> list[str]:
-    """Of the columns under each variant."""
+    """The headings of the columns under each variant."""
     return [
         "/".join(filter(None, (point.measures[number].name for number in column))) for column in point.columns
     ]
 
 
 def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) -> list[str]:
-    """A row's figures of one variant, one for each column; with how much repetitions differ if wanted."""
+    """A row's figures for one variant, one per column; on request with the spread of repetitions."""
     if variant not in row.main.values:
         return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
     return [
@@ -71,16 +71,27 @@ def _figure(point: Point, row: Row, variant: str, number: int, with_spread: bool
     return shown + (f" +-{100 * share:.0f}%" if share is not None else "")
 
 
+def has_change(point: Point) -> bool:
+    """Whether there is a column for the change of the figure by which rows are ranked."""
+    if point.shows_change:
+        return bool(point.others)
+    changed_beside = any(measure.beside in ("change", "deviation") for measure in point.measures)
+    return len(point.variants) == 2 and len(point.others) == 1 and not changed_beside
+
+
 def change_of(point: Point, row: Row) -> str:
     """The largest change of the figure by which rows are ranked; nothing where it is too small to show."""
     form = row.form or point.measures[row.rank].form
+    if row.missing:
+        return ""
     change = largest_change(row.main, point.base, point.others)
     shown = form(abs(change))
-    return f"{'+' if change > 0 else '-'}{shown}" if float(shown) else ""
+    is_shown = any(digit in "123456789" for digit in shown)
+    return f"{'+' if change > 0 else '-'}{shown}" if is_shown else ""
 
 
 def notes_on(point: Point, cut: int) -> list[str]:
-    """What marks mean, what is not shown, and what is missing. `cut`: rows that were left out here."""
+    """Notes on marks, rows not shown and missing data. `cut`: number of rows left out here."""
     notes = [f"* {point.legend}"] if point.legend and point.others else []
     if point.hidden + cut:
         notes.append(f"{point.hidden + cut} more {point.more} (--format csv has all)")
@@ -88,7 +99,7 @@ def notes_on(point: Point, cut: int) -> list[str]:
 
 
 def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
-    """Of each metric its heading and its cells, the first row being the columns' names."""
+    """The heading and the cells for each metric; the first row has the names of the columns."""
     for heading, points in groupby(comparison.points, key=lambda point: point.heading):
         cells = [list(_VERDICT_COLUMNS)]
         for point in points:
@@ -113,12 +124,12 @@ def _verdict_cells(point: Point, row: Row, variant: str) -> list[str]:
 
 
 def verdict_notes(comparison: Comparison) -> list[str]:
-    """What the figures of all tables are, how sure they are, and what is odd about them."""
+    """Notes on the figures of all tables: what they are, their certainty, oddities."""
     return list(dict.fromkeys(note for point in comparison.points for note in point.notes))
 
 
 def caveats(comparison: Comparison) -> list[str]:
-    """What must be known of the figures, and where: what is missing in them, how machines differ."""
+    """Warnings with their place: missing data, differing machines."""
     said = [
         one if one == point.missing else f"{point.where}: {one}"
         for point in comparison.points

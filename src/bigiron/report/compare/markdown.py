@@ -8,18 +8,19 @@ from bigiron.report.compare.figure_text import (
     caveats,
     cells_of,
     change_of,
+    has_change,
     headings,
+    in_columns,
     notes_on,
-    stand_beside,
     verdict_notes,
     verdict_tables,
 )
-from bigiron.report.formats.listing import code, markdown, plain
+from bigiron.report.formats.listing import code, markdown_table, plain
 
 _MOST_NAMES = 8
 
 
-def text(comparison: Comparison) -> str:
+def as_markdown(comparison: Comparison) -> str:
     """All points."""
     if comparison.judged:
         return _judged(comparison)
@@ -27,10 +28,10 @@ def text(comparison: Comparison) -> str:
 
 
 def _judged(comparison: Comparison) -> str:
-    """All verdicts on one metric in one table, and after the last what must be known of them."""
+    """One table of verdicts for each metric, then the notes on all of them."""
     aligned = "".join("r" if align == ">" else "l" for align in VERDICT_ALIGN)
     tables = [
-        f"{plain(heading)}\n\n{markdown(head, [map(plain, row) for row in rows], aligned)}"
+        f"{plain(heading)}\n\n{markdown_table(head, [map(plain, row) for row in rows], aligned)}"
         for heading, (head, *rows) in verdict_tables(comparison)
     ]
     notes = "\n".join(f"- {plain(note)}" for note in (*verdict_notes(comparison), *caveats(comparison)))
@@ -44,14 +45,14 @@ def _of(point: Point) -> str:
 
 
 def table(point: Point, rows: Sequence[Row]) -> str:
-    """Some rows and the sum of all."""
-    return (_beside if stand_beside(point) else _below)(point, rows)
+    """A table of some rows and the sum of all rows."""
+    return (_columns if in_columns(point) else _lines_of_variants)(point, rows)
 
 
-def _beside(point: Point, rows: Sequence[Row]) -> str:
-    """The variants beside each other, all figures of one in one column."""
+def _columns(point: Point, rows: Sequence[Row]) -> str:
+    """A column for each variant, with all of its figures."""
     marks = [""] if point.legend else []
-    changes = ["change"] if point.shows_change and point.others else []
+    changes = ["change"] if has_change(point) else []
     first, last = point.labels[:-1], point.labels[-1:]
     names = [*marks, point.thing, *first]
     lines = []
@@ -66,10 +67,10 @@ def _beside(point: Point, rows: Sequence[Row]) -> str:
             [*mark, name, *labels[: len(first)], *map(plain, [*figures, *change]), *labels[len(first) :]]
         )
     aligned = "l" * len(names) + "r" * (len(point.variants) + len(changes)) + "l" * len(last)
-    return markdown([*names, *point.variants, *changes, *last], lines, aligned)
+    return markdown_table([*names, *point.variants, *changes, *last], lines, aligned)
 
 
-def _below(point: Point, rows: Sequence[Row]) -> str:
+def _lines_of_variants(point: Point, rows: Sequence[Row]) -> str:
     """A line for each row and variant, a column for each figure."""
     heads = headings(point)
     lines = [
@@ -80,9 +81,9 @@ def _below(point: Point, rows: Sequence[Row]) -> str:
         for row in rows
         for variant in point.variants
     ]
-    return markdown([point.thing, "variant", *heads], lines, "ll" + "r" * len(heads))
+    return markdown_table([point.thing, "variant", *heads], lines, "ll" + "r" * len(heads))
 
 
 def _label(names: Sequence[str]) -> str:
-    """One name is text, and so is what has spaces; the kernel's symbols are code."""
+    """Names of kernel symbols are shown as code, names with spaces as text."""
     return ", ".join(plain(name) if " " in name else code(name) for name in names[:_MOST_NAMES] if name)

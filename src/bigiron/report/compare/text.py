@@ -11,9 +11,10 @@ from bigiron.report.compare.figure_text import (
     caveats,
     cells_of,
     change_of,
+    has_change,
     headings,
+    in_columns,
     notes_on,
-    stand_beside,
     verdict_notes,
     verdict_tables,
 )
@@ -24,7 +25,7 @@ _LEAST_NAME = 32  # columns that names have at least, whatever the figures need
 _GAP = 2
 
 
-def text(comparison: Comparison) -> str:
+def as_text(comparison: Comparison) -> str:
     """All points."""
     if comparison.judged:
         return _judged(comparison)
@@ -71,10 +72,10 @@ def _judged(comparison: Comparison) -> str:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of a table before anybody knows how wide its columns are."""
+    """A line of a table before the widths of the columns are known."""
 
     name: str
-    cells: list[list[str]]  # of each variant, or of the only one whose line it is: of each column
+    cells: list[list[str]]  # by variant (one list in a line of a single variant) and column
     change: str = ""
     beneath: list[str] = field(default_factory=list)
 
@@ -83,7 +84,7 @@ def _table(comparison: Comparison, point: Point) -> Iterator[str]:
     yield from _wrapped(point.heading)
     yield ""
     rows = point.rows[: point.most]
-    yield from (_beside if stand_beside(point) else _below)(comparison, point, rows)
+    yield from (_columns if in_columns(point) else _lines_of_variants)(comparison, point, rows)
     if notes := notes_on(point, len(point.rows) - len(rows)):
         yield ""
     for note in notes:
@@ -94,31 +95,32 @@ def _table(comparison: Comparison, point: Point) -> Iterator[str]:
         yield from appendix.lines
 
 
-def _beside(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
-    """The variants beside each other."""
+def _columns(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+    """A column for each variant."""
     heads, mark = headings(point), _mark(point, None)
+    heading = "change" if has_change(point) else ""
     lines: list[_Line] = []
     section = None
     for row in rows:
         if row.section != section and len(heads) > 1:
             section = row.section
-            change = "change" if point.shows_change and point.others else ""
-            lines.append(_Line(mark + (section or point.thing), [heads] * len(point.variants), change))
+            lines.append(_Line(mark + (section or point.thing), [heads] * len(point.variants), heading))
         cells = [cells_of(point, row, variant) for variant in point.variants]
-        change = change_of(point, row) if point.shows_change else ""
+        change = change_of(point, row) if heading else ""
         lines.append(
             _Line(_mark(point, row) + row.name, cells, change, list(_beneath(comparison, point, row)))
         )
     if point.total:
         cells = [cells_of(point, point.total, variant) for variant in point.variants]
-        lines.append(_Line(mark + point.total.name, cells))
+        change = change_of(point, point.total) if heading else ""
+        lines.append(_Line(mark + point.total.name, cells, change))
     if comparison.paths and any(row.ways for row in rows):
         lines[0].beneath.append(" " * 6 + f"{point.ranked_by} by call path: {', '.join(point.variants)}")
-    yield from _laid_out(lines, point.variants)
+    yield from _laid_out(lines, point.variants, heading if len(heads) == 1 else "")
 
 
-def _below(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
-    """A line for each row and variant: where there are too many figures to stand beside each other."""
+def _lines_of_variants(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each row and variant, where there are too many figures for a column per variant."""
     width = max(map(len, point.variants))
     lines = [_Line(point.thing, [[" " * width, *headings(point)]])]
     for row in rows:
@@ -129,17 +131,19 @@ def _below(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterato
     yield from _laid_out(lines, ())
 
 
-def _laid_out(lines: Sequence[_Line], variants: Sequence[str]) -> Iterator[str]:
-    """In columns as wide as what is in them; a name that leaves no room for the figures has its own line."""
+def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "") -> Iterator[str]:
+    """Columns as wide as their cells; a name that leaves no room for the figures has its own line."""
     of_lines = [cells for line in lines for cells in line.cells]
     widths = [max(map(len, column)) + _GAP for column in zip(*of_lines, strict=True)]
     group = max([sum(widths), *(len(variant) + _GAP for variant in variants)])
     after = max((len(line.change) for line in lines), default=0)
+    change = change if after else ""
+    after = max(after, len(change))
     after += _GAP if after else 0
     room = _WIDTH - after - group * max((len(line.cells) for line in lines), default=1)
     names = max(_LEAST_NAME, min(room, max((len(line.name) for line in lines), default=0)))
     if variants:
-        yield " " * names + "".join(f"{variant:>{group}}" for variant in variants)
+        yield " " * names + "".join(f"{variant:>{group}}" for variant in variants) + f"{change:>{after}}"
     for line in lines:
         name = line.name
         if len(name) > names:
@@ -154,14 +158,14 @@ def _laid_out(lines: Sequence[_Line], variants: Sequence[str]) -> Iterator[str]:
 
 
 def _mark(point: Point, row: Row | None) -> str:
-    """Before each name, where exact counts are compared."""
+    """The mark before a name, where exact counts are compared."""
     if not point.legend:
         return ""
     return f"{row.mark if row else '':2}"
 
 
 def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
-    """What must be read with a row, and the call paths asked for, folded where they are too long."""
+    """The notes on a row and its call paths, wrapped where they are too long."""
     for caption in (*row.depends, *row.caption):
         yield from _wrapped(caption, " " * 6)
     for way in row.ways[: comparison.paths]:
@@ -174,7 +178,7 @@ def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
 
 
 def _pairs(comparison: Comparison, point: Point) -> Iterator[str]:
-    """As the kernel test robot lays it out."""
+    """Each variant against the base, in the layout of the kernel test robot."""
     yield from _wrapped(point.heading)
     figures = [row.main for row in point.rows]
     for new in point.others or (point.base,):

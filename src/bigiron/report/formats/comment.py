@@ -1,8 +1,8 @@
 """A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
 
-from bigiron.gate.check_lines import PROBES, CheckedPoint, Finding
-from bigiron.report.formats.listing import code, markdown, plain
-from bigiron.util.english import first_n, plural
+from bigiron.gate.check_lines import PROBES, Checked, Finding
+from bigiron.report.formats.listing import code, markdown_table, plain
+from bigiron.util.english import counted, some
 
 _MOST = 20  # findings: GitHub takes 65,536 characters
 _MOST_NAMES = 8
@@ -10,7 +10,7 @@ _COUNTED = {"conflicts": "conflicts", "instructions": "instructions"}
 _HEADINGS = ("what", "per operation", "now", "before", "passes")
 
 
-def text(workload: str, checked: list[CheckedPoint]) -> str:
+def as_comment(workload: str, checked: list[Checked]) -> str:
     """A verdict in one line, a table of what is worse, and who does it behind a fold."""
     worse = [(point, finding) for point in checked for finding in point.worse]
     parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]
@@ -21,7 +21,9 @@ def text(workload: str, checked: list[CheckedPoint]) -> str:
         parts.append(f"- {plain(point.place)}{plain(against)}: {plain(state)}\n")
     if worse:
         shown = worse[:_MOST]
-        parts.append("\n" + markdown(_HEADINGS, [row for _, one in shown for row in _rows(one)], "llrrr"))
+        parts.append(
+            "\n" + markdown_table(_HEADINGS, [row for _, one in shown for row in _rows(one)], "llrrr")
+        )
         more = len(worse) - len(shown)
         parts.append(f"\n{more} more are left out.\n" if more else "")
         by = "".join(f"- {code(one.name)}: {plain(_cut(one.by))}\n" for _, one in shown if one.by)

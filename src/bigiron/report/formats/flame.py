@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from bigiron.analysis.comparison.profiles import Weights
-from bigiron.report import stacks
+from bigiron.results import stacks
 from bigiron.study.store import Study
 
 Contexts: TypeAlias = tuple[str, ...]

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from bigiron.report.stacks import Stacks
+from bigiron.results.stacks import StackComparison
 
 
-def encode(stacks: Stacks) -> bytes:
+def encode(stacks: StackComparison) -> bytes:
     """`outermost;…;leaf weight`, of the first of the weights."""
     return _lines((frames, values[:1]) for frames, values in stacks)
 
 
-def encode_difference(base: Stacks, new: Stacks) -> bytes:
+def encode_difference(base: StackComparison, new: StackComparison) -> bytes:
     """`outermost;…;leaf base new`, as difffolded.pl writes it for flamegraph.pl."""
     before, after = base.weighed, new.weighed
     every = dict.fromkeys((*before, *after))

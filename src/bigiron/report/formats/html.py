@@ -29,7 +29,7 @@ ENVIRONMENT = Environment(
 )
 
 
-def render(document: Document) -> str:
+def as_html(document: Document) -> str:
     """The page, which needs no network."""
     style, script = Markup(style_of("page")), Markup(source("page.js"))
     return ENVIRONMENT.get_template("page.html").render(

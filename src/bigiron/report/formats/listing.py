@@ -15,18 +15,25 @@ from rich.table import Table
 class Listing:
     """Rows of the same columns; a column has a name, which CSV and JSON have, and a heading."""
 
-    def __init__(self, columns: Mapping[str, str] | Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str] | Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        width: int = 200,
+    ) -> None:
         self.columns = columns if isinstance(columns, Mapping) else {name: name for name in columns}
         self.rows = [tuple(row) for row in rows]
+        self._width = width
 
-    def text(self) -> str:
-        """On a terminal as wide as it is; in a pipe with no line cut or folded."""
+    def as_text(self) -> str:
+        """As wide as the terminal; in a pipe `width` columns, where longer cells are wrapped."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for heading in self.columns.values():
             table.add_column(heading, overflow="fold")
         for row in self.rows:
             table.add_row(*(escape("" if cell is None else str(cell)) for cell in row))
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else self._width)
         with console.capture() as text:
             console.print(table)
         return "".join(f"{line.rstrip()}\n" for line in text.get().splitlines())
@@ -41,13 +48,13 @@ class Listing:
 
     def as_json(self) -> str:
         """One object a row."""
-        return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+        return json_text([dict(zip(self.columns, row, strict=True)) for row in self.rows])
 
 
-def markdown(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
+def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
     r"""A table as GitHub and most wikis render it. A cell is Markdown; `align` has `l` or `r` a column.
 
-    >>> print(markdown(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")
+    >>> print(markdown_table(["function", "calls"], [[code("a|b"), "2"]], "lr"), end="")
     | function | calls |
     |---|--:|
     | `a\|b` | 2 |
@@ -73,9 +80,9 @@ def code(text: str) -> str:
     return f"{fence}{around}{text}{around}{fence}".replace("|", "\\|")
 
 
-def as_json(document: object) -> str:
+def json_text(document: object) -> str:
     """A document as JSON that people can read too."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-FORMATS = {"text": Listing.text, "csv": Listing.as_csv, "json": Listing.as_json}
+FORMATS = {"text": Listing.as_text, "csv": Listing.as_csv, "json": Listing.as_json}

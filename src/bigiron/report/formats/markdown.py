@@ -6,13 +6,14 @@ from bigiron.analysis.comparison.model import Point, Row
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
-from bigiron.report.formats.listing import code, markdown, plain
+from bigiron.report.formats.listing import code, markdown_table, plain
 from bigiron.report.study.document import Document, Grid, Judged, Predicted
+from bigiron.results.growth import Report as GrowthReport
 
 _ROWS = 30
 
 
-def text(document: Document) -> str:
+def as_markdown(document: Document) -> str:
     """The whole report."""
     return "\n".join(_blocks(document))
 
@@ -46,7 +47,7 @@ def _blocks(document: Document) -> Iterator[str]:
     yield "## Environments\n"
     known = document.environments
     yield "".join(f"- {plain(name)}: {plain(value)}\n" for name, value in known.common)
-    yield markdown(known.columns, [[plain(cell) for cell in row] for row in known.rows])
+    yield markdown_table(known.columns, [[plain(cell) for cell in row] for row in known.rows])
     yield "## Reproduce\n"
     yield _fenced("\n".join(command for _, command in document.commands))
     yield "study.toml:\n"
@@ -79,7 +80,7 @@ def _predicted(predicted: Predicted) -> Iterator[str]:
 
 
 def _grid(grid: Grid) -> str:
-    table = markdown(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
+    table = markdown_table(grid.columns, [[plain(cell) for cell in row] for row in grid.rows])
     return f"{plain(grid.heading)}\n\n{table}"
 
 
@@ -102,7 +103,7 @@ def _table(table: Point) -> str:
     left = len(table.rows) - _ROWS + table.hidden
     more = f"\n{left} more (`bigiron compare --format csv` has all).\n" if left > 0 else ""
     aligned = "l" + "r" * (len(headings) - 1)
-    return f"### {plain(table.where)}\n\n{markdown(headings, rows, aligned)}{more}"
+    return f"### {plain(table.where)}\n\n{markdown_table(headings, rows, aligned)}{more}"
 
 
 def _row(table: Point, row: Row) -> list[str]:
@@ -113,7 +114,7 @@ def _row(table: Point, row: Row) -> list[str]:
     return shown
 
 
-def _growth(report: growth.Report) -> Iterator[str]:
+def _growth(report: GrowthReport) -> Iterator[str]:
     for table in report.tables:
         measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
         headings = [table.counted.thing, measured, "law", "sure", f"predicted at {table.at}"]
@@ -121,4 +122,4 @@ def _growth(report: growth.Report) -> Iterator[str]:
             [code(row.series.name), growth.measured_range(row), *map(plain, growth.in_words(row))]
             for row in (*table.growing, table.total)
         ]
-        yield f"#### {plain(table.variant)}, {table.tasks}\n\n{markdown(headings, rows, 'lrlrr')}"
+        yield f"#### {plain(table.variant)}, {table.tasks}\n\n{markdown_table(headings, rows, 'lrlrr')}"

@@ -12,7 +12,7 @@ from typing import Annotated
 from pure_protobuf.annotations import Field, uint
 from pure_protobuf.message import BaseMessage
 
-from bigiron.report.stacks import SCALE, Stacks
+from bigiron.results.stacks import SCALE, StackComparison
 
 
 @dataclass
@@ -79,7 +79,7 @@ class _Numbers(dict[str, uint]):
         return self.setdefault(text, uint(len(self)))
 
 
-def encode(stacks: Stacks) -> bytes:
+def encode(stacks: StackComparison) -> bytes:
     """All weights; pprof shows the first unless told another (-sample_index)."""
     strings, frames = _Numbers({"": uint(0)}), _Numbers({"": uint(0)})  # 0 is no text, and no frame
     profile = Profile(

@@ -13,7 +13,7 @@ _DIGITS = 12
 
 
 def stem(name: str) -> str:
-    """A file's name for any name, without its ending: as it is where it can be, else told apart by its hash.
+    """A file's name for any name, without its ending: unchanged if possible, else unique by its hash.
 
     >>> stem("open1"), stem("debian/6.12"), stem("struct aa_label.count")
     ('open1', 'debian-6.12~f1d742473dda', 'struct-aa_label.count~c08edccc5968')
@@ -26,15 +26,15 @@ def stem(name: str) -> str:
 
 
 def workload(name: str) -> str:
-    """Of a workload's page, without its ending."""
+    """The address of a workload's page, without its ending."""
     return f"workload/{stem(name)}"
 
 
 def object(name: str) -> str:
-    """Of the page of what CPUs share."""
+    """The address of an object's page."""
     return f"object/{stem(name)}"
 
 
 def release(name: str) -> str:
-    """Of a kernel's page."""
+    """The address of a kernel's page."""
     return f"release/{stem(name)}"

@@ -57,7 +57,7 @@ def _entry(reading: Reading, kernel: Kernel, workload: Workload) -> ElementTree.
     title = (
         f"{workload.name} on {kernel.name}: {words.figure(total.count_before)} → "
         f"{words.figure(total.count_after)} "
-        f"accesses an operation with {total.cpus} CPUs "
+        f"accesses per operation with {total.cpus} CPUs "
         f"({words.change(total.count_before, total.count_after)} since {before.name})"
     )
     _add(entry, "title", title)
@@ -81,7 +81,7 @@ def _add(parent: ElementTree.Element, name: str, text: str | None = None) -> Ele
 
 
 def _urn(*names: str) -> str:
-    """The same for the same names, in every site and at any time."""
+    """The same identifier for the same names, in every site and at any time."""
     return uuid.uuid5(_NAMES, "\n".join(names)).urn
 
 

@@ -1,4 +1,4 @@
-"""A site's folder: written whole or not at all, and only where nothing of anybody else's is lost.
+"""A site's folder: written whole or not at all, and only where no foreign file is lost.
 
 The folder's `site.json` lists the files that were written: a folder is replaced only if it holds no others.
 """
@@ -32,18 +32,18 @@ def write(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, 
 
 def _check(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"{folder} is no folder: name one for the site")
+        raise UserError(f"{folder} is not a folder: name a folder for the site")
     if not folder.exists():
         return
     if foreign := _foreign(folder, _written(folder)):
         raise UserError(
-            f"{folder} has {foreign}, which no `bigiron history site` wrote: name a new folder, "
-            "or one of a site"
+            f"{folder} has {foreign}, which `bigiron history site` did not write: name a new folder "
+            "or the folder of a site"
         )
 
 
 def _foreign(folder: Path, written: set[str]) -> str:
-    """The first thing in a folder that is no part of the site there; only the site's own are looked into."""
+    """The first file in a folder that is not part of the site there."""
     folders = {parent.as_posix() for file in written for parent in PurePosixPath(file).parents}
     looking = [folder]
     for at in looking:
@@ -57,7 +57,7 @@ def _foreign(folder: Path, written: set[str]) -> str:
 
 
 def _written(folder: Path) -> set[str]:
-    """What the site that is there consists of; nothing, where there is none."""
+    """The files of the site that is there; empty if there is none."""
     try:
         document = json.loads((folder / _MARK).read_bytes())
     except (OSError, ValueError):
@@ -72,9 +72,7 @@ def _fill(folder: Path, files: Iterable[tuple[str, bytes]], about: Mapping[str, 
     written: dict[str, int] = {}
     for address, content in files:
         if address in written:
-            raise UserError(
-                f"two names of the history would have one page, {address}: one of them is made up"
-            )
+            raise UserError(f"two names of the history would share the page {address}: one of them is forged")
         file = folder / address
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

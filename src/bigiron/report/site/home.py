@@ -1,4 +1,4 @@
-"""The first page: every workload on every kernel, what the newest changed, and what is most in the way."""
+"""The first page: every workload on every kernel, changes of the newest kernel, the most shared objects."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ class Cell:
 
     @property
     def packed(self) -> list[str | int]:
-        """For the page's script, without what is empty at its end."""
+        """For the page's script, without empty values at the end."""
         every: list[str | int] = [self.text, self.shade, self.mark, int(self.apart), self.title]
         while every and not every[-1]:
             every.pop()
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class View:
-    """One way to see the matrix: accesses with so many CPUs, or what is predicted for a machine."""
+    """A view of the matrix: accesses at one CPU count, or the prediction for a machine."""
 
     label: str
     legend: Sequence[tuple[str, str]]
@@ -141,7 +141,7 @@ def _counts(reading: Reading) -> Iterator[View]:
     times = Counter(point.cpus for point in reading.points if point.current)
     for cpus in sorted(times, key=lambda cpus: (-times[cpus], -cpus)):
         rows = {workload.id: _counted(reading, workload, cpus) for workload in reading.workloads}
-        yield View(f"accesses an operation, {cpus} CPUs", words.shades(), "accesses an operation", rows)
+        yield View(f"accesses per operation, {cpus} CPUs", words.shades(), "accesses per operation", rows)
 
 
 def _counted(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
@@ -179,8 +179,8 @@ def _predictions(reading: Reading) -> Iterator[View]:
             workload.id: [_predicted(reading, workload, kernel, machine, tasks) for kernel in reading.kernels]
             for workload in reading.workloads
         }
-        label = f"predicted throughput of {tasks} tasks on {machine}, one task's is 1"
-        yield View(label, words.efficiencies(), "share of perfect scaling that is predicted", rows)
+        label = f"predicted throughput of {tasks} tasks on {machine}, relative to one task"
+        yield View(label, words.efficiencies(), "predicted share of perfect scaling", rows)
 
 
 def _predicted(reading: Reading, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Cell:
@@ -279,7 +279,7 @@ def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"])
 
 
 def incomparable(reading: Reading, kernel: Kernel) -> int:
-    """Of how many workloads no change can be told: something else measured them on older kernels."""
+    """The number of workloads without a comparable older kernel, as the setup differed."""
     older = reading.kernels[: reading.kernels.index(kernel)]
     found = 0
     for workload in reading.workloads:

@@ -1,4 +1,4 @@
-"""The page of what CPUs share: which workloads write it, on which kernels, from where."""
+"""An object's page: the workloads, kernels and functions that write it."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -106,7 +106,8 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
         told = (
             f"On {reading.newest.name} {plural(len(now), 'workload')} share it between CPUs; most often "
             f"{hottest.workload.name}, "
-            f"{words.figure(use.accesses)} accesses an operation, {words.figure(use.writes)} of them writes, "
+            f"{words.figure(use.accesses)} accesses per operation, "
+            f"{words.figure(use.writes)} of them writes, "
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
         )
     else:
@@ -132,7 +133,7 @@ def _why(reading: Reading, name: str, kernel: Kernel) -> str:
 
 
 def _kinds(changes: Sequence[ObjectChange]) -> str:
-    """In how many more workloads it changed, and how."""
+    """The number of other workloads in which it changed, and how."""
     found: dict[str, int] = defaultdict(int)
     for one in changes:
         was, now = one.was.accesses, one.now.accesses
@@ -155,10 +156,10 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
     if not found:
         made = any(not p.refused for row in now for p in reading.predictions(row.workload, reading.newest))
         if made:
-            return "Yes", "In no prediction does it take a hundredth of the time."
+            return "Yes", "In every prediction it takes less than 1 % of the time."
         return (
             "It depends",
-            "Nothing is predicted of the workloads that share it: what counts is how often, below.",
+            "There is no prediction for the workloads that share it: see the access counts below.",
         )
     share, prediction, workload = max(found, key=lambda one: one[0])
     answer = "No" if share >= 0.1 else "Up to a point"
@@ -170,7 +171,7 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
 
 
 def _functions(rows: Sequence[Row]) -> list[tuple[str, float, int]]:
-    """Who touches it on the newest kernel that has it: the most accesses in a workload, and in how many."""
+    """The functions that access it on the newest kernel that has it: most accesses, number of workloads."""
     most: dict[str, float] = {}
     times: dict[str, int] = defaultdict(int)
     for row in rows:
@@ -187,7 +188,7 @@ def _functions(rows: Sequence[Row]) -> list[tuple[str, float, int]]:
 
 
 def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str]]:
-    """By which calls it is reached, most often first, and in which workloads."""
+    """The call chains that reach it, most frequent first, and their workloads."""
     most: dict[str, float] = {}
     names: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -201,7 +202,7 @@ def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str
 
 
 def _sharing(uses: Sequence[Use]) -> dict[str, str]:
-    """What kinds of sharing it is, and what tells them."""
+    """The kinds of sharing, and their evidence."""
     found: dict[str, str] = {}
     for use in uses:
         for line in use.lines:

@@ -1,4 +1,4 @@
-"""The list of all that CPUs share on any kernel."""
+"""The list of all objects that CPUs share on any kernel."""
 
 from bigiron.report.site import address
 from bigiron.report.site.page import Page
@@ -6,7 +6,7 @@ from bigiron.report.site.reading import Reading, Use
 
 
 def page(reading: Reading) -> Page:
-    """The list, what is most in the way of the newest kernel first."""
+    """The list, the objects with the most accesses on the newest kernel first."""
     return Page(
         address="objects",
         title="Everything that CPUs share",

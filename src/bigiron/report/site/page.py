@@ -1,4 +1,4 @@
-"""What a page of the site is made of, and its files: HTML, and the same data as JSON and CSV beside it."""
+"""What a page of the site is made of, and its files: HTML, and the same data as JSON and CSV."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _ENVIRONMENT = Environment(
 
 @dataclass(frozen=True)
 class Answers:
-    """What every page answers first."""
+    """The answers at the top of every page."""
 
     measured: str
     why: Sequence[str]

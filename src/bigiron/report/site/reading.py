@@ -1,4 +1,4 @@
-"""What a history's database says, as the pages need it: rows by what they are of, in order of releases."""
+"""A history's database as the pages need it: rows by subject, in order of releases."""
 
 import math
 from collections import defaultdict
@@ -32,19 +32,19 @@ _Row = TypeVar("_Row")
 _Key = TypeVar("_Key", bound=Hashable)
 
 LEAST = 0.05
-"""Accesses an operation that are worth a word."""
+"""Fewer accesses per operation are not mentioned."""
 
 _LEAST_SHARE = 1 / 2000
 
 
 def least(point: Point) -> float:
-    """Accesses an operation there: what has fewer at every point is in the database only."""
+    """An object with fewer accesses per operation at every point is in the database only."""
     return max(LEAST, _LEAST_SHARE * point.accesses_per_op)
 
 
 @dataclass(frozen=True)
 class Use:
-    """An object at a point: all lines there that are called so."""
+    """An object at a point: all cache lines of that name."""
 
     point: Point
     lines: tuple[Line, ...]
@@ -66,7 +66,7 @@ class Use:
 
     @property
     def functions(self) -> dict[str, float]:
-        """Accesses an operation of each function that touches it."""
+        """Accesses per operation of each function that touches it."""
         found: dict[str, float] = defaultdict(float)
         for line in self.lines:
             for function, accesses in line.functions.items():
@@ -86,12 +86,12 @@ class ObjectChange:
 
     @property
     def size(self) -> float:
-        """By how many accesses an operation."""
+        """The change in accesses per operation."""
         return abs(self.now.accesses - self.was.accesses)
 
 
 class Reading:
-    """A history that was read, newest points and all."""
+    """A history that was read."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -100,7 +100,7 @@ class Reading:
         self.identities = {identity.id: identity for identity in history.select(Identity)}
         self.points = history.select(Point)
         if not self.points:
-            raise UserError(f"{history.path} has no point yet: `bigiron history add` measures some")
+            raise UserError(f"{history.path} has no points yet: `bigiron history add` measures some")
         self._kernels = {kernel.id: kernel for kernel in self.kernels}
         self._workloads = {workload.id: workload for workload in self.workloads}
         self._points = {point.id: point for point in self.points}
@@ -149,7 +149,7 @@ class Reading:
 
     @cached_property
     def measured(self) -> str:
-        """When the newest point was; the history is of that time."""
+        """When the newest point was measured."""
         return max(point.measured for point in self.points)
 
     @property
@@ -163,7 +163,7 @@ class Reading:
         return self.kernels[at - 1] if at else None
 
     def compared(self, workload: Workload, kernel: Kernel, cpus: int = 0) -> Kernel | None:
-        """What a kernel is compared with in a workload: the newest before it that the same measured.
+        """What a kernel is compared with in a workload: the newest older one measured with the same setup.
 
         With so many CPUs; 0: the most of the workload.
         """
@@ -221,7 +221,7 @@ class Reading:
         return sorted(found, key=lambda line: (-line.accesses_per_op, line.object, line.row))
 
     def chains(self, line: Line) -> list[Chain]:
-        """By which calls it is reached, most often first."""
+        """The call chains that reach it, most frequent first."""
         return sorted(self._chains.get(line.id, ()), key=lambda chain: -chain.accesses_per_op)
 
     def locks(self, point: Point) -> list[Lock]:
@@ -237,7 +237,7 @@ class Reading:
         return [one for one in self._growths.get((workload.id, kernel.id), ()) if one.what == what]
 
     def predictions(self, workload: Workload, kernel: Kernel) -> list[Prediction]:
-        """What is predicted of it, and what is refused."""
+        """The predictions for it, and the refused ones."""
         return self._predictions.get((workload.id, kernel.id), [])
 
     def prediction(self, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Prediction | None:
@@ -246,7 +246,7 @@ class Reading:
         return next((p for p in of if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
 
     def alike(self, one: Prediction, other: Prediction) -> bool:
-        """Whether what two predictions rest on was measured by the same."""
+        """Whether two predictions are based on measurements with the same setup."""
         points = [self._points.get(prediction.point) for prediction in (one, other)]
         return len({point.identity if point else 0 for point in points}) == 1
 
@@ -295,7 +295,7 @@ class Reading:
 
     @cached_property
     def is_even(self) -> bool:
-        """Whether the same measured every workload on every kernel, so that sums over them compare."""
+        """Whether every point was measured with the same setup, so that sums over them are comparable."""
         for workload in self.workloads:
             found = [self.point(workload, kernel, self.most_cpus(workload)) for kernel in self.kernels]
             if len({point.identity if point else 0 for point in found}) > 1:
@@ -320,7 +320,7 @@ class Reading:
         return without_instance(name) if without_instance(name) in self.objects else ""
 
     def weight(self, uses: Iterable[Use]) -> float:
-        """How much an object is in the way of the newest kernel: its accesses, over all workloads."""
+        """Accesses to an object on the newest kernel, over all workloads."""
         return sum(
             use.accesses
             for use in uses

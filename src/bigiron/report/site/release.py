@@ -62,14 +62,14 @@ def _answers(
     )
     if not against:
         why = (
-            "The same measured no older kernel: there is nothing to compare it with."
+            "No older kernel was measured with the same setup, so there is nothing to compare with."
             if reading.before(kernel)
-            else "It is the oldest kernel here: there is nothing to compare it with."
+            else "This is the oldest kernel here, so there is nothing to compare with."
         )
-        return Answers(what, [why], "–", "Nothing is compared.")
+        return Answers(what, [why], "–", "There is no comparison.")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
-        f" {plural(unlike, 'workload')} cannot be compared: the same measured no older kernel."
+        f" {counted(unlike, 'workload')} cannot be compared: no older kernel had the same setup."
         if unlike
         else ""
     )
@@ -86,7 +86,7 @@ def _answers(
 
 
 def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Change]) -> dict[str, str]:
-    """By what is predicted, and where nothing is, by the counts."""
+    """The answer from predictions, or from counts where there are none."""
     slower, compared = _predicted_slower(reading, kernel)
     if slower:
         name, was, now = slower[0]
@@ -106,7 +106,7 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
     worst = max(more, key=lambda change: change.count_after - change.count_before)
     told = (
         f"{reading.workload(worst.workload).name} changed most: {words.figure(worst.count_before)} → "
-        f"{words.figure(worst.count_after)} accesses an operation with {worst.cpus} CPUs."
+        f"{words.figure(worst.count_after)} accesses per operation with {worst.cpus} CPUs."
     )
     if compared:
         return {

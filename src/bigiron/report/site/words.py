@@ -1,4 +1,4 @@
-"""How the pages say figures, changes and what they mean; the same on all of them."""
+"""Figures, changes and their meaning in words, for all pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from bigiron.util.english import first_n, join_and
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
-_LEAST_TOLD = 0.05  # accesses an operation
+_LEAST_TOLD = 0.05  # accesses per operation
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
     "recorder": "recorder",
@@ -15,14 +15,14 @@ _MEANT = {
     "accelerator": "accelerator",
     "architecture": "architecture",
     "mode": "mode",
-    "operations": "operations a task",
+    "operations": "operations per task",
     "time_slice": "time slices",
     "clock": "clock",
     "memory_mib": "MiB of memory",
     "sockets": "sockets",
     "nodes": "nodes",
     "cores": "cores",
-    "threads": "threads a core",
+    "threads": "threads per core",
     "cgroup": "control group",
     "fs": "file system",
     "workload_sha256": "the workload's source",
@@ -57,20 +57,20 @@ def shade(accesses: float) -> str:
 
 
 def shades() -> list[tuple[str, str]]:
-    """Every class, and which accesses an operation have it."""
+    """Every class with its range of accesses per operation."""
     limits = [f"{limit:g}" for limit in _SHADES]
     ranges = [f"under {limits[0]}", *(f"from {limit}" for limit in limits)]
     return [(f"h{number}", text) for number, text in enumerate(ranges)]
 
 
 def efficiency_shade(prediction: Prediction) -> str:
-    """The class of a predicted throughput's colour, by its share of what perfect scaling would be."""
+    """The class of a predicted throughput's colour, by its share of perfect scaling."""
     share = prediction.relative / prediction.tasks
     return f"h{sum(share < limit for limit in _EFFICIENCIES)}"
 
 
 def efficiencies() -> list[tuple[str, str]]:
-    """Every class, and which shares have it."""
+    """Every class with its range of shares."""
     texts = [f"{100 * limit:.0f} %" for limit in _EFFICIENCIES]
     return [
         (f"h{n}", f"under {text}" if n else f"{texts[0]} and more")
@@ -94,7 +94,7 @@ def change(before: float, after: float) -> str:
     return f"{'▲' if ratio > 1 else '▼'} {abs(ratio - 1) * 100:.0f} %"
 
 
-def tone(before: float, after: float) -> str:
+def css_class(before: float, after: float) -> str:
     """The class of a change: more is worse."""
     return "more" if after > before else "less" if after < before else "same"
 
@@ -118,7 +118,7 @@ def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str
     return ", ".join(f"{kind} {first_n(kinds[kind], _MOST_NAMES)}" for kind in order if kind in kinds)
 
 
-def told_apart(one: Identity, others: Iterable[Identity]) -> str:
+def distinguishing_name(one: Identity, others: Iterable[Identity]) -> str:
     """What an identity has that tells it from others, in words; "" where there are none."""
     others = list(others)
     names = [name for name in _MEANT if any(getattr(one, name) != getattr(other, name) for other in others)]
@@ -126,7 +126,7 @@ def told_apart(one: Identity, others: Iterable[Identity]) -> str:
 
 
 def differing(one: Identity, other: Identity) -> list[str]:
-    """In what two identities differ, in words."""
+    """The differences of two identities in words."""
     return [
         f"{word}: {getattr(one, name)} and {getattr(other, name)}"
         if name in ("qemu", "memory_mib", "cgroup", "fs")
@@ -137,11 +137,11 @@ def differing(one: Identity, other: Identity) -> list[str]:
 
 
 def law(growth: Growth | None) -> str:
-    """By which law a count grows, or why none is told."""
+    """The growth law of a count, or why there is none."""
     if growth is None:
         return "not told: fewer than three numbers of CPUs"
     if not growth.law:
-        return f"not told: {growth.text}"
+        return f"no law: {growth.text}"
     how = growth.law if growth.law == "constant" else f"grows with {growth.law}"
     return f"{growth.text} ({how}, {100 * growth.sure:.0f} % sure)"
 
@@ -164,14 +164,14 @@ def predicted(prediction: Prediction) -> str:
     return (
         f"predicted for {prediction.tasks} tasks on {prediction.machine}: {interval(prediction)} times "
         "the throughput of one, "
-        f"{of_all:.0f} % of perfect scaling" + (f"; what takes the time: {limited}" if limited else "")
+        f"{of_all:.0f} % of perfect scaling" + (f"; limited by {limited}" if limited else "")
     )
 
 
 def ignorable(
     accesses: float, cpus: int, total: Growth | None, found: Sequence[Prediction]
 ) -> tuple[str, str]:
-    """Whether a count may be ignored: the answer, and what it rests on."""
+    """Whether a count may be ignored: the answer and its reason."""
     made = [one for one in found if not one.refused]
     if made:
         worst = min(made, key=lambda one: one.relative / one.tasks)
@@ -180,23 +180,24 @@ def ignorable(
         return answer, f"{predicted(worst)[0].upper()}{predicted(worst)[1:]}."
     if accesses < _SHADES[0]:
         return "Yes", (
-            f"With {cpus} CPUs fewer than {_SHADES[0]:g} accesses an operation go to lines that CPUs share: "
-            "no operation waits for another."
+            f"With {cpus} CPUs fewer than {_SHADES[0]:g} accesses per operation go to shared cache lines: "
+            "operations do not wait for each other."
         )
     if total and total.law and total.law != "constant":
         return "No", f"It grows with the number N of CPUs: {total.text}."
     refused = next((one.refused for one in found if one.refused), "")
-    why = f" Nothing is predicted: {refused}." if refused else " Nothing is predicted here."
+    why = f" There is no prediction: {refused}." if refused else " There is no prediction here."
     return "It depends", (
-        f"{figure(accesses)} accesses an operation go to lines that other CPUs write. Each may wait for "
+        f"{figure(accesses)} accesses per operation go to cache lines that other CPUs write. Each may "
+        "wait for "
         "another CPU; "
-        f"how much that costs depends on how much else an operation does.{why}"
+        f"the cost depends on how much else each operation does.{why}"
     )
 
 
 def names(kernels: Sequence[Kernel]) -> str:
-    """Of kernels; "": there is none."""
-    return join_and([kernel.name for kernel in kernels])
+    """The names of kernels in words; "" if there are none."""
+    return listed([kernel.name for kernel in kernels])
 
 
 def subject(one: Change) -> str:

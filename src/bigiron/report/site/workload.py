@@ -38,13 +38,13 @@ class Row:
 
     @property
     def newest(self) -> Line:
-        """The line as the newest kernel has it that has it at all."""
+        """The line in the newest kernel that still has it."""
         return next(line for line in reversed(self.lines) if line)
 
 
 @dataclass(frozen=True)
 class Table:
-    """The lines at one number of CPUs, of one identity: figures of several are not beside each other."""
+    """The lines at one number of CPUs, measured with one setup."""
 
     cpus: int
     by: str  # who measured, where there are several
@@ -151,7 +151,7 @@ def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dic
 
 
 def _touching(reading: Reading, points: Sequence[Point]) -> dict[str, list[str]]:
-    """Who touches each line most, on the newest kernel that has it."""
+    """The functions that access each line most, on the newest kernel that has it."""
     found: dict[str, list[str]] = {}
     for point in reversed(points):
         for line in _all_lines(reading, point):
@@ -172,7 +172,7 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
         measured=(
             f"{workload.description[:1].upper()}{workload.description[1:]}, on {last.cpus} virtual CPUs "
             "at once. "
-            f"On {kernel.name} an operation touches cache lines that CPUs share "
+            f"On {kernel.name} each operation accesses shared cache lines "
             f"{words.figure(last.accesses_per_op)} times, {words.figure(last.writes_per_op)} of them to "
             "write, "
             f"and executes {words.figure(last.instructions_per_op)} instructions in the kernel."
@@ -184,7 +184,7 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
 
 
 def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
-    """A sentence of what a kernel changed in a workload, and in which functions."""
+    """What a kernel changed in a workload and in which functions, in a sentence."""
     changes = reading.object_changes(kernel, workload)
     if not changes:
         return f"{kernel.name}: {_why_not(reading, workload, kernel)}."
@@ -198,7 +198,7 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
 
 
 def said(one: ObjectChange) -> str:
-    """An object's change and whose accesses it comes from."""
+    """An object's change, and the functions that caused it."""
     by = words.by_functions(one.was.functions, one.now.functions)
     counts = f"{words.figure(one.was.accesses)} → {words.figure(one.now.accesses)}"
     return f"{one.name} {counts}" + (f" ({by})" if by else "")
@@ -213,13 +213,13 @@ def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
         if (point := reading.point(workload, one, cpus))
     ]
     if now is None or not older:
-        return "not measured, or none before was"
+        return "not measured, or no older kernel was"
     if compared := reading.compared(workload, kernel, cpus):
         return f"no line changed against {compared.name}"
     was = older[-1]
     apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
     before = reading.kernel(was.kernel).name
-    return f"cannot be compared with {before}, as what measured it differs ({first_n(apart, 4)})"
+    return f"cannot be compared with {before}, as the setup differs ({some(apart, 4)})"
 
 
 def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:
@@ -239,11 +239,15 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
     curves = list(_over_releases(reading, workload))
     if len(reading.kernels) > 1 and curves:
         yield Chart(
-            "Over the releases", "kernel", "accesses an operation to shared lines", tuple(curves), names
+            "Over the releases",
+            "kernel",
+            "accesses per operation to shared cache lines",
+            tuple(curves),
+            names,
         )
     curves = list(_over_cpus(reading, workload))
     if any(len(curve.measured) > 1 for curve in curves):
-        yield Chart("With more CPUs", "CPUs", "accesses an operation to shared lines", tuple(curves))
+        yield Chart("With more CPUs", "CPUs", "accesses per operation to shared cache lines", tuple(curves))
 
 
 def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
@@ -252,7 +256,7 @@ def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
     found = _by(reading.of_workload(workload), lambda point: (point.cpus, point.identity))
     for style, ((cpus, identity), points) in enumerate(sorted(found.items())):
         others = [reading.identities[one] for number, one in found if number == cpus]
-        by = words.told_apart(reading.identities[identity], others)
+        by = words.distinguishing_name(reading.identities[identity], others)
         points.sort(key=lambda point: places[point.kernel])
         spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in points)
         yield Curve(f"{plural(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
@@ -266,7 +270,7 @@ def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
             (point for point in current if point.kernel == kernel.id), reading.identities
         )
         for made_by, points in found.items():
-            by = words.told_apart(made_by, found)
+            by = words.distinguishing_name(made_by, found)
             points.sort(key=lambda point: point.cpus)
             spots = tuple(DataPoint(point.cpus, round(point.accesses_per_op, 4)) for point in points)
             yield Curve(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
@@ -292,7 +296,7 @@ def _tables(reading: Reading, workload: Workload) -> Iterator[Table]:
     order = sorted(found, key=lambda key: (-key[0], -max(places[point.kernel] for point in found[key])))
     for cpus, identity in order:
         others = [reading.identities[one] for number, one in order if number == cpus]
-        by = words.told_apart(reading.identities[identity], others)
+        by = words.distinguishing_name(reading.identities[identity], others)
         points = sorted(found[cpus, identity], key=lambda point: places[point.kernel])
         yield _table(reading, cpus, by, points)
 
@@ -356,7 +360,7 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
 
 
 def _functions(reading: Reading, workload: Workload, last: Point) -> list[tuple[str, float, float]]:
-    """Whose own instructions the newest kernel changed most: before and after."""
+    """Functions whose self instructions the newest kernel changed most: before and after."""
     before = reading.compared(workload, reading.kernel(last.kernel), last.cpus)
     was = reading.point(workload, before, last.cpus) if before else None
     if was is None:

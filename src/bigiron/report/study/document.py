@@ -4,11 +4,9 @@ Of what was not measured (yet) a report has nothing, and says so: one of an unfi
 """
 
 import math
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import bigiron
 from bigiron import probes
@@ -23,20 +21,21 @@ from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
 from bigiron.report import explain as explanation
-from bigiron.report import growth, knee, predict
+from bigiron.report import knee, predict
 from bigiron.report.compare import dispatch, figure_text
 from bigiron.report.explain import Explanation
 from bigiron.report.formats import flame, lkp
 from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.flame import Contexts, Flame
-from bigiron.results import measurements
+from bigiron.report.study import provenance
+from bigiron.report.study.provenance import Environments
+from bigiron.results import growth, measurements, scaling
 from bigiron.results.prediction import Prediction
 from bigiron.study import reproduce
 from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
-from bigiron.study.store import CellRecord, Study
-from bigiron.util import sanitize
-from bigiron.util.english import join_and
+from bigiron.study.store import Study, losses
+from bigiron.util.english import listed
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -102,15 +101,6 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Environments:
-    """What all cells have in common, and a row for each cell with what they have not."""
-
-    common: tuple[tuple[str, str], ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
 class Document:
     """A report."""
 
@@ -168,10 +158,10 @@ def document_of(
         predicted=_predicted(prediction) if prediction else None,
         judged=judged,
         parts=parts,
-        environments=_environments(study.spec, [(cell.id, record) for cell, record in cells]),
-        commands=tuple(_commands(study, base, measured, contexts, prediction)),
+        environments=provenance.environments(study.spec, [(cell.id, record) for cell, record in cells]),
+        commands=tuple(provenance.commands(study, base, measured, contexts, prediction)),
         study_file=reproduce.study_file(study),
-        source=_source(study),
+        source=provenance.source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=bigiron.__version__,
     )
@@ -299,19 +289,19 @@ def _judged(study: Study, base: str) -> Judged | None:
             ]
             said += _verdicts(judgements, study.time)
     try:
-        scaling = knee.knee_study(study, base)
+        measured = scaling.knee_study(study, base)
     except UserError:  # no metric has several numbers of tasks
         if not (grids or notes):
             return None
         return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
-    said += [Finding(f"{knee.parting(one)}.") for one in scaling.partings if one.tasks]
-    told = [knee.in_words(scaling, one) for one in scaling.curves]
+    said += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
+    told = [knee.in_words(measured, one) for one in measured.curves]
     return Judged(
         tuple(grids),
         tuple(judgements),
         tuple(notes),
-        tuple(_grids((heading, cells) for heading, _, cells in knee.tables(scaling))),
-        tuple(_curves(scaling, [variant.name for variant in study.spec.variant])),
+        tuple(_grids((heading, cells) for heading, _, cells in knee.tables(measured))),
+        tuple(_curves(measured, [variant.name for variant in study.spec.variant])),
         tuple((variant, tuple(lines)) for variant, *lines in told),
         tuple(said),
     )
@@ -340,15 +330,15 @@ def _verdicts(judgements: Sequence[MetricComparison], time: str) -> Iterator[Fin
         )
 
 
-def _curves(scaling: knee.Scaling, names: Sequence[str]) -> Iterator[Chart]:
+def _curves(measured: scaling.Scaling, names: Sequence[str]) -> Iterator[Chart]:
     """A chart for each metric and number of CPUs, with the law that fits each variant best."""
-    kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
+    kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in measured.curves)
     for metric, unit, cpus in kinds:
-        here = [one for one in scaling.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
+        here = [one for one in measured.curves if (one.metric, one.unit, one.cpus) == (metric, unit, cpus)]
         title = metric if cpus is None else f"{metric}, {cpus} CPU{'' if cpus == 1 else 's'}"
         x = "tasks, each with a CPU" if cpus is None else "tasks"
         lines = tuple(_curve(one, names.index(one.variant)) for one in here)
-        yield Chart(title, x, f"{unit} ({scaling.time})".strip(), lines)
+        yield Chart(title, x, f"{unit} ({measured.time})".strip(), lines)
 
 
 def _curve(curve: Curve, style: int) -> Line:
@@ -480,107 +470,3 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
         for one in law
     )
     return Line(table.variant, measured, law_spots, row.growth.best.formula, style)
-
-
-# How it was measured
-
-
-def _environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) -> Environments:
-    known = {name: _flat(record) for name, record in cells if record}
-    keys = list(dict.fromkeys(key for each in known.values() for key in each))
-    values = {key: [each.get(key, "") for each in known.values()] for key in keys}
-    alike = [key for key in keys if len(set(values[key])) == 1 and len(known) > 1]
-    differing = [key for key in keys if key not in alike]
-    rows = tuple(
-        (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
-        for name, record in cells
-    )
-    usual = _as_ever(spec)
-    common = tuple(
-        (_label(key), values[key][0]) for key in alike if values[key][0] and values[key][0] != usual.get(key)
-    )
-    return Environments(common, ("cell", "state", *map(_label, differing)), rows)
-
-
-def _as_ever(spec: Spec) -> dict[str, str]:
-    """What does not say anything of a study where it has this value in all cells."""
-    recorded = {kind.options for kind in probes.named(spec.probes)}
-    others = {probe.options for probe in probes.probes() if probe.options} - recorded
-    unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
-    return {**unused, "cpus_to_cycle": "0", "from_snapshot": "True"}
-
-
-def _flat(record: CellRecord) -> dict[str, str]:
-    """All that produced a cell, as text."""
-    texts = {key: _text(value) for key, value in record.environment.items()}
-    return {**texts, "started": record.started, "seconds": f"{record.seconds:.1f}"}
-
-
-def _text(value: Any) -> str:
-    match value:
-        case dict():
-            return ", ".join(f"{key}={one}" for key, one in value.items())
-        case list():
-            return ", ".join(map(str, value))
-        case _:
-            return str(value)
-
-
-def _state(record: CellRecord | None) -> str:
-    return why_missing(record).partition(":")[0] or "measured"
-
-
-def _label(key: str) -> str:
-    return key.replace("_mib", ", MiB").replace("_", " ").replace("sha256", "SHA-256")
-
-
-def _commands(
-    study: Study, base: str, measured: Sequence[str], contexts: Contexts, prediction: Prediction | None
-) -> Iterator[tuple[str, str]]:
-    name = shlex.quote(study.name)
-    options = f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("process",) else ""
-    if base != study.base(None):
-        options += f" --base {shlex.quote(base)}"
-    for kernel in dict.fromkeys(reproduce.kernels(study).values()):
-        if kernel.startswith("debian/"):
-            yield "the kernels", f"bigiron kernel fetch {kernel}"
-    if study.spec.engine.is_imported:
-        yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
-    else:
-        yield "every cell", f"bigiron run study.toml -o {name}"
-    if study.spec.engine.is_model:
-        yield "the figures", f"bigiron compare {name}{options}"
-        measured = ()
-    ranked = f" --machine {shlex.quote(prediction.machine_file)}" if prediction else ""
-    if "conflicts" in measured:
-        yield "the answer", f"bigiron explain {name}{options}{ranked}"
-    for probe in measured:
-        by = ranked if probe == "conflicts" else ""
-        yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}{by}"
-    if prediction and prediction.one_task:
-        ranked += f" --one-task {prediction.one_task!r}"
-    if prediction and prediction.measured:
-        ranked += f" --measured {shlex.quote(prediction.measured.file)}"
-    yield "this report", f"bigiron report {name}{options}{ranked} -o report.html"
-
-
-def _imports(study: Study) -> Iterator[str]:
-    """What imports each file or folder again that a study's figures are from."""
-    sources: dict[tuple[str, str, str, str, int], set[int]] = {}
-    for record in study.records():
-        format, file, workload = (str(record.environment[key]) for key in ("format", "file", "workload"))
-        source = format, file, workload, record.variant, record.cpus
-        sources.setdefault(source, set()).add(record.tasks)
-    for (format, file, workload, variant, cpus), tasks in sources.items():
-        words = ["bigiron", "import", format, file, "--variant", variant, "--workload", workload]
-        # A file with figures of several numbers of tasks says itself which are whose.
-        given = ["--tasks", str(min(tasks))] if len(tasks) == 1 else []
-        yield shlex.join([*words, "--cpus", str(cpus), *given])
-
-
-def _source(study: Study) -> str:
-    """The workload's C file, where the user gave one: it is part of what was measured."""
-    file = study.folder / "workload.c"
-    if not study.spec.workload_file or not file.is_file() or file.is_symlink():
-        return ""
-    return sanitize.sanitize(file.read_text(encoding="utf-8", errors="replace"))

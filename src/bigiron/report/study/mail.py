@@ -15,6 +15,7 @@ from bigiron.report import growth
 from bigiron.report.formats import lkp
 from bigiron.report.formats.flame import Flame, Frame
 from bigiron.report.study.document import Document, Finding, Grid, Judged, Predicted, Section
+from bigiron.results.growth import Report as GrowthReport
 
 _WIDTH = 72
 _ROWS = 20
@@ -23,7 +24,7 @@ _INDENT = "    "
 _ONE_RUN = "1 run"
 
 
-def text(document: Document) -> str:
+def as_text(document: Document) -> str:
     """The whole mail."""
     return "\n".join(line.rstrip() for line in _lines(document)) + "\n"
 
@@ -227,7 +228,7 @@ def _leaves(flame: Flame) -> Iterator[tuple[str, dict[str, tuple[float, ...]]]]:
     return walk(flame.root, "")
 
 
-def _growth(report: growth.Report) -> Iterator[str]:
+def _growth(report: GrowthReport) -> Iterator[str]:
     for number, table in enumerate(report.tables):
         if number:
             yield ""

@@ -1,4 +1,4 @@
-"""What `bigiron export` writes: a cell's stacks, weighted per operation, in the formats of other tools."""
+"""Call stacks of a study's cells, weighted per operation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 
 SCALE = 1_000_000
-"""Other tools count in whole numbers: a stack's weight is per so many operations."""
+"""Other tools need whole numbers, so a weight is per this many operations."""
 
 
 def source(probe: str) -> StackSource:
-    """Whence a probe's stacks come; UserError if it records none."""
+    """The source of a probe's stacks; UserError if it records none."""
     found = probes.probe(probe).stacks
     if not found:
         names = ", ".join(one.name for one in probes.probes() if one.stacks)
@@ -27,27 +27,27 @@ def source(probe: str) -> StackSource:
 
 
 def what(probe: str, records: Iterable[CellRecord]) -> str:
-    """What the cells' stacks weigh, in the unit or units that they have."""
+    """What the weight of a stack counts, with its units."""
     known = source(probe)
     units = dict.fromkeys(known.unit(record.facts.get(probe, {})) for record in records)
     return known.what.format(unit=" or ".join(filter(None, units)) or known.weights[0])
 
 
 @dataclass(frozen=True)
-class Stacks:
+class StackComparison:
     """The stacks of one variant at one number of CPUs and tasks; the mean of its repetitions."""
 
     title: str
     cpus: int
     tasks: int
-    started: str  # when the first repetition was, UTC, ISO 8601
-    weights: tuple[str, ...]  # the first is what is asked for
-    frames: list[tuple[str, ...]]  # of each stack, outermost first
-    values: dict[str, list[int]]  # for each weight one of each stack, per SCALE operations
+    started: str  # start of the first repetition, UTC, ISO 8601
+    weights: tuple[str, ...]  # the requested weight first
+    frames: list[tuple[str, ...]]  # frames of each stack, outermost first
+    values: dict[str, list[int]]  # by weight: one value per stack, per SCALE operations
 
     @property
     def weighed(self) -> dict[tuple[str, ...], int]:
-        """What each stack weighs, by the weight asked for."""
+        """The requested weight of each stack."""
         return dict(zip(self.frames, self.values[self.weights[0]], strict=True))
 
     def __iter__(self) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
@@ -57,10 +57,10 @@ class Stacks:
 
     @property
     def summary(self) -> str:
-        """What was written, and what a weight means."""
+        """The number of stacks, their total weight, and the unit of a weight."""
         total = sum(self.values[self.weights[0]]) / SCALE
         return (
-            f"{self.title}: {len(self.frames)} stacks, {total:.3f} {self.weights[0]} per operation in all; "
+            f"{self.title}: {len(self.frames)} stacks, {total:.3f} {self.weights[0]} per operation in total; "
             f"a weight of {SCALE} is one per operation"
         )
 
@@ -74,11 +74,11 @@ def stacks_of(
     cpus: int | None = None,
     tasks: int | None = None,
     weight: str | None = None,
-) -> Stacks:
-    """The stacks of a study's only variant, or the one named, with the most CPUs and tasks unless told.
+) -> StackComparison:
+    """The stacks of one variant: unless given, the only one, at the most CPUs and tasks measured.
 
-    The weights add up to what `compare` prints in total. Where several contexts are asked for, the outermost
-    frame is the context.
+    The weights add up to what `compare` prints in total. With several contexts, the outermost frame is
+    the context.
     """
     known = source(probe)
     if weight is not None and weight not in known.weights:
@@ -87,7 +87,7 @@ def stacks_of(
     means = _mean([_stacks(study, record, probe, contexts) for record in records], known)
     columns = (("context",) if len(contexts) > 1 else ()) + known.frames
     last = records[0]
-    return Stacks(
+    return StackComparison(
         title=(
             f"{study.spec.workload}, {last.variant}, {plural(last.cpus, 'CPU')}, "
             f"{plural(last.tasks, 'task')}, {probe}"
@@ -104,7 +104,7 @@ def stacks_of(
 def by_repetition(
     study: Study, probe: str, contexts: tuple[str, ...], measured: Mapping[str, Sequence[CellRecord]]
 ) -> dict[str, list[Weights]]:
-    """What each stack weighs per operation in the cells of one point, by variant, of each repetition."""
+    """The weight of each stack per operation at one point, by variant and repetition."""
     return {
         variant: [_weights(study, record, probe, contexts) for record in records]
         for variant, records in measured.items()
@@ -156,7 +156,7 @@ def _mean(repetitions: Sequence[pl.DataFrame], known: StackSource) -> pl.DataFra
 
 
 def _whole(weights: pl.Expr) -> pl.Expr:
-    """Weights rounded so that their sum is the rounded sum: each takes over what was cut off before it."""
+    """Weights rounded so that their sum is the rounded sum: each rounding error goes to the next weight."""
     sums = weights.cum_sum().round().cast(pl.Int64)
     return sums.diff().fill_null(sums.first())
 
