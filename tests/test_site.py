@@ -492,7 +492,8 @@ def test_a_reader_of_feeds_reads_the_feed(pages: Path) -> None:
     assert not feed.bozo and feed.version == "atom10"
     assert feed.feed.title and feed.feed.id.startswith("urn:uuid:") and feed.feed.updated_parsed
     assert [entry.title for entry in feed.entries] == [
-        "fxmark/MRPL on debian/7.2: 6.00 → 9.00 accesses per operation with 8 CPUs (▲ 50 % since debian/6.12)",
+        "fxmark/MRPL on debian/7.2: 6.00 → 9.00 accesses per operation with 8 CPUs "
+        "(▲ 50 % since debian/6.12)",
         "open1 on debian/7.2: 2.00 → 0 accesses per operation with 8 CPUs (gone since debian/6.12)",
         "open1 on debian/6.12: 6.00 → 2.00 accesses per operation with 8 CPUs (▼ 67 % since debian/6.1)",
     ]

@@ -12,7 +12,7 @@ from bigiron.analysis.statistics.verdict import TOLERANCE
 from bigiron.bisect import target
 from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
 from bigiron.bisect.search import Bisection, TimedBisection
-from bigiron.bisect.target import LookedAt
+from bigiron.bisect.target import Target
 from bigiron.commands.complaints import stopped
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.options import (
@@ -188,8 +188,8 @@ def bisect(
             else:
                 of_counts = Bisection(execution.output, candidates, measure, _say, about, by)
                 found = of_counts.find()
-                if measure.unlike:
-                    _say(measure.unlike)
+                if measure.machine_differences:
+                    _say(measure.machine_differences)
                 print(_COUNTED[execution.format](of_counts, found), end="")
     except KeyboardInterrupt:
         raise stopped(execution.output) from None
@@ -205,7 +205,7 @@ def _say(step: str) -> None:
 
 
 def _spec(
-    asked: TargetOptions, machine: MachineOptions, file_systems: FileSystems, by: LookedAt | None
+    asked: TargetOptions, machine: MachineOptions, file_systems: FileSystems, by: Target | None
 ) -> Spec:
     """What is measured of each candidate."""
     workload = WorkloadOptions(
@@ -237,11 +237,11 @@ def _spec(
     first = Variants(kernel=["none"] if machine.kind == "vm" else None)
     repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
     spec = question(workload, first, machine, file_systems, repetitions, Options())
-    specs.check_numbers(spec)
+    resolve.check_numbers(spec)
     return spec
 
 
-def _prediction(asked: TargetOptions, by: LookedAt | None) -> tuple[str, int]:
+def _prediction(asked: TargetOptions, by: Target | None) -> tuple[str, int]:
     """The machine to predict for, and the number of tasks."""
     if by is None or by.kind != "predicted":
         if asked.on:

@@ -98,5 +98,5 @@ def compare(
 
 def _recorded(spec: Spec) -> str:
     """The probe to compare where none is given."""
-    recorded = [one.name for one in probes.among(spec.probes)]
+    recorded = [one.name for one in probes.named(spec.probes)]
     return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -78,7 +78,7 @@ def run(
         raise stopped(output) from None
     print(report.as_text(report.document(matrix)), end="")
     if left_out:
-        raise MachineError(f"{counted(left_out, 'test')} left out: the same command tries them again")
+        raise MachineError(f"{plural(left_out, 'test')} left out: the same command tries them again")
 
 
 @app.command()

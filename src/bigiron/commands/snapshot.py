@@ -21,7 +21,7 @@ app = typer.Typer(
 @app.command("list")
 def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
     """List the snapshots, the most recently used first."""
-    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.everything()]), format)
+    print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.list_snapshots()]), format)
 
 
 @app.command("drop")

@@ -38,7 +38,7 @@ def _finding(of: Bisection, found: Result, one: SearchResult) -> list[str]:
         case Culprit():
             return [f"culprit: {title(one.name)}: {change}", *_verified(of, found, one)]
         case Suspects():
-            among = counted(len(one.names), "candidate")
+            among = plural(len(one.names), "candidate")
             lines = [f"undecided: the culprit is one of {among} that cannot all be measured: {change}"]
             return lines + [f"    {title(name)}" for name in one.names]
         case Gradual():
@@ -63,7 +63,7 @@ def _verified(of: Bisection, found: Result, culprit: Culprit) -> list[str]:
     without = found.reverts.get(culprit.name, "")
     new = of.candidates.title(of.candidates.new)
     if isinstance(without, tuple):
-        gone = found.looked_at.rule.same(without, culprit.before)
+        gone = found.target.rule.same(without, culprit.before)
         much = "as before the culprit" if gone else "so the culprit is not the only cause"
         lines.append(f"    {new} with it reverted has {_figures(found, without)}, {much}")
     elif without:

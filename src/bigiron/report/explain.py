@@ -117,7 +117,7 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
     if lacking := {one.id: one for probe in read for one in measurements.missing(study, probe)}:
         yield model.not_compared(list(lacking.values()))
     if others := {cpus for measured in read.values() for cpus, _ in measured.points} - {point[0]}:
-        cpus = listed([str(number) for number in sorted(others)])
+        cpus = join_and([str(number) for number in sorted(others)])
         yield f"this explains the cells with {point[0]} CPUs; bigiron compare also shows {cpus} CPUs"
 
 
@@ -240,7 +240,7 @@ def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
     many = f" ({len(finding.rows)} cache lines)" if len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
-        f"In {listed(list(finding.ways)[:3])}, each operation accesses {finding.what}{many} "
+        f"In {join_and(list(finding.ways)[:3])}, each operation accesses {finding.what}{many} "
         f"{_how_often(finding, recorded)}, from {who} CPUs.{because}{_depends(finding)}"
     )
 

@@ -10,7 +10,7 @@ from bigiron.analysis.statistics.growth import number
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results.growth import SIMULATION, Report, Row, Table
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 _FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
 _WIDTH = 100

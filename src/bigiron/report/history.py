@@ -21,7 +21,7 @@ from bigiron.history.records import (
 )
 from bigiron.report import history_changes
 from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _MOST_CHANGES = 20  # in the overview, for people
 _MOST_FUNCTIONS = 3

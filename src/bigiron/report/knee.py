@@ -8,11 +8,11 @@ from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
 from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.seed_range import number
-from bigiron.analysis.statistics.verdict import Judgement, Verdict
+from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.scaling import Scaling
-from bigiron.util.english import counted
+from bigiron.util.english import plural
 
 _WIDTH = 100
 
@@ -126,11 +126,11 @@ def _further(scaling: Scaling, fit: Fit) -> str:
 
 def parting(one: Parting) -> str:
     """Where a variant diverges from the base, in words."""
-    on = f" on {counted(one.cpus, 'CPU')}" if one.cpus else ""
+    on = f" on {plural(one.cpus, 'CPU')}" if one.cpus else ""
     at = ", ".join(f"{tasks}: {_difference(found)}" for tasks, found in one.comparisons.items())
     if one.tasks is None:
         return f"{one.variant} does not diverge from {one.base}{on} (by tasks, {at})"
-    where = f"at {counted(one.tasks, 'task')}{on}"
+    where = f"at {plural(one.tasks, 'task')}{on}"
     return f"{one.variant} diverges from {one.base} {where} and beyond (by tasks, {at})"
 
 

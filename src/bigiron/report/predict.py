@@ -62,7 +62,7 @@ def chart(found: Prediction) -> Chart:
     if measured:
         points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
         lines.append(Line(f"{found.first}: measured", points, style=len(lines)))
-    unit = f"of {counted(measured.first if measured else 1, 'task')}" if relative else "operations per second"
+    unit = f"of {plural(measured.first if measured else 1, 'task')}" if relative else "operations per second"
     return Chart("Throughput", "tasks", unit, tuple(lines))
 
 
@@ -133,7 +133,7 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
     title = (
         f"{curve.variant}: {number(recording.instructions)} instructions per operation, recorded with "
-        f"{counted(recording.cpus, 'CPU')}"
+        f"{plural(recording.cpus, 'CPU')}"
     )
     extrapolated = recording.extrapolated
     if recording.not_extrapolated:
@@ -203,7 +203,7 @@ def in_words(ratio: PredictedRatio) -> str:
         )
     there, then = interval(ratio.points[ratio.differs_from]), interval(ratio.points[last])
     return (
-        f"{ratio.variant} vs {ratio.base}: differs from {counted(ratio.differs_from, 'task')} on, "
+        f"{ratio.variant} vs {ratio.base}: differs from {plural(ratio.differs_from, 'task')} on, "
         f"predicted {there} times as much, and {then} at {last}"
     )
 

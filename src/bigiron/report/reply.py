@@ -12,7 +12,7 @@ from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import json_text
-from bigiron.util.english import some
+from bigiron.util.english import first_n
 
 _WIDTH = 72
 _LINES = 60
@@ -108,8 +108,8 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
     yield from _wrapped(_measured(opinion, judgement))
 
 
-def _not_looked_at(opinion: Opinion) -> Iterator[str]:
-    yield from _wrapped(f"Not examined: {'; '.join(opinion.not_looked_at)}.")
+def _not_considered(opinion: Opinion) -> Iterator[str]:
+    yield from _wrapped(f"Not examined: {'; '.join(opinion.not_considered)}.")
 
 
 def _about(opinion: Opinion) -> str:
@@ -242,7 +242,7 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.kind == "coherence" and not change.before:
         yield "why", "shared on the new kernel only"
     elif change.joined:
-        yield "why", f"{some(change.joined, _FUNCTIONS)} did not access this cache line before"
+        yield "why", f"{first_n(change.joined, _FUNCTIONS)} did not access this cache line before"
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.is_pair:

@@ -12,8 +12,9 @@ from bigiron.analysis.statistics.growth import Growth, Prediction, Series
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.results import measurements
-from bigiron.study.store import CellRecord, Study, clock_step
-from bigiron.util.english import counted
+from bigiron.study.caveats import clock_step
+from bigiron.study.store import CellRecord, Study
+from bigiron.util.english import plural
 
 _FURTHER = 8  # times the largest measured CPU count: what is extrapolated to by default
 _MOST_STANDING = 10
@@ -137,7 +138,7 @@ def _table(
     return Table(
         source,
         variant,
-        counted(tasks, "task") if tasks else "one task per CPU",
+        plural(tasks, "task") if tasks else "one task per CPU",
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),

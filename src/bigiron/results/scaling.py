@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.knee import Curve, Parting
 from bigiron.analysis.statistics.repetitions import Repetitions
-from bigiron.analysis.statistics.verdict import Judgement
+from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
 from bigiron.results import metrics
 from bigiron.study.store import Study
@@ -58,6 +58,6 @@ def knee_study(
     )
 
 
-def _is_of(comparison: Judgement, metric: str, cpus: int | None, variant: str) -> bool:
+def _is_of(comparison: MetricComparison, metric: str, cpus: int | None, variant: str) -> bool:
     ours = comparison.ours
     return (ours.metric, ours.variant) == (metric, variant) and cpus in (None, ours.cpus)

@@ -15,11 +15,11 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.probes import simulation, stack_counts
-from bigiron.analysis.probes.stack_counts import By, Stacks
+from bigiron.analysis.probes.stack_counts import By, StackCounts
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
 from bigiron.results import measurements, stacks
-from bigiron.study import store
+from bigiron.study.caveats import losses, machine_differences
 from bigiron.study.store import Study
 
 FORMATS: dict[str, Callable[[Comparison], str]] = {

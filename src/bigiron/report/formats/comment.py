@@ -1,8 +1,8 @@
 """A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
 
-from bigiron.gate.check_lines import PROBES, Checked, Finding
+from bigiron.gate.check_lines import PROBES, CheckedPoint, Finding
 from bigiron.report.formats.listing import code, markdown_table, plain
-from bigiron.util.english import counted, some
+from bigiron.util.english import first_n, plural
 
 _MOST = 20  # findings: GitHub takes 65,536 characters
 _MOST_NAMES = 8
@@ -10,7 +10,7 @@ _COUNTED = {"conflicts": "conflicts", "instructions": "instructions"}
 _HEADINGS = ("what", "per operation", "now", "before", "passes")
 
 
-def as_comment(workload: str, checked: list[Checked]) -> str:
+def as_comment(workload: str, checked: list[CheckedPoint]) -> str:
     """A verdict in one line, a table of what is worse, and who does it behind a fold."""
     worse = [(point, finding) for point in checked for finding in point.worse]
     parts = [f"**bigiron: {_verdict(workload, checked, len(worse))}**\n"]

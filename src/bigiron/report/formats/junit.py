@@ -9,7 +9,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write, not even escaped."""
 
 
-def as_junit(workload: str, checked: list[Checked]) -> str:
+def as_junit(workload: str, checked: list[CheckedPoint]) -> str:
     """A suite for each point, in it a case for each finding."""
     root = ElementTree.Element("testsuites", {"name": "bigiron check"} | _totals(checked))
     for point in checked:

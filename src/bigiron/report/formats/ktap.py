@@ -3,7 +3,7 @@
 from bigiron.gate.check_lines import UNDECIDED, CheckedPoint
 
 
-def as_ktap(workload: str, checked: list[Checked]) -> str:
+def as_ktap(workload: str, checked: list[CheckedPoint]) -> str:
     """A test for each point, in it one for each finding; diagnostics stand before what they are about."""
     lines = ["KTAP version 1", f"1..{len(checked)}"]
     for number, point in enumerate(checked, 1):

@@ -140,11 +140,11 @@ def _counts(reading: Reading) -> Iterator[View]:
     """With the CPUs that most workloads were measured with first, and of these the most."""
     times = Counter(point.cpus for point in reading.points if point.current)
     for cpus in sorted(times, key=lambda cpus: (-times[cpus], -cpus)):
-        rows = {workload.id: _counted(reading, workload, cpus) for workload in reading.workloads}
+        rows = {workload.id: _plural(reading, workload, cpus) for workload in reading.workloads}
         yield View(f"accesses per operation, {cpus} CPUs", words.shades(), "accesses per operation", rows)
 
 
-def _counted(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
+def _plural(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
     points = [reading.point(workload, kernel, cpus) for kernel in reading.kernels]
     last = next((point for point in reversed(points) if point), None)
     return [

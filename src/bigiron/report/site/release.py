@@ -69,7 +69,7 @@ def _answers(
         return Answers(what, [why], "–", "There is no comparison.")
     unlike = home.incomparable(reading, kernel)
     not_compared = (
-        f" {counted(unlike, 'workload')} cannot be compared: no older kernel had the same setup."
+        f" {plural(unlike, 'workload')} cannot be compared: no older kernel had the same setup."
         if unlike
         else ""
     )

@@ -197,7 +197,7 @@ def ignorable(
 
 def names(kernels: Sequence[Kernel]) -> str:
     """The names of kernels in words; "" if there are none."""
-    return listed([kernel.name for kernel in kernels])
+    return join_and([kernel.name for kernel in kernels])
 
 
 def subject(one: Change) -> str:

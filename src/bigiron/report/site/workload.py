@@ -219,7 +219,7 @@ def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     was = older[-1]
     apart = words.differing(reading.identities[was.identity], reading.identities[now.identity])
     before = reading.kernel(was.kernel).name
-    return f"cannot be compared with {before}, as the setup differs ({some(apart, 4)})"
+    return f"cannot be compared with {before}, as the setup differs ({first_n(apart, 4)})"
 
 
 def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:

@@ -34,8 +34,8 @@ from bigiron.results.prediction import Prediction
 from bigiron.study import reproduce
 from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
-from bigiron.study.store import Study, losses
-from bigiron.util.english import listed
+from bigiron.study.store import Study
+from bigiron.util.english import join_and
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6

@@ -8,7 +8,7 @@ from typing import Any
 from bigiron import probes
 from bigiron.report.formats.flame import Contexts
 from bigiron.results.prediction import Prediction
-from bigiron.study import reproduce, store
+from bigiron.study import caveats, reproduce
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import sanitize
@@ -43,7 +43,7 @@ def environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) -> 
 
 def _uninformative(spec: Spec) -> dict[str, str]:
     """Values that say nothing about a study if all cells have them."""
-    recorded = {kind.options for kind in probes.among(spec.probes)}
+    recorded = {kind.options for kind in probes.named(spec.probes)}
     others = {probe.options for probe in probes.probes() if probe.options} - recorded
     unused = {key: _text(value) for kind in others for key, value in spec.options[kind].environment().items()}
     return {**unused, "cpus_to_cycle": "0", "from_snapshot": "True"}
@@ -66,7 +66,7 @@ def _text(value: Any) -> str:
 
 
 def _state(record: CellRecord | None) -> str:
-    return store.why_missing(record).partition(":")[0] or "measured"
+    return caveats.why_missing(record).partition(":")[0] or "measured"
 
 
 def _label(key: str) -> str:
@@ -84,7 +84,7 @@ def commands(
     for kernel in dict.fromkeys(reproduce.kernels(study).values()):
         if kernel.startswith("debian/"):
             yield "the kernels", f"bigiron kernel fetch {kernel}"
-    if study.spec.engine.is_elsewhere:
+    if study.spec.engine.is_imported:
         yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
     else:
         yield "every cell", f"bigiron run study.toml -o {name}"
