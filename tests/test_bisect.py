@@ -169,7 +169,7 @@ def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Pat
     assert found.idle == 29
     text = bisect_report.as_text(bisected, found)
     assert f'culprit: {culprit[:12]} ("fs: check more"): 100.000 instructions before, 200.000' in text
-    assert "with it reverted has 100.000 instructions, as before it" in text
+    assert "with it reverted has 100.000 instructions, as before the culprit" in text
     document = json.loads(bisect_report.as_json(bisected, found))
     assert document["findings"][0]["names"] == [culprit]
     assert before == (

@@ -367,7 +367,7 @@ CHECKED = [
 
 
 def test_ktap_is_as_the_kernel_documents_it() -> None:
-    lines = ktap.text("open1", CHECKED).splitlines()
+    lines = ktap.as_ktap("open1", CHECKED).splitlines()
     assert lines[:4] == ["KTAP version 1", "1..3", "  KTAP version 1", "  1..2"]
     results = [text for text in lines if re.match(" *(not )?ok", text)]
     assert [re.match(r" *((?:not )?ok \d+)", text)[1] for text in results] == [  # type: ignore[index]
@@ -381,7 +381,7 @@ def test_ktap_is_as_the_kernel_documents_it() -> None:
 
 
 def test_junit_is_well_formed_whatever_the_names() -> None:
-    root = ElementTree.fromstring(junit.text("open1", CHECKED))
+    root = ElementTree.fromstring(junit.as_junit("open1", CHECKED))
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "1")
     assert [suite.get("tests") for suite in root] == ["2", "0", "1"]
     failed, passed = root[0]
@@ -393,7 +393,7 @@ def test_junit_is_well_formed_whatever_the_names() -> None:
 
 @given(texts)
 def test_any_name_can_be_written_in_xml(name: str) -> None:
-    ElementTree.fromstring(junit.text(name, [CheckedPoint(name, name, [replace(FOUND, name=name)])]))
+    ElementTree.fromstring(junit.as_junit(name, [CheckedPoint(name, name, [replace(FOUND, name=name)])]))
 
 
 def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
@@ -439,7 +439,7 @@ BOTH = CheckedPoint("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", [])
     ],
 )
 def test_a_comment_claims_no_more_than_was_compared(checked: list[CheckedPoint], verdict: str) -> None:
-    assert comment.text("open1", checked).splitlines()[0] == f"**bigiron: open1 {verdict}**"
+    assert comment.as_comment("open1", checked).splitlines()[0] == f"**bigiron: open1 {verdict}**"
 
 
 def test_each_format_says_what_was_not_compared() -> None:
@@ -449,12 +449,12 @@ def test_each_format_says_what_was_not_compared() -> None:
     )
     assert (
         "- v, 8 CPUs, 8 tasks: 0 counts of 1 worse; instructions not compared (the baseline has none)\n"
-        in (comment.text("open1", checked))
+        in (comment.as_comment("open1", checked))
     )
     assert "  1..2\n  ok 1 label\n  ok 2 instructions # SKIP not compared: the baseline has none\n" in (
-        ktap.text("open1", checked)
+        ktap.as_ktap("open1", checked)
     )
-    root = ElementTree.fromstring(junit.text("open1", checked))
+    root = ElementTree.fromstring(junit.as_junit("open1", checked))
     assert (root.get("tests"), root.get("skipped")) == ("2", "1")
     (left_out,) = root.findall(".//testcase[@name='instructions']/skipped")
     assert left_out.get("message") == "not compared: the baseline has none"
