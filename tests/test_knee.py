@@ -203,7 +203,7 @@ def test_all_formats_say_the_same(locks: dict[str, str]) -> None:
 def test_names_are_text_in_markdown() -> None:
     curves = [knee.curve(repetitions("a_b|c*", {1: 100, 2: 198, 4: 200}), None, 8)]
     markdown = knee_report.as_markdown(scaling_results.Scaling("s", "w_x|y", "time", "a_b|c*", 8, curves, []))
-    assert "w\\_x\\|y, one CPU a task" in markdown and "\n- a\\_b\\|c\\*\n  - knee: " in markdown
+    assert "w\\_x\\|y, one CPU per task" in markdown and "\n- a\\_b\\|c\\*\n  - knee: " in markdown
     assert "| tasks | a\\_b\\|c\\* | ideal |\n|--:|--:|--:|\n" in markdown
 
 
