@@ -61,7 +61,7 @@ class Taken(ProbeOptions, frozen=True, kw_only=True):
 @pytest.mark.parametrize(("name", "options"), [("instructions", None), ("deep", Taken)])
 def test_no_two_probes_or_options_have_one_name(name: str, options: type[ProbeOptions] | None) -> None:
     like = probes.probe("instructions")
-    with pytest.raises(ValueError, match="is taken"):
+    with pytest.raises(ValueError, match="is already used"):
         register(Probe(name, "", like.columns, like.job, like.collect, options=options))
 
 
