@@ -221,7 +221,7 @@ def test_benchmarks_are_mapped_to_workloads_or_the_error_names_what_to_give() ->
         ("will-it-scale", {}, "does not say which test of will-it-scale"),
         ("will-it-scale", {"test": "brk2"}, "--workload-file will-it-scale/tests/brk2.c"),
         ("fxmark", {"test": "dbench_client"}, "fxmark's dbench_client is not built in"),
-        ("fxmark", {"test": "DWAL", "fstype": "zfs"}, "no machine here has"),
+        ("fxmark", {"test": "DWAL", "fstype": "zfs"}, "which no machine here has"),
     ):
         with pytest.raises(UserError, match=re.escape(why)):
             workload_of(benchmark, parameters)

@@ -399,7 +399,7 @@ def test_a_folder_of_something_else_is_not_walked(monkeypatch: pytest.MonkeyPatc
 def test_a_site_that_cannot_be_finished_leaves_the_old_one(pages: Path, tmp_path: Path) -> None:
     shutil.copytree(pages, tmp_path / "site")
     twice = iter([("index.html", b"new"), ("a.html", b""), ("a.html", b"")])
-    with pytest.raises(UserError, match=r"have one page, a\.html"):
+    with pytest.raises(UserError, match=r"share the page a\.html"):
         folder.write(tmp_path / "site", twice, {})
     assert (tmp_path / "site/index.html").read_bytes() == (pages / "index.html").read_bytes()
     assert [file.name for file in tmp_path.iterdir()] == ["site"]
@@ -536,7 +536,7 @@ def test_a_view_of_the_first_page_can_be_cited(browser: Browser, pages: Path) ->
     cells = page.locator("#cells tr", has_text="open1").locator("td.figure:not(.ahead)")
     assert cells.all_inner_texts() == ["6.00", "▼2.00", "▼0"]
     page.get_by_label("Show").select_option(
-        label="predicted throughput of 256 tasks on x86-2s, one task's is 1"
+        label="predicted throughput of 256 tasks on x86-2s, relative to one task"
     )
     expect(cells.nth(1)).to_have_text("85.376.8 to 93.9")
     page.locator("#find").fill("open1")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, ForMachine, Format, choice, contexts
+from bigiron.commands.options import Base, Context, ForMachine, Format, InContext, choice, contexts
 from bigiron.errors import UserError
 from bigiron.probes import conflicts
 from bigiron.report.compare import dispatch
@@ -33,13 +33,9 @@ class By(StrEnum):
 
 def compare(
     study: Annotated[Path, typer.Argument(help="the study's folder")],
-    base: Annotated[
-        str | None, typer.Option(help="the variant to compare with  [default: the first]")
-    ] = None,
+    base: Base = None,
     format: Annotated[Format, typer.Option(help="output format")] = Format.text,
-    context: Annotated[
-        Context, typer.Option(help="count what the kernel executes in this context")
-    ] = Context.process,
+    context: InContext = Context.process,
     probe: Annotated[
         str | None,
         choice(

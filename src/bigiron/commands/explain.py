@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.analysis.comparison.model import Options
-from bigiron.commands.options import Context, ForMachine, ListFormat, contexts
+from bigiron.commands.options import Base, Context, ForMachine, InContext, ListFormat, contexts
 from bigiron.report import explain as explanation
 from bigiron.results import prediction
 from bigiron.study import store
@@ -14,12 +14,8 @@ from bigiron.study import store
 
 def explain(
     study: Annotated[Path, typer.Argument(help="the study's folder")],
-    base: Annotated[
-        str | None, typer.Option(help="the variant to compare with  [default: the first]")
-    ] = None,
-    context: Annotated[
-        Context, typer.Option(help="count what the kernel executes in this context")
-    ] = Context.process,
+    base: Base = None,
+    context: InContext = Context.process,
     machine: ForMachine = None,
     format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, choice, contexts
+from bigiron.commands.options import Context, InContext, choice, contexts
 from bigiron.errors import UserError
 from bigiron.report.formats import folded, pprof
 from bigiron.results import stacks
@@ -45,9 +45,7 @@ def export(
             help="weight of a stack  [default: accesses, instructions or microseconds, by probe]",
         ),
     ] = None,
-    context: Annotated[
-        Context, typer.Option(help="count what the kernel executes in this context")
-    ] = Context.process,
+    context: InContext = Context.process,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="output file  [default: standard output]")
     ] = None,

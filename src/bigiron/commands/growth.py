@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, Format, choice, contexts
+from bigiron.commands.options import Context, Format, InContext, choice, contexts
 from bigiron.report import growth as growth_report
 from bigiron.results import growth as growth_results
 from bigiron.study import store
@@ -22,9 +22,7 @@ def growth(
         typer.Option(min=2, help="CPU count to extrapolate to  [default: 8 times the largest measured]"),
     ] = None,
     format: Annotated[Format, typer.Option(help="output format")] = Format.text,
-    context: Annotated[
-        Context, typer.Option(help="count what the kernel executes in this context")
-    ] = Context.process,
+    context: InContext = Context.process,
     probe: Annotated[
         str, choice((one.name for one in probes.probes()), help="the probe whose counts to fit")
     ] = probes.DEFAULT,

@@ -70,7 +70,6 @@ def judge(
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")
-    shaped = second_opinion.shape(mail)
     both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
@@ -78,23 +77,39 @@ def judge(
         opinion = Opinion(mail, names, called, what.mode, None, same, not_considered=[second_opinion.MODULES])
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
-
-        def measured(cpus: list[int], boots: int) -> tuple[Study, Judgement]:
-            asked = second_opinion.spec(mail, names, what, cpus, both[0].arch, shaped, boots)
-            with contextlib.redirect_stdout(sys.stderr):
-                measure_study(asked, folder, jobs, fresh_boot=True)
-            study = store.open_study(folder)
-            return study, second_opinion.judged(study, mail)
-
-        of_cpus = second_opinion.smaller_cpu_counts(folder, of_cpus)
-        for boots in second_opinion.boot_counts(folder):
-            study, judged = measured(of_cpus, boots)
-            if not (judged.changes or judged.may_grow):
-                break
-        if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
-            study, judged = measured(with_half, boots)
-        opinion = second_opinion.opinion(study, mail, shaped, judged, any(map(is_whole, config or [])))
+        whole = any(map(is_whole, config or []))
+        opinion = _boot_and_count(mail, both, what, of_cpus, folder, jobs, whole)
     print(reply.FORMATS[format](opinion), end="")
+
+
+def _boot_and_count(
+    mail: RobotMail,
+    both: tuple[Kernel, Kernel],
+    what: Benchmark,
+    of_cpus: list[int],
+    folder: Path,
+    jobs: int,
+    whole_config: bool,
+) -> Opinion:
+    """Measure both kernels, with more boots and CPU counts as long as the judgement needs them."""
+    shaped = second_opinion.shape(mail)
+    names = (both[0].name, both[1].name)
+
+    def measured(cpus: list[int], boots: int) -> tuple[Study, Judgement]:
+        asked = second_opinion.spec(mail, names, what, cpus, both[0].arch, shaped, boots)
+        with contextlib.redirect_stdout(sys.stderr):
+            measure_study(asked, folder, jobs, fresh_boot=True)
+        study = store.open_study(folder)
+        return study, second_opinion.judged(study, mail)
+
+    of_cpus = second_opinion.smaller_cpu_counts(folder, of_cpus)
+    for boots in second_opinion.boot_counts(folder):
+        study, judged = measured(of_cpus, boots)
+        if not (judged.changes or judged.may_grow):
+            break
+    if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
+        study, judged = measured(with_half, boots)
+    return second_opinion.opinion(study, mail, shaped, judged, whole_config)
 
 
 def _read(report: Path) -> RobotMail:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Format
+from bigiron.commands.options import Base, Format
 from bigiron.report import knee as knee_report
 from bigiron.results import scaling
 from bigiron.study import store
@@ -15,9 +15,7 @@ def knee(
     study: Annotated[
         Path, typer.Argument(help="folder of a study with several task counts, preferably five or more")
     ],
-    base: Annotated[
-        str | None, typer.Option(help="the variant to compare with  [default: the first]")
-    ] = None,
+    base: Base = None,
     at: Annotated[
         int | None,
         typer.Option(min=2, help="task count to extrapolate to  [default: twice the largest measured]"),

@@ -26,6 +26,7 @@ ForMachine = Annotated[
         "--machine", help="rank cache lines by their predicted cost on this machine (`bigiron machine list`)"
     ),
 ]
+Base = Annotated[str | None, typer.Option("--base", help="the variant to compare with  [default: the first]")]
 OneTask = Annotated[
     float | None,
     typer.Option(
@@ -90,6 +91,11 @@ class Context(StrEnum):
     interrupt = "interrupt"
     kthread = "kthread"
     all = "all"
+
+
+InContext = Annotated[
+    Context, typer.Option("--context", help="count what the kernel executes in this context")
+]
 
 
 def refuse_rate(one_task: float | None) -> None:

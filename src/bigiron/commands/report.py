@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Context, MeasuredThere, OneTask, contexts, refuse_rate
+from bigiron.commands.options import Base, Context, InContext, MeasuredThere, OneTask, contexts, refuse_rate
 from bigiron.errors import UserError
 from bigiron.readers import measured_points
 from bigiron.report.formats import markdown
@@ -34,12 +34,8 @@ def report(
         ReportFormat,
         typer.Option(help="an HTML page that needs no network, a mail of 72 columns, or Markdown"),
     ] = ReportFormat.html,
-    base: Annotated[
-        str | None, typer.Option(help="the variant to compare with  [default: the first]")
-    ] = None,
-    context: Annotated[
-        Context, typer.Option(help="count what the kernel executes in this context")
-    ] = Context.process,
+    base: Base = None,
+    context: InContext = Context.process,
     machine: Annotated[
         str | None,
         typer.Option(help="predict throughput on this machine too, and rank cache lines by their cost on it"),

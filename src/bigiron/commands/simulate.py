@@ -44,7 +44,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--set",
-            help="NAME=VALUE sets a parameter, NAME=V1,V2 makes one variant per value; may be repeated",
+            help="NAME=VALUE, or NAME=V1,V2 for one variant per value; may be repeated",
         ),
     ] = None,
     seeds: Annotated[
@@ -52,9 +52,7 @@ def run(
     ] = 1,
     ranges: Annotated[
         bool,
-        typer.Option(
-            "--ranges", help="for every seed but the first, sample the machine from the ranges in its file"
-        ),
+        typer.Option("--ranges", help="sample the machine from its file's ranges for each further seed"),
     ] = False,
     warmup: Annotated[float, typer.Option(help="virtual milliseconds before counting starts")] = 100,
     duration: Annotated[

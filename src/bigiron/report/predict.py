@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from bigiron.analysis.replay.prediction import (
     Interval,
@@ -264,23 +265,7 @@ def as_json(found: Prediction) -> str:
             }
             for one in found.recordings
         ],
-        "points": [
-            {
-                "variant": curve.variant,
-                "tasks": point.tasks,
-                **_figures("relative", point.relative),
-                "throughput_per_s": point.throughput.value,
-                "throughput_low": point.throughput.low,
-                "throughput_high": point.throughput.high,
-                "measured": there.throughput.get(point.tasks) if there else None,
-                "limits": [
-                    {"kind": limit.kind, "object": limit.object, "share": round(limit.share, 4)}
-                    for limit in point.limits
-                ],
-            }
-            for curve, there in _curves(found)
-            for point in curve.points
-        ],
+        "points": [_point(curve, point, there) for curve, there in _curves(found) for point in curve.points],
         "knees": [
             {"variant": curve.variant, **(_figures("tasks", curve.knee) if curve.knee else {"tasks": None})}
             for curve in found.curves
@@ -302,6 +287,22 @@ def as_json(found: Prediction) -> str:
         "refused": [{"variant": one.variant, "why": one.why} for one in found.refused],
     }
     return listing.json_text(document)
+
+
+def _point(curve: PredictedCurve, point: PredictedPoint, there: Measured | None) -> dict[str, Any]:
+    return {
+        "variant": curve.variant,
+        "tasks": point.tasks,
+        **_figures("relative", point.relative),
+        "throughput_per_s": point.throughput.value,
+        "throughput_low": point.throughput.low,
+        "throughput_high": point.throughput.high,
+        "measured": there.throughput.get(point.tasks) if there else None,
+        "limits": [
+            {"kind": limit.kind, "object": limit.object, "share": round(limit.share, 4)}
+            for limit in point.limits
+        ],
+    }
 
 
 def _figures(name: str, found: Interval) -> dict[str, float]:
