@@ -143,7 +143,7 @@ def replaced(study: Study, cell: str) -> dict[str, Table]:
 
 def named(said: str) -> list[str]:
     """The command that a message names to get a probe."""
-    (command,) = re.findall(r"`bigiron (run .*?)` measures its cells again", said)
+    (command,) = re.findall(r"`bigiron (run .*?)` to measure its cells again", said)
     return shlex.split(command)
 
 

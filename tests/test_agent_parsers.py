@@ -194,10 +194,10 @@ def test_the_controller_has_the_same_limits() -> None:
         (["--set", "/sys/x=" + 2000 * "é"],
          "variant debian/6.1: settings: one is 4007 bytes long, and at most 4000 are possible"),
         ([f"--set=/sys/{number}=1" for number in range(65)],
-         "variant debian/6.1: settings: these are 65, and 64 is the most"),
+         "variant debian/6.1: settings: 65 are given, and at most 64 are possible"),
         (["--set", "/sys/x=a\nb"], "variant debian/6.1: settings: '/sys/x=a\\nb' is not a single line"),
         (["--probe", "functions", "--functions", ",".join(f"f{number}" for number in range(257))],
-         "functions: these are 257, and 256 is the most"),
+         "functions: 257 are given, and at most 256 are possible"),
     ],
 )  # fmt: skip
 def test_what_the_agent_would_refuse_is_refused_before(
@@ -216,7 +216,9 @@ def test_a_command_s_words_are_counted_in_bytes(tmp_path: Path) -> None:
         complaint("echo " + 2001 * "é")
         == "the command's words: one is 4002 bytes long, and at most 4000 are possible"
     )
-    assert complaint("echo " + 256 * " x") == "the command's words: these are 257, and 256 is the most"
+    assert (
+        complaint("echo " + 256 * " x") == "the command's words: 257 are given, and at most 256 are possible"
+    )
 
 
 @pytest.mark.parametrize(("key", "most"), [("set", 64), ("word", 256), ("function", 256), ("read", 16)])

@@ -35,7 +35,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --frob", r"No such option: --frob .*\(bigiron run --help explains it\)"),
         ("run", "no workload: name one "),
         ("run open1", "no kernel: give --kernel debian/6.12, or one of"),
-        ("run open1 --kernel nope", "there is no kernel 'nope' for x86_64, only .*debian/.*: fetch one"),
+        ("run open1 --kernel nope", "there is no kernel 'nope' for x86_64, only .*debian/.*: fetch one "),
         ("run opne1 {k}", r"no workload 'opne1'; did you mean open1, "),
         ("run frob.c {k}", "no workload 'frob.c'; for a C file of your own use --workload-file frob.c"),
         ("run open1 --workload-file x.c {k}", r"both a workload \(open1\) and --workload-file: give one"),
@@ -54,7 +54,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --cpus 8193", "cpus = 8193: use whole numbers from 1 to 8192"),
         ("run open1 {k} --cpus 2,x", "--cpus '2,x': use whole numbers separated by commas"),
         ("run open1 {k} --cpus=", "--cpus '': use whole numbers separated by commas"),
-        ("run open1 {k} --cpus 2,4,2", "cpus = 2 twice: "),
+        ("run open1 {k} --cpus 2,4,2", "cpus = 2 is given twice: "),
         ("run open1 {k} --tasks 0", "tasks = 0: use whole numbers from 1 to "),
         ("run open1 {k} --tasks=-1", "--tasks '-1': use whole numbers separated by commas"),
         ("run open1 {k} --reps 0", "repetitions = 0: use whole numbers from 1 to 1000"),
@@ -64,7 +64,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run open1 {k} --mode fibre", "Invalid value for '--mode': .*'process', 'thread'"),
         ("run open1 {k} --topology socket=2", "topology 'socket=2': use sockets=, nodes=, cores=, threads="),
         ("run open1 {k} --topology sockets=3", r"topology sockets=3 has 6 CPUs, not 8"),
-        ("run open1 {k} --topology nodes=3", r"topology nodes=3: 8 CPUs do not divide evenly into 3 nodes"),
+        ("run open1 {k} --topology nodes=3", r"topology nodes=3: 8 CPUs do not divide into 3 nodes"),
         ("run open1 {k} --arch z80", "machines of z80 are not supported yet: use one of x86_64"),
         (
             "run open1 {k} --memory 9999999",
@@ -133,7 +133,7 @@ kernel = "debian/6.1"
         ('name = "a"', "", r"The study missing required field `name` - at `variant\[0\]`"),
         ("cpus = [1]", 'mode = "fibre"', r"Invalid enum value 'fibre' - at `mode`"),
         ("cpus", "format = 1\ncpus", "s.toml has format 1 and this bigiron reads 2"),
-        ('"a"', '"\\u001b"', r"variant '\\+x1b': use letters, digits and a few signs"),
+        ('"a"', '"\\u001b"', r"variant '\\+x1b': use at most 80 letters, digits and signs"),
         (
             'kernel = "d',
             'boot = "a\\nb"\nkernel = "d',
@@ -171,9 +171,12 @@ def overwrite(path: Path, at: int, data: bytes) -> None:
     [
         (
             lambda s: overwrite(s / CELL / "conflicts.parquet", 500, b"\0\1\2"),
-            "conflicts.parquet is not what",
+            "conflicts.parquet has another checksum",
         ),
-        (lambda s: (s / CELL / "conflicts.parquet").write_bytes(b""), "conflicts.parquet is not what was"),
+        (
+            lambda s: (s / CELL / "conflicts.parquet").write_bytes(b""),
+            "conflicts.parquet has another checksum",
+        ),
         (lambda s: (s / CELL / "conflicts.parquet").unlink(), "conflicts.parquet: No such file or directory"),
         (
             lambda s: (s / CELL / "cell.json").write_bytes(b'{"format": 1'),
@@ -206,7 +209,7 @@ def test_another_version_s_study(study: Path) -> None:
 def test_another_version_s_cell(study: Path) -> None:
     file = study / CELL / "cell.json"
     file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
-    assert refused("compare", study) == f"{study / CELL} has format 1, this bigiron reads 2"
+    assert refused("compare", study) == f"{study / CELL} has format 1, but this bigiron reads 2"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +279,7 @@ def test_a_full_disk(small_disk: Path) -> None:
     study, filler = small_disk / "s", small_disk / "filler"
     filler.write_bytes(bytes((4 << 20) - (16 << 10)))
     arguments = ("run", "mmap1", *KERNEL, "--cpus", "2", "--probe", "conflicts", "-o", study)
-    assert refused(*arguments) == f"No space left on device ({study}): make room and run it again"
+    assert refused(*arguments) == f"No space left on device ({study}): free some space and run it again"
     assert list((study / "cells").iterdir()) == []
     filler.unlink()
     assert bigiron(*arguments).status == 0
@@ -300,7 +303,7 @@ def fake(folder: Path, script: str) -> str:
             '[ "$1" = --version ] && echo QEMU version 10.1',
             "is QEMU 10.1 built without plugin support, which",
         ),
-        ("exit 1", "does not print its version"),
+        ("exit 1", "does not tell its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(tmp_path: Path, script: str, fault: str) -> None:

@@ -690,7 +690,7 @@ def test_commits_that_are_not_there_or_not_related(tree: Tree) -> None:
     assert "exchange them" in refused(*of_tree(tree, second, first))
     assert f"--good and --bad are the same commit, {first[:12]}" in refused(*of_tree(tree, first, first))
     assert refused(*of_tree(tree, "v6.99", second)).startswith(f"--good: {tree.folder} has no 'v6.99'")
-    assert "is no git tree" in refused(
+    assert "it is not a git repository" in refused(
         "open1", "--linux", tree.folder.parent, "--good", "a", "--bad", "b", "-o", "b"
     )
 
@@ -703,7 +703,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     assert "give --linux TREE too" in refused("open1", "--good", "v6.1", "-o", folder)
     assert "give --good COMMIT and --bad COMMIT" in refused("open1", "--linux", tmp_path, "-o", folder)
     assert refused("open1", "--by", "luck", "-o", folder).startswith("--by 'luck': use conflicts[")
-    assert "one number of them" in refused(
+    assert "a bisection uses one number" in refused(
         "open1", "--kernel", "a", "--kernel", "b", "--cpus", "2,4", "-o", folder
     )
     assert not folder.exists()

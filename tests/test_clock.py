@@ -209,7 +209,7 @@ def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
         measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "--probe", "instructions", "-o", folder)
         (record,) = store.open_study(folder).records()
         work = record.facts["instructions"]
-        instructions.append(work["instructions"]["operation"] / sum(work["operations"]))
+        instructions.append(work["instructions"]["process"] / sum(work["operations"]))
     assert instructions[0] == pytest.approx(instructions[1], rel=0.005)
 
 

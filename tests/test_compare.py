@@ -649,7 +649,7 @@ def test_text(compared: Comparison) -> None:
     text = as_text.as_text(compared)
     assert text.startswith("getppid1, 2 CPUs, 2 tasks: writes and accesses per operation")
     fput, *_, statistics, dentry, total = re.findall(r"^(?:[* ] (?:page|vm)|  all).*", text, re.MULTILINE)
-    assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2"]
+    assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2", "-4.000"]
     assert statistics.startswith("  vm_stat+0x0") and dentry.startswith("  page")
     assert "\n      reference count: fput\n" in text
     assert total.split() == ["all", "shared", "lines", "13.600", "13.600", "8.600", "8.600"]

@@ -74,9 +74,17 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             ("limited", "ok"),
             "is QEMU 7.2.1, and versions before 10 crash",
         ),
-        ("echo QEMU emulator version 11.1.3", ("limited", "ok"), "is QEMU 11.1.3, and the recorder knows"),
-        ('[ "$1" = --version ] && echo QEMU version 10.1', ("limited", "missing"), "built without plugins"),
-        ("exit 1", ("limited", "missing"), "does not print its version"),
+        (
+            "echo QEMU emulator version 11.1.3",
+            ("limited", "ok"),
+            "is QEMU 11.1.3, but the recorder supports only",
+        ),
+        (
+            '[ "$1" = --version ] && echo QEMU version 10.1',
+            ("limited", "missing"),
+            "built without plugin support",
+        ),
+        ("exit 1", ("limited", "missing"), "does not tell its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(

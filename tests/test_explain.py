@@ -112,7 +112,7 @@ def test_having_nothing_to_report_is_reported(tmp_path: Path) -> None:
     )
     said = " ".join(bigiron("explain", tmp_path / "s").out.split())
     assert "no shared cache line limits it" in said
-    assert said.endswith("Not recorded: locks and work.")
+    assert said.endswith("Not recorded: locks and instructions.")
 
 
 def changed(study: Path, copy: Path, variant: str, change: Callable[[Path, dict[str, Any]], None]) -> Path:
@@ -139,7 +139,9 @@ def test_a_probe_that_one_variant_lacks_is_left_out(open1: Path, tmp_path: Path)
     )
     said = " ".join(bigiron("explain", study).out.split())
     assert "Better by 4.000 accesses per operation" in said
-    assert "Not recorded, so not compared: locks and work." in said and "The kernel executes" not in said
+    assert (
+        "Not recorded, so not compared: locks and instructions." in said and "The kernel executes" not in said
+    )
 
 
 def test_probes_of_different_machines(open1: Path, tmp_path: Path) -> None:

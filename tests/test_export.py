@@ -162,7 +162,7 @@ def test_a_profile_goes_down_a_pipe(open1: Path, tmp_path: Path) -> None:
         ("--variant debian/6.1 --cpus 4", "no cell of debian/6.1 with cpus = 4: it has 8"),
         (
             "--variant debian/6.1 --probe instructions --weight writes",
-            "stacks of work weigh instructions, not writes",
+            "stacks of instructions weigh instructions, not writes",
         ),
     ],
 )
@@ -217,10 +217,6 @@ def test_check_for_programs(open1: Path, tmp_path: Path) -> None:
     bigiron("check", open1, "--record", baseline)
     document = json.loads(bigiron("check", open1, "--baseline", baseline, "--format", "json").out)
     assert [point["state"] for point in document["points"]] == ["ok", "ok"]
-    rows = list(
-        csv.DictReader(io.StringIO(bigiron("check", open1, "--baseline", baseline, "--format", "csv").out))
-    )
     found = [finding for point in document["points"] for finding in point["findings"]]
     counts = [each for finding in found for each in finding["counts"]]
-    assert [row["unit"] for row in rows] == [each["unit"] for each in counts]
-    assert all(float(row["found_per_op"]) <= float(row["allowed_per_op"]) for row in rows)
+    assert counts and all(each["found_per_op"] <= each["allowed_per_op"] for each in counts)

@@ -244,7 +244,7 @@ def test_what_one_host_counts_more_of_is_found(tmp_path: Path, open1: Path) -> N
     found = agreement.differences(study.spec, collected(study, old), more)
     assert (old.variant, new.variant, same) == ("debian/6.1", "debian/6.12", [])
     assert any(line.startswith("conflicts: ") for line in found)
-    assert any(line.startswith("work: ") for line in found)
+    assert any(line.startswith("instructions: ") for line in found)
 
 
 # What ends

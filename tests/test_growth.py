@@ -354,7 +354,7 @@ def test_text_names_what_does_not_grow_and_warns_of_the_distance(free_space: Pat
     assert (answer.status, answer.err) == (0, "")
     assert max(map(len, answer.out.splitlines())) <= 100
     assert "predicted at 512" in answer.out
-    assert "512 CPUs are 64 times the most that were measured" in answer.out
+    assert "512 CPUs are 64 times the largest measured count" in answer.out
     said = " ".join(answer.out.split())
     # A page comes to the list of its generation and goes from it: two counts, each read and written.
     assert re.search(r"lrugen\.nr_pages\[\d+\] \([^)]*\): constant, 4( |$)", said), answer.out
@@ -391,7 +391,7 @@ def test_an_operation_is_extrapolated_to_what_more_cpus_do(free_space: Path) -> 
         records = {number: [one for one in study.records() if one.cpus == number] for number in numbers}
         return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
 
-    few = Counts(cells("work", 2, 3, 4), cells("conflicts", 2, 3, 4))
+    few = Counts(cells("instructions", 2, 3, 4), cells("conflicts", 2, 3, 4))
     extrapolated = carry({"few": few}, 8)["few"]
     functions = {path.rsplit(";", 1)[-1] for path in extrapolated.paths}
     assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
@@ -518,7 +518,8 @@ def test_why_nothing_is_extrapolated(free_space: Path, cells: dict[str, list[int
             for name, all in records.items()
         }
         assert (
-            "not all cells have the probes work and conflicts" in prediction._extrapolated(study, bare, 48)[1]
+            "not all cells have the probes instructions and conflicts"
+            in prediction._extrapolated(study, bare, 48)[1]
         )
 
 

@@ -244,7 +244,7 @@ def test_what_named_functions_call_is_traced_unless_it_is_not_asked_for(tmp_path
         (["open1", "--probe", "functions"], "no function to trace"),
         (["open1", "--functions", "vfs_read"], "functions are traced by the probe functions"),
         (["open1", "--probe", "functions", "--functions", "a;b"], "function 'a;b'"),
-        (["open1", "--probe", "locks", "--arch", "ppc64le"], "probe locks is not recorded on ppc64le yet"),
+        (["open1", "--probe", "locks", "--arch", "ppc64le"], "probe locks is not supported on ppc64le yet"),
     ],
 )  # fmt: skip
 def test_bad_input(tmp_path: Path, arguments: list[str], complaint: str) -> None:

@@ -293,7 +293,7 @@ def test_the_cases_patches_apply(debian_source: Source, patch: Path) -> None:
         ("CONFIG_SPOON=y", "{}: this kernel has no option CONFIG_SPOON"),
         (
             "# CONFIG_TRACING is not set\nCONFIG_IRQ_REMAP=y",
-            "the kernel's configuration drops CONFIG_TRACING=n, CONFIG_IRQ_REMAP=y (more.config): what",
+            "the kernel's configuration drops CONFIG_TRACING=n, CONFIG_IRQ_REMAP=y (more.config): a ",
         ),
         ("SMP=y", "{}:1: 'SMP=y' is not an option: use CONFIG_NAME=y or # CONFIG_NAME is not set"),
     ],

@@ -588,7 +588,7 @@ def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
     answer = bigiron("predict", study.folder, "--machine", XEON)
     assert answer.status == 2
     assert (
-        f"`bigiron run {study.folder} --probe locks,instructions` measures its cells again"
+        f"`bigiron run {study.folder} --probe locks,instructions` to measure its cells again with them"
         in answer.complaint
     )
 

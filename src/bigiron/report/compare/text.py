@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bigiron.analysis.comparison import profiles
 from bigiron.analysis.comparison.model import Comparison, Point, Row
@@ -140,7 +140,10 @@ def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "")
     change = change if after else ""
     after = max(after, len(change))
     after += _GAP if after else 0
-    room = _WIDTH - after - group * max((len(line.cells) for line in lines), default=1)
+    figures_width = group * max((len(line.cells) for line in lines), default=1)
+    if _WIDTH - after - figures_width < _LEAST_NAME:  # no room for changes
+        lines, change, after = [replace(line, change="") for line in lines], "", 0
+    room = _WIDTH - after - figures_width
     names = max(_LEAST_NAME, min(room, max((len(line.name) for line in lines), default=0)))
     if variants:
         yield " " * names + "".join(f"{variant:>{group}}" for variant in variants) + f"{change:>{after}}"
