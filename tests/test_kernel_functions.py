@@ -1,4 +1,4 @@
-"""The lists of the kernel's functions, held against the symbols of four kernels."""
+"""The lists of the kernel's functions, compared with the symbols of four kernels."""
 
 from booted import KERNELS, left_by
 

@@ -198,7 +198,7 @@ fn a_ticket_lock_held_shortly_collapses_sooner() {
     }
 }
 
-/// A queue's hand-over costs the same whoever waits, so that throughput stays where the lock is saturated.
+/// A queue's hand-over costs the same for every waiter, so that throughput stays where the lock is saturated.
 #[test]
 fn mcs_and_what_is_built_on_it_stay_flat() {
     for kind in ["mcs", "qspinlock", "cna"] {

@@ -89,7 +89,7 @@ impl State {
         let wanted = contexts.iter().rev().map(|context| context.wants).find(|&lock| lock != NO_ID);
         if let Some(lock) = wanted {
             let holder = match self.locks[lock as usize].holder {
-                NO_ID => "which nobody holds".into(),
+                NO_ID => "which no CPU holds".into(),
                 holder => format!("held by CPU {}", ContextId(holder).cpu()),
             };
             return Some(format!("CPU {cpu} waits for lock {}, {holder}", self.lock_name(lock)));

@@ -42,7 +42,7 @@ fn what_has_more_events_than_are_simulated_is_replayed_from_all_of_its_places() 
         found.throughput * events as f64
     };
     let (few, many) = (per_s(100), per_s(4 * MAX_EVENTS as usize / 32));
-    assert!((many / few - 1.0).abs() < 0.2, "{many} and {few} events a second");
+    assert!((many / few - 1.0).abs() < 0.2, "{many} and {few} events per second");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn readers_share_a_semaphore() {
     assert!(rates[1].throughput > 6.0 * rates[0].throughput);
 }
 
-/// Of the operations that tasks do in turns, one is `rare`, and fifteen are `common`.
+/// Of the operations that tasks alternate between, one is `rare`, and fifteen are `common`.
 fn mixed(rare: Vec<Event>, common: &[Event]) -> f64 {
     let mut program = (*of(rare)).clone();
     program.operations.extend(vec![common.to_vec(); 15]);

@@ -138,7 +138,7 @@ def _shared(line: _Line, *, pair: bool = False) -> _Shared:
 
 
 def _who(line: _Line, side: str) -> str:
-    """Whoever touched it most: its path, and how often."""
+    """The call path that accessed the cache line most, and how often."""
     weights: Counter[str] = Counter()
     reads: Counter[str] = Counter()
     for access in line.accesses:

@@ -1,6 +1,6 @@
 """A mail of the kernel test robot that reports a regression: what was measured where, of which two commits.
 
-Nobody promises its form. What is not understood is kept with its line's number, and said.
+No document specifies its form. Lines that are not understood are kept with their numbers, and reported.
 """
 
 import email
