@@ -35,7 +35,7 @@ SCHEMA = {"context": pl.String, "counter": pl.String, "events": pl.UInt64}
 class EventsOptions(ProbeOptions, frozen=True, kw_only=True):
     """Which counters are kept."""
 
-    unused: ClassVar[str] = "the prefix is of the probe events: add it with --probe"
+    WRONG_PROBE_MESSAGE: ClassVar[str] = "the prefix is of the probe events: add it with --probe"
 
     events_prefix: Annotated[str, typer.Option(help="how the names of the counters start")] = "pg"
 

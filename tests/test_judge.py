@@ -438,7 +438,7 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     answer = judged(report, "--kernel", "debian/6.12", "--kernel", "debian/6.12", "-o", tmp_path / "s")
     words = " ".join(answer.out.split())
     assert "have the same image, so their counts cannot differ, and nothing was booted" in words
-    assert words.endswith("Not looked at: modules: only built-in code was compared.")
+    assert words.endswith("Not examined: modules: only built-in code was compared.")
     assert not (tmp_path / "s").exists()
 
 

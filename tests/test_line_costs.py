@@ -96,9 +96,9 @@ def test_the_page_has_the_curves_and_what_was_measured(mmap1: Path, browser: Bro
         (["compare", "--machine", "cray"], "no machine 'cray'"),
         (
             ["compare", "--probe", "trace", "--machine", HASWELL],
-            f"--machine {HASWELL} is of the shared lines",
+            f"--machine {HASWELL} applies only to the shared cache lines",
         ),
-        (["explain", "--machine", "uniform"], "does not say what its processors are"),
+        (["explain", "--machine", "uniform"], "does not describe its processors"),
         (["report", "--one-task", "2e6", "-o", "x.html"], "--one-task and --measured need a machine"),
         (["report", "--machine", HASWELL, "--one-task", "-1", "-o", "x.html"], "--one-task -1.0"),
     ],

@@ -502,7 +502,7 @@ def test_there_is_one_knee() -> None:
         (["--machine", XEON, "--tasks", "64"], "64 tasks: xeon-5418y-x2 has 48 CPUs"),
         (["--machine", XEON, "--one-task", "0"], "--one-task 0.0"),
         (["--machine", XEON, "--measured", "POINTS"], "no columns tasks and throughput"),
-        (["--machine", XEON, "--one-task", "2e6", "--measured", "UNITS"], "that is another unit"),
+        (["--machine", XEON, "--one-task", "2e6", "--measured", "UNITS"], "the units differ"),
         (["--machine", "UPSIDE"], "use 0 < low <= high"),
         (["--machine", "OUTSIDE"], "the figure itself, is not in"),
         (["--machine", "OTHER"], "the file has no such figure"),

@@ -115,7 +115,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_run_has_its_options_and_offers_it(measured: Path, tmp_path: Path) -> None:
     shown = with_example("run", "--help").out
     assert "--events-prefix" in shown and "how the names of the counters start" in shown
-    assert re.search(r"what to record, of .*\bevents\b", shown)
+    assert re.search(r"what to record, separated by commas: .*\bevents\b", shown)
     answer = with_example(
         "run", "getppid1", "--machine", "host", "--events-prefix", "x", "-o", tmp_path / "s"
     )

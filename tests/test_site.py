@@ -383,7 +383,7 @@ def test_a_site_replaces_its_own_and_nothing_else(pages: Path, tmp_path: Path) -
     assert answer.status == 2 and "thesis has chapter.tex" in answer.complaint
     assert (other / "chapter.tex").read_text() == "years of work"
     (tmp_path / "link").symlink_to(to)
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         made(history, tmp_path / "link")
 
 
@@ -410,7 +410,7 @@ def test_what_is_no_history(tmp_path: Path) -> None:
     assert answer.status == 2 and "is not a history" in answer.complaint
     Written(tmp_path / "empty")
     answer = bigiron("history", "site", tmp_path / "empty", "-o", tmp_path / "site")
-    assert answer.status == 2 and "has no point yet" in answer.complaint
+    assert answer.status == 2 and "has no points yet" in answer.complaint
     assert not (tmp_path / "site").exists()
 
 
