@@ -157,7 +157,7 @@ def test_to_the_end(tmp_path: Path) -> None:
         (("rcu-flat", "--machine", "uniform", "--set", "mask"), "use NAME=VALUE"),
         (("rcu-flat", "--machine", "uniform", "--set", "nask=1"), "rcu-flat has mask, hz"),
         (("rcu-flat", "--machine", "uniform", "--set", "mask=1,1"), "variants need different names"),
-        (("rcu-flat", "--machine", "uniform", "--tasks", "1"), "no tasks"),
+        (("rcu-flat", "--machine", "uniform", "--tasks", "1"), "no parameter `tasks`"),
         (("rcu-flat", "--machine", "uniform", "--duration", "-1"), "zero or more"),
         (
             ("rcu-flat", "--machine", "uniform", "--cpus", "2", "--set", "hz=0"),

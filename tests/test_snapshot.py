@@ -426,7 +426,7 @@ def test_list_and_drop(cache: Path, ram: GuestRam) -> None:
     assert (answer.status, answer.out) == (0, f"dropped {first.name}: 3 MiB\n")
     assert not first.exists() and second.exists()
     assert bigiron("snapshot", "drop", "--all").status == 0
-    assert bigiron("snapshot", "drop", "--all").out == "there was none\n"
+    assert bigiron("snapshot", "drop", "--all").out == "there were no snapshots\n"
     assert not second.exists()
 
 
@@ -615,7 +615,7 @@ def test_the_kernel_is_told_how_fast_its_clock_runs(real: Path) -> None:
 
 def test_without_room_it_boots(cache: Path, tmp_path: Path) -> None:
     answer = measured(*OPEN1, "-o", tmp_path / "s", BIGIRON_SNAPSHOTS_MIB="1")
-    assert "BIGIRON_SNAPSHOTS_MIB allows 1; each machine boots" in answer.err
+    assert "BIGIRON_SNAPSHOTS_MIB allows 1 MiB; each machine boots" in answer.err
     assert rows(tmp_path / "s")
 
 
@@ -629,7 +629,7 @@ def test_stopped_while_it_is_made(cache: Path, tmp_path: Path) -> None:
         wait_until(lambda: machines_of(temporary))
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=SAFETY_NET_S)
-    assert run.returncode == 130 and b"stopped; run it again" in said
+    assert run.returncode == 130 and b"stopped: the same command continues" in said
     assert not machines_of(temporary)
     assert snapshot.list_snapshots() == []
     assert not list((cache / "snapshots").glob(".new-*"))

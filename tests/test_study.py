@@ -363,7 +363,7 @@ def test_a_file_beside_a_study_is_the_same_however_it_is_named(
         ("--machine ssh://a", "has machine = 'vm', not 'ssh'"),
         ("--memory 9000", "has memory_mib = 0, not 9000"),
         ("--boot x=1", "--boot: give --kernel too"),
-        ("--kernel debian/6.1 --boot x=1", "has another variant of the name debian/6.1"),
+        ("--kernel debian/6.1 --boot x=1", "has another variant called debian/6.1"),
     ],
 )
 def test_no_option_beside_a_study_file_is_ignored(options: str, complaint: str, tmp_path: Path) -> None:

@@ -227,8 +227,8 @@ def test_events_are_compared_by_function(open1: Study) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["open1", "--arch", "ppc64le"], "probe trace is not recorded on ppc64le yet"),
-        (["hotplug-offline"], "probe trace is for workloads that go on for"),
+        (["open1", "--arch", "ppc64le"], "probe trace is not supported on ppc64le yet"),
+        (["hotplug-offline"], "probe trace is for workloads that run until they are stopped"),
         (["open1", "--machine", "host"], "probe trace"),
     ],
 )

@@ -171,7 +171,7 @@ def test_counters_64_bytes_apart_are_shared_as_a_pair(tmp_path: Path) -> None:
 def test_pairs_of_what_has_none_are_refused(open1: Path) -> None:
     answer = bigiron("compare", open1, "--line", "128", "--probe", "instructions")
     assert (answer.status, answer.out) == (2, "")
-    assert answer.complaint == "--line 128 is of the shared lines of the probe conflicts alone"
+    assert answer.complaint == "--line 128 applies only to the shared cache lines of the probe conflicts"
 
 
 def test_padding_to_a_pair_parts_them(tmp_path: Path) -> None:
