@@ -35,7 +35,7 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --frob", r"No such option: --frob .*\(bigiron run --help explains it\)"),
         ("run", "no workload: name one "),
         ("run open1", "no kernel: give --kernel debian/6.12, or one of"),
-        ("run open1 --kernel nope", "there is no kernel 'nope' for x86_64, only .*debian/.*: fetch one "),
+        ("run open1 --kernel nope", "no kernel 'nope' for x86_64, only .*debian/.*: fetch one "),
         ("run opne1 {k}", r"no workload 'opne1'; did you mean open1, "),
         ("run frob.c {k}", "no workload 'frob.c'; for a C file of your own use --workload-file frob.c"),
         ("run open1 --workload-file x.c {k}", r"both a workload \(open1\) and --workload-file: give one"),
