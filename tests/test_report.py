@@ -77,7 +77,7 @@ def test_a_search_finds_a_function(browser: Browser, report: Path) -> None:
     flame.get_by_label("Find").fill("apparmor_file_open")
     expect(flame.locator(".hit").first).to_be_visible()
     expect(flame.locator("output")).to_contain_text("in 1 frame")
-    work = page.locator("#work .places")
+    work = page.locator("#instructions .places")
     work.locator("[data-filter]").fill("path_openat")
     expect(work.locator("tbody tr:visible")).to_have_count(1)
     expect(work.locator("output")).to_contain_text("1 of ")
@@ -96,8 +96,8 @@ def test_a_difference_is_shown_by_signs_too(browser: Browser, report: Path) -> N
 
 def test_tables_sort_by_click_and_by_key(browser: Browser, report: Path) -> None:
     page = opened(browser, report).page
-    table = page.locator("#work table:visible").first
-    heading = table.get_by_role("button", name="own").first
+    table = page.locator("#instructions table:visible").first
+    heading = table.get_by_role("button", name="self").first
 
     def column() -> list[float]:
         cells = table.locator("tbody tr td:nth-child(2)")
@@ -115,7 +115,7 @@ def test_tables_sort_by_click_and_by_key(browser: Browser, report: Path) -> None
 
 def test_the_keyboard_walks_a_flame_graph(browser: Browser, report: Path) -> None:
     page = opened(browser, report).page
-    flame = page.locator("#flame-work")
+    flame = page.locator("#flame-instructions")
     flame.locator("[role=treeitem][tabindex='0']").focus()
     told = flame.locator(".readout b")
     expect(told).to_have_text("all")
