@@ -237,7 +237,7 @@ def test_a_report_of_an_unfinished_study_says_what_is_missing(tmp_path: Path) ->
 def test_a_report_of_a_study_of_which_nothing_is_measured(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [None], "new": [None]})
     for text in (html.as_html(document_of(study)), mail.as_text(document_of(study))):
-        assert "Nothing was measured yet that could answer it." in text
+        assert "Nothing measured so far answers it." in text
 
 
 def test_a_hundred_cells_stay_below_5_mb(open1: Path, tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_what_reproduces_a_study_is_refused_with_another_kernel(open1: Path, els
 
 def test_environments_have_what_says_something_of_the_study(open1: Path) -> None:
     common = dict(document_of(store.open_study(open1)).environments.common)
-    assert common["memory, MiB"] and common["scope"] == "kernel" and common["time_slice"] == "operation"
+    assert common["memory, MiB"] and common["scope"] == "kernel" and common["time slice"] == "operation"
     assert not common.keys() & {
         *("cpus to cycle", "blocked min us", "blocked states", "blocked user", "depth", "functions"),
         "from snapshot",

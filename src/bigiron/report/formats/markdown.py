@@ -66,7 +66,7 @@ def _answer(document: Document) -> Iterator[str]:
     if document.answered:
         yield f"{plain(document.answered)}\n"
     elif not document.answer:
-        yield "Nothing was measured yet that could answer it.\n"
+        yield "Nothing measured so far answers it.\n"
     for number, said in enumerate(document.answer, start=1):
         evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
         yield f"{number}. {plain(said.sentence)}\n{evidence}"

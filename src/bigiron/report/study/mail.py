@@ -87,7 +87,7 @@ def _answer(document: Document) -> Iterator[str]:
     if document.answered:
         yield from _wrapped(document.answered)
     elif not document.answer:
-        yield "Nothing was measured yet that could answer it."
+        yield "Nothing measured so far answers it."
     for number, said in enumerate(document.answer, start=1):
         if number > 1 or document.answered:
             yield ""
