@@ -2,9 +2,10 @@
 
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator
 
 from bigiron import compile
-from bigiron.matrix.model.calls import printed_results
+from bigiron.matrix.model.calls import ResultText
 
 
 def answered(text: str, order: str = "a-first") -> subprocess.CompletedProcess[str]:
@@ -20,4 +21,17 @@ def made(text: str, order: str = "a-first") -> list[list[str]]:
     """What the kernel gives for the calls of each test."""
     done = answered(text, order)
     assert (done.returncode, done.stderr) == (0, "")
-    return [results for _, results in printed_results(done.stdout.splitlines())]
+    return [results for _, results in _printed(done.stdout.splitlines())]
+
+
+def _printed(lines: Iterable[str]) -> Iterator[tuple[str, list[ResultText]]]:
+    """What guest/pairs/ printed: each test's number and its calls' results."""
+    header, results = "", list[ResultText]()
+    for line in lines:
+        if line.strip() and not header:
+            header = line.split()[1]
+        elif line.strip():
+            results.append(line.rstrip("\n"))
+        elif header:
+            yield header, results
+            header, results = "", []

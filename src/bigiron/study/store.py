@@ -34,11 +34,10 @@ from bigiron.study.plan import Cell, cells
 from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
-from bigiron.util.cache_dir import locked
+from bigiron.util.cache_dir import STAGING, locked
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
-_STAGING = ".new-"
 _NEW = "cell"  # no cell has this name
 _FILES = ("study.toml", "workload.c", "machine.toml")
 _OURS = {".lock", "cells", *_FILES, *(f".{name}" for name in _FILES)}
@@ -291,7 +290,7 @@ class Study:
                 raise UserError(f"the cell {final} is already measured, perhaps by another bigiron")
             if record.failure:
                 return  # keep the measured cell
-        with _naming(self.folder), tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._cells) as staging:
+        with _naming(self.folder), tempfile.TemporaryDirectory(prefix=STAGING, dir=self._cells) as staging:
             folder = Path(staging) / _NEW
             folder.mkdir()
             for probe, table in tables.items():
@@ -330,7 +329,7 @@ class Study:
                     f"another bigiron changed study {self.folder} while this one ran: run the command again"
                 )
             self.spec = now
-            for dead in self._cells.glob(_STAGING + "*"):
+            for dead in self._cells.glob(STAGING + "*"):
                 self._put_back(dead)
                 shutil.rmtree(dead)
             yield

@@ -189,19 +189,6 @@ def parsed_tests(lines: Iterable[str]) -> Iterator[Test]:
             block = []
 
 
-def printed_results(lines: Iterable[str]) -> Iterator[tuple[str, list[ResultText]]]:
-    """What guest/pairs/ printed: each test's number and its calls' results."""
-    header, results = "", list[ResultText]()
-    for line in lines:
-        if line.strip() and not header:
-            header = line.split()[1]
-        elif line.strip():
-            results.append(line.rstrip("\n"))
-        elif header:
-            yield header, results
-            header, results = "", []
-
-
 def _parsed_test(block: list[tuple[int, str]]) -> Test:
     (first, header), *rest = block
     words = header.split()
