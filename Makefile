@@ -48,6 +48,7 @@ lint-python:
 	$(PYTHON) -m ruff format --check
 	.venv/bin/lint-imports --no-logo
 	$(PYTHON) tools/words.py
+	$(PYTHON) tools/prose.py
 	git ls-files -z | xargs -0 .venv/bin/codespell
 	for script in setup.sh .ci/run tools/*.sh; do bash -n $$script || exit; done
 
@@ -65,7 +66,8 @@ lint-c:
 fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
 	@tools/fresh.sh all $(RELEASE)
 
-docs: setup-dev ## make the outputs in README and docs/ again; PAGE=docs/lock.md: of one page; CHECK=1: change nothing
+docs: setup-dev ## make the outputs in README and docs/ again; PAGE=docs/howto/ci.md: of one page; CHECK=1: change nothing
+	$(PYTHON) tools/cli_reference.py $(if $(CHECK),--check)
 	$(PYTHON) tools/docs.py $(if $(CHECK),--check) $(PAGE)
 
 bench: setup-dev ## every benchmark, one after the other

@@ -2,22 +2,25 @@
 
 import doctest
 import importlib.util
+import itertools
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 from test_setup import ROOT
 
 from bigiron import probes
 from bigiron.analysis.lines import rules
 from bigiron.analysis.replay import trace
+from bigiron.analysis.statistics.verdict import Look
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
 from bigiron.gate.check_lines import BaselineLine, Function, Instructions, Point
 from bigiron.report import gate
-from bigiron.study.spec import Simulation, Spec
+from bigiron.study.spec import Simulation, Spec, Variant
 
 
 def tool(name: str) -> ModuleType:
@@ -31,6 +34,11 @@ def tool(name: str) -> ModuleType:
 
 
 docs = tool("docs")
+cli_reference = tool("cli_reference")
+
+
+def of_root(file: Path) -> str:
+    return str(file.relative_to(ROOT))
 
 
 def page(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -47,16 +55,28 @@ def transcript(kind: str, *lines: str) -> str:
     )
 
 
-def test_the_examples() -> None:
-    assert doctest.testmod(docs).failed == 0
+@pytest.mark.parametrize("module", [docs, cli_reference], ids=lambda module: module.__name__)
+def test_the_examples(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("file", docs.pages(), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", docs.pages(), ids=of_root)
 def test_every_transcript_says_how_it_is_made(file: Path) -> None:
     for block in docs.blocks(file):
         if block.is_transcript:
             reason = block.kind.removeprefix("not made: ")
             assert block.is_made or reason != block.kind, f"{file}:{block.line} has no `<!-- output: ... -->`"
+
+
+def test_pages_are_found_in_all_folders_but_those_made_by_benchmarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    written = ["README.md", "docs/howto/ci.md", "docs/index.md"]
+    for name in (*written, "docs/validation/gate.md", "docs/results/matrix.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert [str(file.relative_to(tmp_path)) for file in docs.pages()] == written
 
 
 def test_a_count_that_no_longer_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +162,11 @@ def test_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Links
 
 MARKDOWN = sorted(
-    [*docs.pages(), *ROOT.glob("cases/*/README.md"), ROOT / "CONTRIBUTING.md", ROOT / "sim/README.md"]
+    [
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("cases/*/README.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "sim/README.md")),
+    ]
 )
 
 
@@ -157,7 +181,7 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
 
 
-@pytest.mark.parametrize("file", MARKDOWN, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", MARKDOWN, ids=of_root)
 def test_each_link_leads_somewhere(file: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
         path, _, anchor = link.partition("#")
@@ -171,40 +195,57 @@ def test_each_link_leads_somewhere(file: Path) -> None:
 # Lists of what is in the code
 
 
-def table_after(page: str, heading: str) -> list[list[str]]:
-    """The rows of the first table whose header begins so, as cells."""
-    rows = []
+def tables_after(page: str, heading: str) -> list[list[list[str]]]:
+    """The tables whose header begins so: their rows, as cells."""
+    tables: list[list[list[str]]] = []
     lines = iter((ROOT / "docs" / page).read_text().splitlines())
     for line in lines:
-        if line.startswith(heading):
-            next(lines)
-            break
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-    assert rows, f"{page} has no table {heading}"
-    return rows
+        if not line.startswith(heading):
+            continue
+        next(lines)
+        rows = itertools.takewhile(lambda row: row.startswith("|"), lines)
+        tables.append([[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows])
+    assert all(tables) and tables, f"{page} has no table {heading}"
+    return tables
+
+
+def table_after(page: str, heading: str) -> list[list[str]]:
+    """The rows of the first of them."""
+    return tables_after(page, heading)[0]
 
 
 def code_in(cell: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", cell))
 
 
+def test_the_command_line_is_as_the_commands_have_it() -> None:
+    assert cli_reference.PAGE.read_text() == cli_reference.page(), "run tools/cli_reference.py"
+
+
+STUDY_TOML = "reference/study-toml.md"
+
+
 def test_each_key_of_a_study_is_listed() -> None:
-    listed = [key.strip("[]") for row in table_after("study.md", "| key |") for key in code_in(row[0])]
+    rows = itertools.chain(*tables_after(STUDY_TOML, "| key |"))
+    listed = [key.strip("[]") for row in rows for key in code_in(row[0])]
     options = {key for kind in probes.option_kinds() for key in kind.__struct_fields__}
     filled_in = {field for field in Spec.__struct_fields__ if field.endswith("_sha256")}
-    wanted = set(Spec.__struct_fields__) - filled_in - {"format", "options"}
-    assert sorted(set(listed) - options) == sorted(wanted)
-    assert len(set(listed)) == len(listed)
-    of_simulation = set(Simulation.__struct_fields__) - {"machine_sha256"}
-    (simulation,) = (row for row in table_after("study.md", "| key |") if "[simulation]" in row[0])
-    assert of_simulation <= code_in(simulation[1])
+    wanted = (set(Spec.__struct_fields__) - filled_in - {"options"}) | options
+    assert sorted(listed) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"), [("[[variant]]", Variant), ("[[look]]", Look), ("[simulation]", Simulation)]
+)
+def test_each_key_of_a_table_of_a_study_is_listed(table: str, kind: type[msgspec.Struct]) -> None:
+    rows = table_after(STUDY_TOML, f"| key of `{table}` |")
+    assert {key for row in rows for key in code_in(row[0])} == set(kind.__struct_fields__) - {
+        "machine_sha256"
+    }
 
 
 def test_each_probe_with_stacks_is_listed_with_its_weights() -> None:
-    rows = {code_in(row[0]).pop(): row[2] for row in table_after("export.md", "| `--probe` |")}
+    rows = {code_in(row[0]).pop(): row[2] for row in table_after("howto/share-results.md", "| `--probe` |")}
     sources = {probe.name: probe.stacks for probe in probes.probes() if probe.stacks}
     assert rows.keys() == sources.keys()
     for name, source in sources.items():
@@ -213,32 +254,33 @@ def test_each_probe_with_stacks_is_listed_with_its_weights() -> None:
 
 
 def test_each_format_of_a_check_is_listed() -> None:
-    (formats,) = (row[1] for row in table_after("export.md", "| command |") if row[0] == "`check`")
+    rows = table_after("howto/share-results.md", "| command |")
+    (formats,) = (row[1] for row in rows if row[0] == "`check`")
     assert code_in(formats) == gate.FORMATS.keys()
 
 
 def test_each_kind_of_a_trace_is_listed() -> None:
-    text = (ROOT / "docs/schema.md").read_text()
+    text = (ROOT / "docs/reference/schema.md").read_text()
     (kind,) = re.findall(r"^\| `kind` \| string \| \| (`enter`.*) \|$", text, re.MULTILINE)
     assert code_in(kind) == set(trace.KINDS)
-    in_trace = {name for row in table_after("trace.md", "| kind |") for name in code_in(row[0])}
+    in_trace = {name for row in table_after("reference/trace.md", "| kind |") for name in code_in(row[0])}
     assert in_trace == set(trace.KINDS)
 
 
 def test_each_rule_of_explain_is_listed() -> None:
-    listed = [row[0] for row in table_after("explain.md", "| rule |")]
+    listed = [row[0] for row in table_after("reference/explain-rules.md", "| rule |")]
     assert sorted(listed) == sorted(rule.name for rule in rules.rules())
 
 
 def test_each_probe_that_loads_a_bpf_program_is_named() -> None:
     (needed_for,) = (
-        row[1] for row in table_after("doctor.md", "| what |") if row[0].startswith("BPF compiler")
+        row[1] for row in table_after("howto/install.md", "| row |") if row[0].startswith("BPF compiler")
     )
     assert code_in(needed_for) == {probe.name for probe in probes.probes() if probe.needs_bpf}
 
 
 def test_the_sample_of_a_baseline_has_its_keys() -> None:
-    text = (ROOT / "docs/gate.md").read_text()
+    text = (ROOT / "docs/howto/ci.md").read_text()
     sample = re.search(r"```toml\n(# A baseline.*?)```", text, re.DOTALL)
     assert sample
     point = Point(

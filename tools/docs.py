@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MADE_BY_BENCHMARKS = ("validation", "results")
 CUT = "…"
 TOLERANCE = 0.01
 NOISE = 0.1  # an operation: what is less often than that comes and goes
@@ -278,7 +279,13 @@ def make_block(block: Block, folder: Path) -> tuple[str, list[str]]:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """README and the pages of docs/ that people write: the others are made by benchmarks."""
+    written = (
+        page
+        for page in (ROOT / "docs").rglob("*.md")
+        if page.relative_to(ROOT / "docs").parts[0] not in MADE_BY_BENCHMARKS
+    )
+    return [ROOT / "README.md", *sorted(written)]
 
 
 def main() -> None:
