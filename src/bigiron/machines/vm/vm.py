@@ -18,8 +18,8 @@ from pathlib import Path
 from bigiron import _sim, compile, kernels
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.kernel_types import types_in
 from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
-from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
