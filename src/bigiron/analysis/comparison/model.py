@@ -239,7 +239,8 @@ class Point:
     measures: tuple[Measure, ...]
     rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
     hidden: int = 0  # how many more there are
-    more: str = ""  # what those are
+    more: str = ""  # what one of those is
+    more_below: str = ""  # the limit that keeps them out
     kind: str = ""  # what tells points with the same CPUs and tasks apart
     most: int | None = None  # rows for people who have no page to scroll
     total: Row | None = None

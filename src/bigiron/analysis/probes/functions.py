@@ -136,7 +136,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         thing="function",
         measures=_MEASURES,
         rows=tuple(sorted(rows, key=lambda row: (-row.main.most, row.name))),
-        more="functions",
+        more="function",
         most=_MOST,
         by_symbol=True,
         notes=measured.time_notes,
