@@ -73,7 +73,7 @@ class Place:
             ram=ram,
             files=(tests,),
             from_snapshot=target.resumes,
-            instructions_a_ns=dilation.instructions_per_ns(self.cpus),
+            instructions_per_ns=dilation.instructions_per_ns(self.cpus),
             seed=_SEED,
         )
         return self.file_system.put_into(machine, self.kernel)

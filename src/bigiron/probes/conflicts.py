@@ -37,7 +37,7 @@ _PRIVATE = ""
 SCHEMA = Schema(
     lambda: {
         "cpu": pl.UInt32,
-        "context": pl.String,  # operation, interrupt or kthread: on whose behalf the kernel ran
+        "context": pl.String,  # process, interrupt or kthread: on whose behalf the kernel ran
         "line": pl.UInt64,  # address of the cache line; of user memory the physical one
         "address": pl.UInt64,  # lowest byte in it that this instruction touched
         "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`

@@ -123,7 +123,7 @@ class Probe:
     options: type[ProbeOptions] | None = None
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")
     measures_time: bool = False
-    """Whether cells run alone and variants take time_slices: machines side by side take each other's time."""
+    """Whether cells run alone and variants alternate: machines side by side take each other's time."""
     changes_code: bool = False
     """Whether the kernel changes its own code for it, while its CPUs run."""
     lasts_seconds: bool = False

@@ -181,6 +181,6 @@ def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
     lines = []
     for path, count, total, own in tree(calls):
         *above, function = path.split(";")
-        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, own {own / 1e6:.3f} ms"
+        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, self {own / 1e6:.3f} ms"
         lines.append(f"  {'  ' * len(above)}{told}")
     return tuple(lines)
