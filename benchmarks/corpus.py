@@ -4,7 +4,7 @@ The judgement gets the mail and two kernels that are called by a checksum, and n
 Kernels are built once each, the first in a quarter of an hour, the others in about a minute; what has been
 measured in the folder is not measured again.
 
-    python benchmarks/corpus.py -o /tmp/corpus            # prints the table of docs/judge.md
+    python benchmarks/corpus.py -o /tmp/corpus            # prints the table of docs/validation/judge.md
     python benchmarks/corpus.py -o /tmp/corpus flag pair  # two of them
 """
 

@@ -1,4 +1,4 @@
-"""Published curves of throughput by tasks beside `bigiron predict`: the table in docs/predict.md.
+"""Published curves of throughput by tasks beside `bigiron predict`: the table in docs/validation/curves.md.
 
 For each curve of `benchmarks/curves/` that a kernel here can run: its workload is recorded with 8 CPUs on the
 nearest of Debian's kernels, and predicted for the curve's machine. Of the published points only the first is
@@ -90,7 +90,7 @@ RECORDINGS = {
 CPUS = 8  # of a recording, unless it says otherwise
 DEADLINE_S = 3600  # for a cell, on a host that does other things, too
 
-# curve: recording, machine, lock, its operations in one of ours, its unit in operations a second
+# curve: recording, machine, lock, its operations in one of ours, its unit in operations per second
 X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
 CURVES = {
     "cna14-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),

@@ -3,7 +3,7 @@
     benchmarks/faults.py [--faults 20] [--seed 1] [--jobs N] [--only WORD] [--write]
 
 Each fault harms one run of a study, which is then run until it is whole, and looked at all the time
-(docs/reliability.md). Each has a seed of its own, and `--seed SEED --faults 1` does it again, as far as
+(docs/validation/faults.md). Each has a seed of its own, and `--seed SEED --faults 1` does it again, as far as
 moments repeat. Needs root, for full disks, and sshd. Ends with status 1 if anything was as it should not be.
 """
 
@@ -29,7 +29,7 @@ from bigiron.study.store import open_study
 
 SHARES = {"vm": 0.3, "ssh": 0.63, "ssh, throughput": 0.07}
 LEAST_DEADLINE_S = {"vm": 45, "ssh": 12}  # a machine that boots takes several times as long as one resumed
-PAGE = Path(__file__).parents[1] / "docs/reliability.md"
+PAGE = Path(__file__).parents[1] / "docs/validation/faults.md"
 MADE_HERE = "<!-- what follows is made by benchmarks/faults.py --write -->\n"
 WORDS = {0: "whole", 2: "refused", 3: "cells failed", 130: "stopped"}
 _CLONE_NEWNS, _MS_PRIVATE_ALL = 0x20000, 0x44000

@@ -2,7 +2,7 @@
 
 Both run the same testcases, compiled from will-it-scale's own files: open1, getppid1, page_fault1 and pipe1,
 as processes pinned to CPUs, for as many seconds after the same warm-up. They take turns, and who comes first
-in a pair is chance. The ratio is of bigiron's operations a second to will-it-scale's: below 1 where our
+in a pair is chance. The ratio is of bigiron's operations per second to will-it-scale's: below 1 where our
 harness costs.
 
     benchmarks/harness.py [WILL-IT-SCALE [PAIRS]]
@@ -36,7 +36,7 @@ GOAL = 0.99
 
 
 def theirs(binary: Path, tasks: int) -> float:
-    """Operations a second of will-it-scale's binary: the mean that it prints."""
+    """Operations per second of will-it-scale's binary: the mean that it prints."""
     command = [binary, "-m", "-t", str(tasks), "-s", str(SAMPLES)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     (average,) = re.findall(r"^average:(\d+)$", said, re.MULTILINE)
@@ -58,7 +58,7 @@ def ours(agent: Path, tasks: int, folder: Path) -> float:
 def compare(checkout: Path, pairs: int, folder: Path) -> Table:
     """A row a testcase and number of tasks."""
     table = Table(
-        title=f"Operations a second in {SAMPLES} s after {WARM_UP_S} s of warm-up, median of {pairs} pairs"
+        title=f"Operations per second in {SAMPLES} s after {WARM_UP_S} s of warm-up, median of {pairs} pairs"
     )
     goal = f"ratio of means (95 %; goal {GOAL})"
     for heading in ("testcase", "tasks", "will-it-scale", "bigiron", goal):

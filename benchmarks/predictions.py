@@ -1,4 +1,4 @@
-"""How often what `bigiron knee` predicts holds: the table in docs/knee.md.
+"""How often what `bigiron knee` predicts holds: the table in docs/validation/statistics.md.
 
 Curves whose law is known, with parameters by chance, are measured at 1 to 64 tasks with noise, and predicted
 at 128 and 256. Counted is how often a law was let predict, and how often the truth lay in the interval of

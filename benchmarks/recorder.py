@@ -238,7 +238,7 @@ def main() -> None:
     without_it, *with_it = side_by_side([many, *(replace(many, probes=probes) for probes in PROBES)])
     for probes, cost in zip(PROBES, with_it, strict=True):
         console.print(
-            f"QEMU's memory at most, open1, {MANY_CPUS} CPUs, {FEW_OPERATIONS} operations a task: "
+            f"QEMU's memory at most, open1, {MANY_CPUS} CPUs, {FEW_OPERATIONS} operations per task: "
             f"{cost.peak_mib:.0f} MiB with {','.join(probes)}, {without_it.peak_mib:.0f} MiB without: "
             f"{cost.peak_mib - without_it.peak_mib:.0f} MiB (goal: under 1024)"
         )

@@ -70,7 +70,7 @@ def until(tasks: int, operations: int) -> int:
 
 
 def compare_engines(engines: dict[str, list[str]]) -> Table:
-    """Operations a second of the contended lock, and that all have the same."""
+    """Operations per second of the contended lock, and that all have the same."""
     table = Table(
         title=f"Contended lock: operations simulated a second of CPU time, median of {ROUNDS}, in turn"
     )

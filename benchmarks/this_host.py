@@ -1,4 +1,4 @@
-"""`bigiron predict` of this host beside what it does: the table in docs/predict.md.
+"""`bigiron predict` of this host beside what it does: the table in docs/explanation/prediction-model.md.
 
 Each built-in workload of single tasks: its throughput at one and at two tasks is measured here, what it does
 is recorded in a virtual machine, and from one task's rate the other is predicted for this machine, as
@@ -50,7 +50,7 @@ class Compared:
     """A workload at two tasks."""
 
     workload: str
-    one: float  # operations a second of one task, median
+    one: float  # operations per second of one task, median
     two: tuple[float, float, float]  # of two tasks: least, median and most of the repetitions
     predicted: Interval
     limits: str
@@ -84,7 +84,7 @@ def file_system(folder: str) -> str:
 
 
 def rates(study: store.Study) -> dict[int, tuple[float, float, float]]:
-    """Least, median and most operations a second of the repetitions, by tasks."""
+    """Least, median and most operations per second of the repetitions, by tasks."""
     command = [str(BIGIRON), "compare", str(study.folder), "--format", "csv"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = csv.DictReader(said.splitlines())

@@ -1,4 +1,4 @@
-"""What time slices by operation and a server's memory change: the table in docs/conflict.md.
+"""What time slices by operation and a server's memory change: the table in docs/explanation/how-counting-works.md.
 
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
 8 CPUs on four kernels: by time slices of the emulator's clock and with little memory, and as it is now.
@@ -7,7 +7,7 @@ Every built-in workload that is not done in rounds, or with --checkout every tes
 
 Measures what FOLDER does not have yet, so that it can be interrupted; an hour for will-it-scale's tests.
 `--print` measures nothing. Nor does `--now`, which prints what is shared now, by test and kernel: the
-first table in docs/will-it-scale.md, of which the second is printed without it.
+first table in docs/results/will-it-scale.md, of which the second is printed without it.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Reports to the controller: framed, checksummed messages (docs/protocol.md), each
+ * Reports to the controller: framed, checksummed messages (docs/contributing/protocol.md), each
  *
  *	@bigiron TYPE LENGTH CRC32\n
  *	PAYLOAD\n

@@ -64,7 +64,7 @@ class Guest:
 def left_by(
     kernel: str,
     nodes: int = 1,
-    instructions_a_ns: int = 0,
+    instructions_per_ns: int = 0,
     clock_slower: int = 1,
     *,
     from_snapshot: bool = True,
@@ -88,7 +88,7 @@ def left_by(
             plugin=compile.recorder(),
             results=Path(results),
             ram=ram,
-            instructions_a_ns=instructions_a_ns,
+            instructions_per_ns=instructions_per_ns,
             clock_slower=clock_slower,
             from_snapshot=from_snapshot,
         )

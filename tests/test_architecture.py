@@ -1,4 +1,4 @@
-"""docs/architecture.md: its layers are those that import-linter checks, and the files that it names exist."""
+"""docs/contributing/architecture.md: its layers are those that import-linter checks, and the files that it names exist."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ import pytest
 from test_docs import code_in, table_after
 from test_setup import ROOT
 
-PAGE = (ROOT / "docs/architecture.md").read_text()
+PAGE = (ROOT / "docs/contributing/architecture.md").read_text()
 PACKAGE = ROOT / "src/bigiron"
 Layer = tuple[str, frozenset[str]]
 

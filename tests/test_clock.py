@@ -43,7 +43,7 @@ def of_each_cpu(guest: Guest, symbol: str) -> list[int]:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_all_clocks_of_a_kernel_take_the_instructions_for_their_time(kernel: str) -> None:
     """Its counter counts a nanosecond an instruction then, and so do its timers."""
-    fast, slow, factor = left_by(kernel), left_by(kernel, instructions_a_ns=64), 64
+    fast, slow, factor = left_by(kernel), left_by(kernel, instructions_per_ns=64), 64
     for then, now in zip(timekeepers(fast), timekeepers(slow), strict=True):
         shift = number(slow, now, "timekeeper", "tkr_mono.shift")
         for path in ("tkr_mono.mult", "tkr_raw.mult"):
@@ -169,7 +169,7 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
         folder = tmp_path / clock
         measured("open1", *KERNEL, "--cpus", "2", "--clock", clock, "--probe", "conflicts", "-o", folder)
         (record,) = store.open_study(folder).records()
-        assert record.environment.get("instructions_a_ns") == (None if clock == "host" else 4)
+        assert record.environment.get("instructions_per_ns") == (None if clock == "host" else 4)
         assert record.recorded_ns > 0
         rows.append(compared(folder)["rows"])
         assert "us of VM time per operation" in bigiron("show", "--times", folder).out

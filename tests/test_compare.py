@@ -795,6 +795,6 @@ def shape(value: Any, like: Any) -> Any:
 
 
 def test_json_is_as_documented(compared: Comparison) -> None:
-    page = (Path(__file__).parents[1] / "docs/schema.md").read_text()
+    page = (Path(__file__).parents[1] / "docs/reference/schema.md").read_text()
     documented = json.loads(page.split("```json\n")[1].split("```")[0])
     assert shape(json.loads(csv_json.as_json(compared)), None) == shape(documented, None)

@@ -698,7 +698,7 @@ def test_a_fault_of_bigiron_is_not_blamed_on_the_user_s_files(
 
 
 def test_the_page_names_every_table_and_column() -> None:
-    page = (ROOT / "docs/history.md").read_text()
+    page = (ROOT / "docs/reference/history-database.md").read_text()
     for record in RECORDS:
         (row,) = re.findall(rf"^\| `{record.TABLE}` \|.*$", page, re.MULTILINE)
         assert re.findall(r"`(\w+)`", row.split("|")[2]) == list(record.__struct_fields__), record.TABLE

@@ -151,7 +151,7 @@ def test_what_describes_per_cpu_memory_is_known_though_memblock_gave_it(kernel: 
     guest = left_by(kernel)
     chunk = guest.number(guest.address("pcpu_first_chunk"))
     objects = guest.objects
-    assert objects._pages.at(chunk).use is Use.BOOT
+    assert objects.guest.pages.at(chunk).use is Use.BOOT
     blocks, bits = (
         guest.number(chunk + offset_of(guest, "pcpu_chunk", one)) for one in ("md_blocks", "alloc_map")
     )
@@ -178,7 +178,7 @@ def test_what_memblock_gave_is_known_by_the_variable_that_points_to_it(kernel: s
         guest.number(guest.address("dentry_hashtable")),
         guest.number(guest.address("d_hash_shift"), 4),
     )
-    assert objects._pages.at(buckets).use is Use.BOOT
+    assert objects.guest.pages.at(buckets).use is Use.BOOT
     last = buckets + 8 * ((1 << 32 - shift) - 1)
     mask = guest.number(guest.address("node_to_cpumask_map"))
     names = objects.names([(buckets, 8), (last, 8), (last + 8, 8), (mask, 8)])
@@ -240,12 +240,12 @@ def test_an_object_in_a_cache_of_several_types_is_known_by_where_its_pointers_le
     guest = left_by(kernel)
     objects = guest.objects
     fs, chain = (guest.number(guest.address(name)) for name in ("fs_cachep", "anon_vma_chain_cachep"))
-    assert fs == chain and objects._slabs.caches[chain].merged
+    assert fs == chain and objects.guest.slabs.caches[chain].merged
     memory = X86_64.start_of("page or slab object")
     starts = [
         object.start
         for at in range(memory + (4 << 30), memory + (6 << 30), 4096)
-        if (object := objects._slab_object_at(at)) and object.cache.address == chain
+        if (object := objects.slab_types.object_at(at)) and object.cache.address == chain
     ]
     inside = [start + 64 * number for start in starts for number in range(4096 // 64)]
     back = offset_of(guest, "anon_vma_chain", "anon_vma")
@@ -254,7 +254,7 @@ def test_an_object_in_a_cache_of_several_types_is_known_by_where_its_pointers_le
     assert called.count("struct anon_vma_chain.anon_vma") > 10
     for at in inside:
         if names[at + back, 4].name == "struct anon_vma_chain.anon_vma":
-            leads_to = [objects._slab_object_at(guest.number(at + offset)) for offset in (0, back)]
+            leads_to = [objects.slab_types.object_at(guest.number(at + offset)) for offset in (0, back)]
             assert [one and one.cache.name for one in leads_to] == ["vm_area_struct", "anon_vma"]
     assert any(name.startswith("struct fs_struct") for name in called)
 
@@ -308,8 +308,8 @@ def test_what_was_allocated_lies_in_its_cache(kernel: str) -> None:
     """The recorder's word, who asked which cache and got what, against the kernel's own slabs."""
     guest = left_by(kernel)
     objects = guest.objects
-    seen = [(one, objects._slab_object_at(one.address)) for one in guest.allocations]
-    caches = [(one, found) for one, found in seen if found and one.asked in objects._slabs.caches]
+    seen = [(one, objects.slab_types.object_at(one.address)) for one in guest.allocations]
+    caches = [(one, found) for one, found in seen if found and one.asked in objects.guest.slabs.caches]
     assert len(caches) > 100
     right = [one for one, found in caches if (found.cache.address, found.start) == (one.asked, one.address)]
     assert len(right) >= 0.98 * len(caches), "a page may be another cache's by now, but few are"
@@ -336,7 +336,7 @@ def test_an_object_of_kmalloc_that_was_there_before_says_so() -> None:
     objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, X86_64)
     memory = X86_64.start_of("page or slab object")
     above_4_gib = range(memory + (4 << 30), memory + (6 << 30), 4096)
-    in_slabs = filter(None, map(objects._slab_object_at, above_4_gib))
+    in_slabs = filter(None, map(objects.slab_types.object_at, above_4_gib))
     kmalloc = islice((object.start for object in in_slabs if object.cache.is_kmalloc), 50)
     names = objects.names((start, 1) for start in kmalloc).values()
     assert any(
@@ -348,7 +348,7 @@ def test_an_object_of_kmalloc_that_was_there_before_says_so() -> None:
 def test_what_was_freed_is_known_by_its_allocation() -> None:
     guest = left_by("debian/6.12")
     free = next(free_pages(guest))
-    dentries = next(c for c in guest.objects._slabs.caches.values() if c.name == "dentry")
+    dentries = next(c for c in guest.objects.guest.slabs.caches.values() if c.name == "dentry")
     seen = [
         Allocation(free + 192, dentries.address, "__d_alloc+0x26"),
         Allocation(free + 512, 100, "alloc_pipe_info+0x5c"),
@@ -367,7 +367,7 @@ def test_what_was_freed_is_known_by_its_allocation() -> None:
 
 def free_pages(guest: Guest) -> Iterator[int]:
     memory = X86_64.start_of("page or slab object")
-    pages = guest.objects._pages
+    pages = guest.objects.guest.pages
     yield from (
         at for at in range(memory + (64 << 20), memory + (1 << 30), 4096) if pages.at(at).use is Use.FREE
     )
@@ -484,8 +484,8 @@ def test_what_only_the_boot_needed_of_an_image_is_memory_as_any_other() -> None:
     objects = Objects(guest.memory, guest.symbols, guest.per_cpu_offsets, AmongMemory())
     start, init, end = (guest.symbols.address(name) for name in ("_stext", "__init_begin", "__init_end"))
     assert start and init and end
-    assert [objects._class_of(at) for at in (start, init - 1, end)] == ["kernel image"] * 3
-    assert [objects._class_of(at) for at in (init, end - 1)] == ["page or slab object"] * 2
+    assert [objects.guest.class_of(at) for at in (start, init - 1, end)] == ["kernel image"] * 3
+    assert [objects.guest.class_of(at) for at in (init, end - 1)] == ["page or slab object"] * 2
 
 
 def test_a_list_of_allocations_that_leads_nowhere_is_followed_once() -> None:
@@ -493,7 +493,7 @@ def test_a_list_of_allocations_that_leads_nowhere_is_followed_once() -> None:
     guest = left_by("debian/6.12")
     for seed in range(400):
         memory = Counted(guest.memory, seed, 0.3)
-        areas = Objects(memory, guest.symbols, guest.per_cpu_offsets, X86_64)._areas
+        areas = Objects(memory, guest.symbols, guest.per_cpu_offsets, X86_64).guest.areas
         try:
             areas.at(X86_64.start_of("vmalloc"))
         except UnreadableError:

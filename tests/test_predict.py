@@ -231,7 +231,7 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
 
 
 def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
-    """Where tasks wait for one line, that is in what is relative to one task, less in operations a second."""
+    """Waiting for one line shows in figures relative to one task, less in operations per second."""
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
@@ -251,7 +251,7 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     assert np.median(ones[0]) == pytest.approx(2 * np.median(ones[1]), rel=0.05)
 
 
-def test_operations_a_second_are_shown_without_a_rate_too(tmp_path: Path) -> None:
+def test_operations_per_second_are_shown_without_a_rate_too(tmp_path: Path) -> None:
     study = traced(tmp_path / "s", two=events(2))
     text = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "1,24", "--samples", "8").out
     assert "predicted, operations/s" in text

@@ -26,7 +26,7 @@ every_probe = pytest.mark.parametrize("probe", probes.probes(), ids=lambda probe
 
 
 def documented(probe: str) -> dict[str, tuple[str, str]]:
-    """Type and unit of each column, as docs/schema.md has them."""
+    """Type and unit of each column, as docs/reference/schema.md has them."""
     section = (DOCS / "schema.md").read_text().split(f"\n## `{probe}.parquet`\n")[1].split("\n## ")[0]
     heading, _, *rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"

@@ -28,7 +28,7 @@ from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure, Study
 
-SCHEMA_PAGE = Path(__file__).parents[1] / "docs/schema.md"
+SCHEMA_PAGE = Path(__file__).parents[1] / "docs/reference/schema.md"
 
 SWEEP = """
 workload = "getppid1"
@@ -87,7 +87,7 @@ def test_what_is_shown(sweep: Path) -> None:
 
 
 def documented(heading: str) -> list[str]:
-    """The names in the first column of the table under a heading of docs/schema.md."""
+    """The names in the first column of the table under a heading of docs/reference/schema.md."""
     section = SCHEMA_PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     return [name for row in rows for name in re.findall("`(.+?)`", row)]

@@ -1,6 +1,6 @@
 """One study that is harmed once, then run until it is whole, and looked at all the time.
 
-Whatever should not be is one of `violations`; what is looked at is said in docs/reliability.md.
+Whatever should not be is one of `violations`; what is looked at is said in docs/validation/faults.md.
 """
 
 import hashlib

@@ -83,7 +83,7 @@ static int must(int result)
 	return result;
 }
 
-/* A slot's page table stays in a test (docs/commutativity.md): a page of it is always there. */
+/* A slot's page table stays in a test (docs/explanation/commutativity.md): a page of it is always there. */
 static void keep_page_table(char *slot)
 {
 	char *kept = mmap(slot + SLOT_BYTES / 2, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,

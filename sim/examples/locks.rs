@@ -1,4 +1,4 @@
-//! How each kind of lock does on a machine, by the number of CPUs: million operations a second.
+//! How each kind of lock does on a machine, by the number of CPUs: million operations per second.
 //!
 //!     cargo run --release --example locks altix-512
 
@@ -24,7 +24,7 @@ fn main() {
     let points = kinds().flat_map(|kind| cpus.iter().map(move |&count| (kind, count)));
     let outcomes = designs::sweep(points.map(|(kind, count)| point(kind, count)).collect());
 
-    println!("{name}: million operations a second, 1 us of thinking and 100 ns of holding each");
+    println!("{name}: million operations per second, 1 us of thinking and 100 ns of holding each");
     println!("{:14}{}", "CPUs", cpus.iter().map(|count| format!("{count:8}")).collect::<String>());
     for (kind, row) in kinds().zip(outcomes.chunks(cpus.len())) {
         let cells = row.iter().map(|outcome| match outcome {

@@ -63,7 +63,7 @@ fn an_ideal_lock_is_machine_repairman() {
         let run = Run::measuring(ms(1), ms(600));
         let report = think_and_hold(machine, think, exponential(hold), run, |sim| Fifo::new(sim, "lock", 0));
         let expected = thinking(n as u64, think.as_s(), |_| hold.as_s()) / think.as_s();
-        assert_close(&format!("{n} tasks, operations a second"), report.throughput(), expected, 0.01);
+        assert_close(&format!("{n} tasks, operations per second"), report.throughput(), expected, 0.01);
     }
 }
 

@@ -1,4 +1,4 @@
-"""The simulator, in Rust (sim/): see `bigiron.simulator.machine_files` and docs/simulator.md."""
+"""The simulator, in Rust (sim/): see `bigiron.simulator.machine_files` and docs/explanation/simulator.md."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, final

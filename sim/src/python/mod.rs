@@ -9,7 +9,7 @@ mod stop;
 
 use pyo3::prelude::*;
 
-/// The simulator. See docs/simulator.md.
+/// The simulator. See docs/explanation/simulator.md.
 #[pymodule]
 fn _sim(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<machines::PyMachine>()?;

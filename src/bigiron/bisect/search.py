@@ -1,4 +1,4 @@
-"""Bisecting (docs/bisect.md): measures candidates one after the other until the culprit is known.
+"""Bisecting (docs/howto/bisect.md): measures candidates one after the other until the culprit is known.
 
 The folder contains `bisect.json` with the question and the outcome of each candidate, the study of the
 measured candidates, and for commits a log for git. The next candidate depends only on these, so a killed

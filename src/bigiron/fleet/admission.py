@@ -24,7 +24,7 @@ TRIES = 3
 _CLOCK_S = 60
 _ENOUGH = 1_000_000  # cells of a study on a worker at a time: its CPUs and memory limit them
 _BATCH = 16  # workers to which a file is sent at once
-_SAME = ("qemu", "accelerator", "time_slice", "cgroup", "instructions_a_ns")  # all known before a cell runs
+_SAME = ("qemu", "accelerator", "time_slice", "cgroup", "instructions_per_ns")  # all known before a cell runs
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A baseline on disk (docs/gate.md): a TOML file with one line for each cache line, to be kept in git."""
+"""A baseline on disk (docs/howto/ci.md): a TOML file with one line for each cache line, to be kept in git."""
 
 import json
 import re

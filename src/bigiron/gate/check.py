@@ -1,4 +1,4 @@
-"""The gate: compares a study with a baseline or with a history, and records baselines (docs/gate.md)."""
+"""The gate: compares a study with a baseline or with a history, and records baselines (docs/howto/ci.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A history's database: one SQLite file, whose tables are the records of records.py (docs/history.md).
+"""A history's database: one SQLite file, whose tables are the records of records.py (docs/reference/history-database.md).
 
 It is derived from the history's studies, and can be rebuilt from them.
 """

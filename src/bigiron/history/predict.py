@@ -17,7 +17,7 @@ from bigiron.util import decode
 MACHINES = ("epyc-9654-x2", "x86-8s")
 """Two AMD sockets, and eight Intel sockets."""
 TASKS = (8, 64, 256)
-SAMPLES = 24  # with which the errors in docs/predict.md were measured
+SAMPLES = 24  # with which the errors in docs/explanation/prediction-model.md were measured
 
 
 def missing(history: History) -> list[Point]:

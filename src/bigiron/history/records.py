@@ -1,4 +1,4 @@
-"""The tables of a history's database: one class per table, one field per column (docs/history.md).
+"""The tables of a history's database: one class per table, one field per column (docs/reference/history-database.md).
 
 Counts are per operation, and means over a point's repetitions.
 """

@@ -1,4 +1,4 @@
-"""A reported regression as a study: what to measure, and what the results say about it (docs/judge.md)."""
+"""A reported regression as a study: what to measure, and what the results say about it (docs/howto/answer-a-robot-mail.md)."""
 
 from __future__ import annotations
 

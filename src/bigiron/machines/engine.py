@@ -39,7 +39,7 @@ class Job:
     cpus: int
     tasks: int
     repetition: int  # from 1
-    agent_job: str = ""  # what the agent is to do (docs/protocol.md)
+    agent_job: str = ""  # what the agent is to do (docs/contributing/protocol.md)
     programs: Programs | None = None  # of an engine that runs any
     change: ShapeChange = AS_ASKED  # of a virtual machine's shape
 

@@ -1,4 +1,4 @@
-"""Figures that were measured elsewhere (docs/import.md). None of their cells runs here."""
+"""Figures that were measured elsewhere (docs/howto/real-machine.md). None of their cells runs here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the guest agent says: framed, checksummed messages (docs/protocol.md)."""
+"""What the guest agent says: framed, checksummed messages (docs/contributing/protocol.md)."""
 
 import json
 import zlib
@@ -215,7 +215,7 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
 
 
 def check(message: Message) -> None:
-    """MachineError if a message is not as docs/protocol.md has it: an agent may be another's, or damaged.
+    """MachineError if a message is not as docs/contributing/protocol.md has it: an agent may be another's, or damaged.
 
     >>> check(Message("stage", {"stage": "recording"}))
     >>> check(Message("stage", {"stage": 7}))

@@ -73,7 +73,7 @@ class Place:
             ram=ram,
             files=(tests,),
             from_snapshot=target.resumes,
-            instructions_a_ns=dilation.instructions_per_ns(self.cpus),
+            instructions_per_ns=dilation.instructions_per_ns(self.cpus),
             seed=_SEED,
         )
         return self.file_system.put_into(machine, self.kernel)
@@ -258,7 +258,7 @@ def _check_whole(results: Path, runs: int, failed: Iterable[int]) -> None:
 
 
 class _Row(NamedTuple):
-    """Of test_lines.csv, which has more of it (docs/protocol.md)."""
+    """Of test_lines.csv, which has more of it (docs/contributing/protocol.md)."""
 
     place: int  # of a run in the order
     cpu: int

@@ -19,7 +19,7 @@ from bigiron.util.lazy import polars as pl
 
 SCHEMA = Schema(
     lambda: {
-        "context": pl.String,  # operation or kthread: whose time it was
+        "context": pl.String,  # process or kthread: whose time it was
         "task": pl.String,  # the task's name
         "pid": pl.UInt32,
         "tgid": pl.UInt32,

@@ -37,11 +37,11 @@ _PRIVATE = ""
 SCHEMA = Schema(
     lambda: {
         "cpu": pl.UInt32,
-        "context": pl.String,  # operation, interrupt or kthread: on whose behalf the kernel ran
+        "context": pl.String,  # process, interrupt or kthread: on whose behalf the kernel ran
         "line": pl.UInt64,  # address of the cache line; of user memory the physical one
         "address": pl.UInt64,  # lowest byte in it that this instruction touched
         "bytes": pl.UInt64,  # a bit for each byte touched of the 64-byte block that holds `address`
-        "object": pl.String,  # what lies at `address` (docs/schema.md)
+        "object": pl.String,  # what lies at `address` (docs/reference/schema.md)
         "types": pl.String,  # of the structs that hold it, outermost first, and its own: "dentry;lockref;int"
         "start": pl.UInt64,  # where the slab object begins that `address` is in; 0: in none
         "stride": pl.UInt32,  # bytes from that object to the next one of its slab

@@ -24,7 +24,7 @@ SCHEMA = Schema(
     lambda: {
         "cpu": pl.UInt32,
         "source": pl.String,  # who says so: events, /proc/stat, /proc/schedstat
-        "kind": pl.String,  # what it went to: workload, interrupt, idle, ... (docs/schema.md)
+        "kind": pl.String,  # what it went to: workload, interrupt, idle, ... (docs/reference/schema.md)
         "name": pl.String,  # of a task without its CPU (kworker), of a softirq (RCU); "" if the kind says all
         "nanoseconds": pl.UInt64,
         "times": pl.UInt64,  # how often it ended, or was switched out; null where the source does not tell

@@ -14,7 +14,7 @@ from bigiron.util.lazy import polars as pl
 SCHEMA = Schema(
     lambda: {
         "cpu": pl.UInt32,
-        "context": pl.String,  # operation, interrupt or kthread
+        "context": pl.String,  # process, interrupt or kthread
         "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
         "function": pl.String,
         "instructions": pl.UInt64,  # of the function's own, over all recorded operations

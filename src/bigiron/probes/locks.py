@@ -15,9 +15,9 @@ from bigiron.util.lazy import polars as pl
 SCHEMA = Schema(
     lambda: {
         "cpu": pl.UInt32,  # that took it
-        "context": pl.String,  # operation, interrupt or kthread, in which it was taken
+        "context": pl.String,  # process, interrupt or kthread, in which it was taken
         "lock": pl.UInt64,  # its address
-        "object": pl.String,  # what it is (docs/schema.md)
+        "object": pl.String,  # what it is (docs/reference/schema.md)
         "function": pl.String,  # of the kernel, that took it: _raw_spin_lock, down_read
         "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
         "acquisitions": pl.UInt64,  # over all recorded operations

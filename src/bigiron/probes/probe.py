@@ -54,12 +54,12 @@ class RawOutput:
 
 @dataclass(frozen=True)
 class Table:
-    """A probe's result: a table (docs/schema.md), and facts that hold for the whole cell."""
+    """A probe's result: a table (docs/reference/schema.md), and facts that hold for the whole cell."""
 
     rows: pl.DataFrame
     facts: Mapping[str, object] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
-    """What should be in the rows and is not, and why: how many of each (docs/schema.md, cell.json)."""
+    """What should be in the rows and is not, and why: how many of each (docs/reference/schema.md, cell.json)."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Probe:
 
     name: str
     description: str
-    columns: Mapping[str, DType]  # of its table (docs/schema.md)
+    columns: Mapping[str, DType]  # of its table (docs/reference/schema.md)
     job: Callable[[CellRequest], list[str]]
     collect: Callable[[RawOutput], Table]
     units: Mapping[str, str] = field(default_factory=dict)  # of those columns that have one
     options: type[ProbeOptions] | None = None
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")
     measures_time: bool = False
-    """Whether cells run alone and variants take time_slices: machines side by side take each other's time."""
+    """Whether cells run alone and variants alternate: machines side by side take each other's time."""
     changes_code: bool = False
     """Whether the kernel changes its own code for it, while its CPUs run."""
     lasts_seconds: bool = False

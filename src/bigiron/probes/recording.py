@@ -71,7 +71,7 @@ _LOSSES = {
     "entry_points": "entry points of the kernel, for which the recorder had no room",
     "lock_functions": "functions that take locks, for which the recorder had no room",
 }
-"""By the recorder's names (docs/protocol.md)."""
+"""By the recorder's names (docs/contributing/protocol.md)."""
 
 
 def read_recording(results: Path) -> Recording:

@@ -1,4 +1,4 @@
-"""trace: what sampled operations of each task do, in order (docs/trace.md).
+"""trace: what sampled operations of each task do, in order (docs/reference/trace.md).
 
 Recorded by the QEMU plugin in plugin/, for a sample of the same operations as conflicts and locks. It has
 the same shared cache lines as conflicts, and the same acquisitions and releases as locks.

@@ -38,7 +38,7 @@ class _Output(msgspec.Struct):
 
 
 def _read(text: str) -> Reading:
-    """I/O operations a second, bandwidth and mean completion latency of each job that did any.
+    """I/O operations per second, bandwidth and mean completion latency of each job that did any.
 
     Of processes that fio does not report as a group, operations and bandwidth add up.
     """

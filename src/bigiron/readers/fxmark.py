@@ -9,7 +9,7 @@ _SETTING = re.compile(r"### +(\w+) *= *(.*)")
 
 
 def _read(text: str) -> Reading:
-    r"""A metric for each benchmark, file system, medium and kind of I/O; operations a second of all cores.
+    r"""A metric for each benchmark, file system, medium and kind of I/O; operations per second of all cores.
 
     >>> text = "## mem:tmpfs:DWAL:2:bufferedio\n# ncpu secs works works/sec \n2 5.0 100.0 20.0\n"
     >>> [(figure.metric, figure.value, figure.tasks) for figure in _read(text).figures]

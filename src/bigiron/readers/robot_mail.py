@@ -151,7 +151,7 @@ class RobotMail:
 
     @property
     def throughput_change(self) -> float:
-        """Of operations a second: a time that grows is a throughput that falls."""
+        """Of operations per second: a time that grows is a throughput that falls."""
         return (
             self.change if (self.change < 0) == self.regression else 1 / max(1 + self.change, _LEAST_LEFT) - 1
         )

@@ -10,7 +10,7 @@ _METRICS = re.compile(r"stress-ng: metrc: \[\d+\] +(\S+) +(\d+) +(?:\S+ +){3}(\S
 
 
 def _read(text: str) -> Reading:
-    """Bogo operations a second of real time, a metric for each stressor."""
+    """Bogo operations per second of real time, a metric for each stressor."""
     figures, instances = [], dict[str, int]()
     for line, written in lines(text):
         if found := _INSTANCES.match(written):

@@ -9,7 +9,7 @@ _FAILED = "-1"  # in place of what a program that failed did not print
 
 
 def _read(text: str) -> Reading:
-    r"""Operations a second of all tasks, as processes and as threads.
+    r"""Operations per second of all tasks, as processes and as threads.
 
     >>> _read("tasks,processes,processes_idle,threads,threads_idle,linear\n"
     ...       "0,0,100,0,100,0\n1,400,50.00,300,50.00,400\n").figures[0]

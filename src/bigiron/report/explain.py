@@ -363,7 +363,7 @@ _OF_UNIT = {
 
 
 def as_csv(found: Explanation) -> str:
-    """One line per finding and variant (docs/schema.md)."""
+    """One line per finding and variant (docs/reference/schema.md)."""
     columns = (
         *("finding", "direction", "cost", "sentence", "what", "rule", "objects", "functions"),
         *("variant", "unit", "count"),
@@ -382,7 +382,7 @@ def as_csv(found: Explanation) -> str:
 
 
 def as_json(found: Explanation) -> str:
-    """All findings (docs/schema.md)."""
+    """All findings (docs/reference/schema.md)."""
     recorded = found.recorded
     document = {
         "study": found.study,

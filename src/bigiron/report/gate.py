@@ -58,7 +58,7 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 def as_json(workload: str, checked: list[CheckedPoint]) -> str:
-    """JSON: every point with its findings (docs/schema.md)."""
+    """JSON: every point with its findings (docs/reference/schema.md)."""
     document = {
         "workload": workload,
         "points": [

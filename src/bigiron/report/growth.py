@@ -142,7 +142,7 @@ def _markdown_of(report: Report, table: Table) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """One line per series (docs/growth.md)."""
+    """One line per series (docs/reference/schema.md)."""
     out = io.StringIO()
     rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
     for row in rows:
@@ -154,7 +154,7 @@ def as_csv(report: Report) -> str:
 
 
 def as_json(report: Report) -> str:
-    """The documented, stable schema (docs/growth.md), all series."""
+    """The documented, stable schema (docs/reference/schema.md), all series."""
     document = {
         "study": report.study,
         "workload": report.workload,

@@ -155,7 +155,7 @@ def _items(lines: list[str]) -> list[str]:
 
 
 def as_csv(scaling: Scaling) -> str:
-    """One line per point of a curve (docs/schema.md)."""
+    """One line per point of a curve (docs/reference/schema.md)."""
     columns = ("metric", "unit", "cpus", "variant", "tasks", "repetitions", "median", "low", "high", "knee",
                "ratio", "verdict", *(f"{law.name}_residual" for law in knee.Law))  # fmt: skip
     found = {
@@ -184,7 +184,7 @@ def _finite(value: float) -> float | None:
 
 
 def as_json(scaling: Scaling) -> str:
-    """Everything (docs/schema.md)."""
+    """Everything (docs/reference/schema.md)."""
     partings = [
         {
             "metric": one.metric,

@@ -243,7 +243,7 @@ def rate(value: float) -> str:
 
 
 def as_json(found: Prediction) -> str:
-    """The whole prediction for programs (docs/predict.md)."""
+    """The whole prediction for programs (docs/reference/schema.md)."""
     document = {
         "study": found.study,
         "workload": found.workload,

@@ -341,7 +341,7 @@ def _wrapped(words: str, later: int = 0) -> list[str]:
 
 
 def as_json(opinion: Opinion) -> str:
-    """The whole judgement (docs/judge.md)."""
+    """The whole judgement (docs/reference/schema.md)."""
     mail, found, predicted = opinion.mail, opinion.judgement, opinion.predicted
     document: dict[str, Any] = {
         "commit": mail.new.id,

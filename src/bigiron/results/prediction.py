@@ -1,4 +1,4 @@
-"""Replays the recordings of a study on a described machine (docs/predict.md)."""
+"""Replays the recordings of a study on a described machine (docs/explanation/prediction-model.md)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _machine(name: str) -> _sim.Machine:
     model = machine_files.load(name)
     if not model.has_processor:
         raise UserError(
-            f"{name} does not describe its processors: add the table [processor] (docs/predict.md)"
+            f"{name} does not describe its processors: add the table [processor] (docs/explanation/prediction-model.md)"
         )
     return model
 

@@ -61,7 +61,7 @@ class Asked:
 class Draws:
     """The results: a row per sample, a column per number of tasks."""
 
-    throughput: Floats  # operations a second
+    throughput: Floats  # operations per second
     programs: Sequence[Program]  # what was replayed in each sample
     spent: Sequence[Sequence[Sequence[float]]]  # shares of the tasks' time, in the order of `Program.objects`
 

@@ -171,7 +171,7 @@ def job_of(spec: Spec, cell: Cell, programs: Programs | None) -> Job:
 
 
 def agent_job(spec: Spec, cell: Cell) -> str:
-    """The job for the agent (docs/protocol.md)."""
+    """The job for the agent (docs/contributing/protocol.md)."""
     request, engine = _request(spec, cell), spec.engine
     lines = [
         f"mode {spec.mode}",

@@ -1,4 +1,4 @@
-"""Simulated cells: a design on a machine of any size (docs/simulate.md)."""
+"""Simulated cells: a design on a machine of any size (docs/howto/simulate-a-design.md)."""
 
 from __future__ import annotations
 

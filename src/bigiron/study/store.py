@@ -1,4 +1,4 @@
-"""A study on disk (docs/study.md): study.toml, and a folder for every cell measured so far.
+"""A study on disk (docs/reference/study-toml.md): study.toml, and a folder for every cell measured so far.
 
 Invariant: a folder in cells/ under its final name is complete. It is made under a temporary name, then
 renamed, and nothing in it changes afterwards. The next attempt replaces a failed cell, and a cell that has
@@ -258,7 +258,7 @@ class Study:
     def tables(self, probe: str) -> pl.DataFrame:
         """A probe's tables of all measured cells in one table, each row with its cell's identity.
 
-        Adds the columns `cell`, `variant`, `cpus`, `tasks` and `repetition` in front (docs/schema.md).
+        Adds the columns `cell`, `variant`, `cpus`, `tasks` and `repetition` in front (docs/reference/schema.md).
         """
         frames = [
             self.table(record, probe).select(

@@ -209,7 +209,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Item:
-    """Something that was measured, as programs read it (docs/schema.md)."""
+    """Something that was measured, as programs read it (docs/reference/schema.md)."""
 
     fields: Mapping[str, Any]
     cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -239,7 +239,8 @@ class Point:
     measures: tuple[Measure, ...]
     rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
     hidden: int = 0  # how many more there are
-    more: str = ""  # what those are
+    more: str = ""  # what one of those is
+    more_below: str = ""  # the limit that keeps them out
     kind: str = ""  # what tells points with the same CPUs and tasks apart
     most: int | None = None  # rows for people who have no page to scroll
     total: Row | None = None

@@ -241,15 +241,16 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
-            f"({measured.operations} operations a task; counts, not times; CPUs: writers/readers)"
+            f"({measured.operations} operations per task; counts, not times; CPUs: writers/readers)"
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
-        thing="pair of lines" if options.pairs else "shared line",
+        thing="adjacent lines" if options.pairs else "shared line",
         keeps_order=True,
         measures=_MEASURES,
         rows=tuple(row for row, _ in shown),
         hidden=sum(row.number for row in found.rows) - sum(lines for _, lines in large),
-        more=f"lines below {matching.TOLERANCE} accesses per operation",
+        more="cache line",
+        more_below=f"below {matching.TOLERANCE} accesses per operation",
         total=totals,
         labels=("sharing", "touched by"),
         legend=(

@@ -119,7 +119,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),
-        more="places",
+        more="place",
         most=_MOST,
         notes=measured.time_notes,
         lost=tuple(

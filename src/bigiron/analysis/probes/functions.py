@@ -136,7 +136,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         thing="function",
         measures=_MEASURES,
         rows=tuple(sorted(rows, key=lambda row: (-row.main.most, row.name))),
-        more="functions",
+        more="function",
         most=_MOST,
         by_symbol=True,
         notes=measured.time_notes,
@@ -181,6 +181,6 @@ def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
     lines = []
     for path, count, total, own in tree(calls):
         *above, function = path.split(";")
-        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, own {own / 1e6:.3f} ms"
+        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, self {own / 1e6:.3f} ms"
         lines.append(f"  {'  ' * len(above)}{told}")
     return tuple(lines)

@@ -148,8 +148,8 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         heading=(
             f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "kernel instructions per operation, in "
-            f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; "
-            "own: the function's; incl: and of all it called)"
+            f"{' and '.join(options.contexts)} context ({measured.operations} operations per task; "
+            "self: the function's own; total: with its callees)"
         ),
         title="Kernel instructions per operation",
         thing="function",
@@ -157,7 +157,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),
-        more="functions",
+        more="function",
         most=_MOST,
         total=total,
         by_symbol=True,

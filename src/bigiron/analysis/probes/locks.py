@@ -179,7 +179,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "the kernel's locks: acquisitions per operation "
             "and hold time in instructions, in "
-            f"{' and '.join(options.contexts)} context ({measured.operations} operations a task; longest: "
+            f"{' and '.join(options.contexts)} context ({measured.operations} operations per task; longest: "
             "instructions of one acquisition; CPUs: that take one of them)"
         ),
         title="Locks: acquisitions per operation, and hold time in instructions",
@@ -188,9 +188,10 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         measures=_MEASURES[:-1],
         rows=tuple(replace(row, figures=row.figures[:-1]) for row in shown),
         hidden=len(rows) - len(shown),
-        more=(
-            f"locks that are taken less than {_TAKEN_LEAST} times and held for less than "
-            f"{_HELD_LEAST:.0f} instruction"
+        more="lock",
+        more_below=(
+            f"taken less than {_TAKEN_LEAST} times and held for less than "
+            f"{_HELD_LEAST:.0f} instruction per operation"
         ),
         labels=("taken by", "taken in"),
         legend=(

@@ -80,7 +80,7 @@ def _point(
         measures=(Measure(stacks.unit, profiles.number, beside="change"),),
         rows=tuple(Row(one.name, (one,)) for one in shown),
         hidden=len(figures) - len(shown),
-        more=f"{by}s",
+        more=by,
         most=_MOST[by],
         by_symbol=True,
         notes=stacks.notes,

@@ -1,4 +1,4 @@
-"""Compares throughput and other noisy metrics between variants, with a verdict for each (docs/verdict.md)."""
+"""Compares throughput and other noisy metrics between variants, with a verdict for each (docs/explanation/statistics.md)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -154,7 +154,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
 
 
 def _fields(ours: Repetitions, found: MetricComparison | None) -> dict[str, Any]:
-    """As docs/verdict.md has them."""
+    """As docs/explanation/statistics.md has them."""
     return {
         "metric": ours.metric,
         "unit": ours.unit,

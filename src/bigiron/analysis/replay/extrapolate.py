@@ -1,4 +1,4 @@
-"""What more CPUs add to an operation, by the laws of how it grows with them (docs/growth.md)."""
+"""What more CPUs add to an operation, by the laws of how it grows with them (docs/howto/256-cpus.md)."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class PredictedPoint:
 
     tasks: int
     relative: Interval  # to one task
-    throughput: Interval  # operations a second
+    throughput: Interval  # operations per second
     work: float  # share of the tasks' time in which they get on
     limits: list[Limit]  # largest share first
 

@@ -1,4 +1,4 @@
-"""A recorded trace as a program: what each sampled operation did, in order (docs/trace.md)."""
+"""A recorded trace as a program: what each sampled operation did, in order (docs/reference/trace.md)."""
 
 from __future__ import annotations
 

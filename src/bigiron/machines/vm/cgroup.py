@@ -51,7 +51,7 @@ class Cgroup:
 
     @property
     def job(self) -> list[str]:
-        """What the agent is to do (docs/protocol.md)."""
+        """What the agent is to do (docs/contributing/protocol.md)."""
         if not self.depth:
             return []
         limits = (f"set {_ROOT}/{self.path}/{file}={value}" for file, value in self.limits)

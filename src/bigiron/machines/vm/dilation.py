@@ -14,8 +14,8 @@ from math import log2
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.btf import Btf
+from bigiron.introspect.kernel_types import types_in
 from bigiron.introspect.memory import GuestRam, KernelMemory
-from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 
 _MOST = 4096  # times slower: beyond, a clock's multiplier has too few digits

@@ -117,7 +117,7 @@ class FileSystem:
         )
 
     def _job(self, modules: Sequence[kernels.Module]) -> list[str]:
-        """What the agent is to do (docs/protocol.md)."""
+        """What the agent is to do (docs/contributing/protocol.md)."""
         lines = []
         for module in modules:
             how = "required" if module.required else "optional"

@@ -14,7 +14,7 @@ class ShapeChange:
     times_memory: int = 1
     times_nodes: int = 1
     time_slice: str = "operation"  # what ends a CPU's time slice on the emulator's one thread
-    time_slice_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/protocol.md)
+    time_slice_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/contributing/protocol.md)
     boots: bool = False  # a boot of its own, of other random numbers: objects lie elsewhere in their slabs
 
 

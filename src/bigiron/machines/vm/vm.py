@@ -18,8 +18,8 @@ from pathlib import Path
 from bigiron import _sim, compile, kernels
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError, UserError
+from bigiron.introspect.kernel_types import types_in
 from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
-from bigiron.introspect.symbolize import types_in
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
@@ -72,7 +72,7 @@ class VirtualMachine:
     modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
     from_snapshot: bool = False  # whether it is resumed from one that was booted and kept
     boot_number: int = 1  # which of the boots of such a machine it is resumed from
-    instructions_a_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
+    instructions_per_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
     clock_slower: int = 1  # than the host's, which it follows; where its kernel does not tell how: as fast
     seed: bytes = b""  # of its random numbers; empty: another one each time
 
@@ -117,14 +117,14 @@ class VirtualMachine:
             # QEMU can remap only what its own controllers send.
             return "kvm,kernel-irqchip=split" if self.remapping else "kvm"
         enough = len(os.sched_getaffinity(0)) >= self.topology.cpus
-        one = self.plugin or self.instructions_a_ns or self.changes_code or not enough
+        one = self.plugin or self.instructions_per_ns or self.changes_code or not enough
         return _ONE_THREAD if one else "tcg,thread=multi"
 
 
 def memory_mib(cpus: int) -> int:
     """The default memory of a machine: as much per CPU as a server has, of which little is ever written.
 
-    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/machine.md). The limit is
+    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/reference/machine-files.md). The limit is
     what QEMU's 40 address bits hold below its devices.
     """
     return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
@@ -171,7 +171,7 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     slices = ("time_slices", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
-    dilated = (f"dilated {vm.instructions_a_ns}",) if vm.instructions_a_ns else ()
+    dilated = (f"dilated {vm.instructions_per_ns}",) if vm.instructions_per_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
     files = {file.name: file.read_bytes() for file in vm.files}
@@ -198,7 +198,7 @@ class _Boot:
     def initrd(self) -> Path:
         """The initramfs that it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
-        symbols = self.vm.from_snapshot or bool(self.vm.plugin or self.vm.instructions_a_ns)
+        symbols = self.vm.from_snapshot or bool(self.vm.plugin or self.vm.instructions_per_ns)
         modules = {file.name: file.read_bytes() for file in self.vm.modules}
         file = self.folder / "initramfs"
         file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols, modules=modules))
@@ -206,7 +206,7 @@ class _Boot:
 
     def booted(self) -> Outcome:
         """Run the cell in a machine that boots for it alone."""
-        if self.vm.instructions_a_ns or self.vm.clock_slower > 1:
+        if self.vm.instructions_per_ns or self.vm.clock_slower > 1:
             with GuestRam(self.vm.memory_mib) as ram:
                 try:
                     return self._resumed(self._stopped(ram), ram, lambda: None)
@@ -303,7 +303,7 @@ class _Boot:
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
-        state, now = icount.counting(stopped.state) if self.vm.instructions_a_ns else (stopped.state, 0)
+        state, now = icount.counting(stopped.state) if self.vm.instructions_per_ns else (stopped.state, 0)
         content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
@@ -313,7 +313,7 @@ class _Boot:
             except RefusedError as error:
                 raise DamagedError(str(error)) from None
             check()
-            if self.vm.instructions_a_ns:
+            if self.vm.instructions_per_ns:
                 self._dilate(stopped.symbols, now)
             elif slower > 1 and not self._slow_down(stopped):
                 content, slower = _content(replace(self.vm, clock_slower=1)), 1
@@ -331,7 +331,7 @@ class _Boot:
                 "the kernel exports no symbols (CONFIG_KALLSYMS?), which slowing its clock down needs"
             )
         symbols, cpus = SymbolTable.shared(content), vm.topology.cpus
-        if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_a_ns):
+        if not dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.instructions_per_ns):
             raise DamagedError("it was stopped while it was updating its clock")
 
     def _slow_down(self, stopped: Stopped) -> bool:
@@ -450,7 +450,7 @@ def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels
         command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
     command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
     if channels.resumes:
-        command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_a_ns else ())]
+        command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_per_ns else ())]
     if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
         command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
     if vm.plugin:

@@ -126,7 +126,7 @@ class VmEngine(Engine):
             "qemu": require_qemu(machine.architecture.qemu),
             "accelerator": machine.accelerator,
             "time_slice": machine.time_slice,
-            **({"instructions_a_ns": machine.instructions_a_ns} if self.slow_clock else {}),
+            **({"instructions_per_ns": machine.instructions_per_ns} if self.slow_clock else {}),
             **_security(machine.boot_line),
             "from_snapshot": machine.from_snapshot,
             "boot_number": machine.boot_number,
@@ -196,7 +196,7 @@ def _with_slow_clock(machine: VirtualMachine, job: Job) -> VirtualMachine:
     """Its clock follows instructions; its random numbers are the same for all cells of a repetition."""
     boot = job.change.name if job.change.boots else ""
     seed = hashlib.sha256(f"{job.repetition}{boot}".encode()).digest()
-    return replace(machine, instructions_a_ns=dilation.instructions_per_ns(_busy(job)), seed=seed)
+    return replace(machine, instructions_per_ns=dilation.instructions_per_ns(_busy(job)), seed=seed)
 
 
 def _security(boot_line: str) -> dict[str, object]:

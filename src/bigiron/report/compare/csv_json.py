@@ -1,4 +1,4 @@
-"""A comparison for programs: JSON and CSV (docs/schema.md). All of it, however small."""
+"""A comparison for programs: JSON and CSV (docs/reference/schema.md). All of it, however small."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def _records(comparison: Comparison, point: Point) -> Iterator[list[Any]]:
 
 
 def _flat(value: Any) -> Any:
-    """Names with spaces between them, kinds with commas, as docs/schema.md has it."""
+    """Names with spaces between them, kinds with commas, as docs/reference/schema.md has it."""
     match value:
         case bool():
             return int(value)

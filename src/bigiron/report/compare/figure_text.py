@@ -7,6 +7,7 @@ from statistics import median, stdev
 
 from bigiron.analysis.comparison.model import Comparison, Point, Row, largest_change
 from bigiron.report.formats import lkp
+from bigiron.util.english import plural
 
 _MOST_BESIDE = 4  # figures per variant; where there are more, each variant has a line of its own
 
@@ -94,7 +95,8 @@ def notes_on(point: Point, cut: int) -> list[str]:
     """Notes on marks, rows not shown and missing data. `cut`: number of rows left out here."""
     notes = [f"* {point.legend}"] if point.legend and point.others else []
     if point.hidden + cut:
-        notes.append(f"{point.hidden + cut} more {point.more} (--format csv has all)")
+        more = plural(point.hidden + cut, f"more {point.more}")
+        notes.append(f"{' '.join(filter(None, (more, point.more_below)))} (--format csv has all)")
     return [*notes, *point.notes, *point.caveats]
 
 

@@ -1,4 +1,4 @@
-"""A history as a site: static pages that need no server and no network (docs/site.md)."""
+"""A history as a site: static pages that need no server and no network (docs/howto/follow-releases.md)."""
 
 from collections.abc import Iterator
 from pathlib import Path

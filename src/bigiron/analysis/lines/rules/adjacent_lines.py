@@ -1,12 +1,12 @@
-"""Data of different CPUs in two lines that are fetched together."""
+"""Data of different CPUs in two cache lines that are fetched together."""
 
 from bigiron.analysis.lines.rules.rule import Rule
 from bigiron.analysis.lines.sharing import ADJACENT
 
 RULE = Rule(
     name="adjacent_lines",
-    what="a pair of cache lines in which CPUs touch one line and others the line beside it",
-    why="a processor that prefetches the adjacent line takes both from who writes one; others do not mind",
+    what="adjacent cache lines: some CPUs touch one of them, other CPUs the other",
+    why="a processor with an adjacent-line prefetcher takes both cache lines from the CPU that writes one",
     experiment="align each CPU's data to 128 bytes, or turn that prefetcher off in the firmware",
     source="Documentation/kernel-hacking/false-sharing.rst; Intel's optimization manual: spatial prefetcher",
     sharing=ADJACENT,
