@@ -1,4 +1,4 @@
-"""How often a bisection of what has noise is right, on simulated truth: the table in docs/validation/bisection.md.
+"""How often a bisection of noisy values is right, on simulated truth: docs/validation/bisection.md.
 
 256 candidates, one of which makes the value 10 % less, or none; each run has noise. Beside ours, plain
 bisection (one run of each end, then one of each candidate, which counts as the end that is nearer), and git's

@@ -1,6 +1,7 @@
 """A git tree of many commits on a Debian kernel's source, one of which is a culprit.
 
-What `bigiron bisect --linux` is tried on (docs/howto/bisect.md). The culprit makes open() write a counter that all
+What `bigiron bisect --linux` is tried on (docs/validation/bisection.md).
+The culprit makes open() write a counter that all
 CPUs share, or is a patch. The others are harmless: documentation, other
 architectures, drivers that are not compiled, comments, functions that nothing calls; some come in by merges,
 and three that follow each other do not build. The last commit is the branch `main`, the first the tag `good`.

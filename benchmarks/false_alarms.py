@@ -1,4 +1,4 @@
-"""How often `bigiron check` fails a kernel against itself, by tolerance: the table in docs/validation/gate.md.
+"""How often `bigiron check` fails a kernel against itself, by tolerance: docs/validation/gate.md.
 
 Six repetitions of each workload, 4 CPUs, compared with each other: one with one (30 pairs), and two with
 two others (90). A few minutes: `.venv/bin/python benchmarks/false_alarms.py`, or with names of workloads.

@@ -1,4 +1,4 @@
-"""What time slices by operation and a server's memory change: the table in docs/explanation/how-counting-works.md.
+"""What time slices by operation and a server's memory change: docs/results/will-it-scale.md.
 
 Every built-in workload that is not done in rounds, or with --checkout every test file of will-it-scale, with
 8 CPUs on four kernels: by time slices of the emulator's clock and with little memory, and as it is now.
@@ -25,7 +25,7 @@ from bigiron.util.object_name import object_type
 BIGIRON = Path(sys.executable).with_name("bigiron")
 KERNELS = "debian/5.10,debian/6.1,debian/6.12,debian/7.2"
 CPUS, OPERATIONS = 8, 200
-MACHINES = {"before": f'turn = "time"\nmemory_mib = {1024 + 128 * CPUS}', "after": ""}
+MACHINES = {"before": f'time_slice = "time"\nmemory_mib = {1024 + 128 * CPUS}', "after": ""}
 LEAST = 0.05  # accesses per operation that a row must have
 
 

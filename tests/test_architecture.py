@@ -1,4 +1,4 @@
-"""docs/contributing/architecture.md: its layers are those that import-linter checks, and the files that it names exist."""
+"""docs/contributing/architecture.md has the layers that import-linter checks, and files that exist."""
 
 import re
 import tomllib
@@ -41,21 +41,21 @@ def test_the_diagram_shows_the_layers_that_are_checked() -> None:
 def test_each_room_is_described() -> None:
     described = {
         name.removesuffix(".py").rstrip("/")
-        for row in table_after("architecture.md", "| room |")
+        for row in table_after("contributing/architecture.md", "| room |")
         for name in code_in(row[0])
     }
     assert described | {"__main__"} == {room for _, rooms in contract() for room in rooms}
 
 
 def test_each_part_of_a_room_exists() -> None:
-    for row in table_after("architecture.md", "| room |"):
+    for row in table_after("contributing/architecture.md", "| room |"):
         (room, *_) = re.findall(r"`(\w+)/`", row[0])[-1:] or [""]
         parts = [part for part in code_in(row[1]) if part.endswith("/")]
         missing = [
             part for part in parts if not (PACKAGE / room / part).is_dir() and not (ROOT / part).is_dir()
         ]
         assert missing == []
-    for row in table_after("architecture.md", "| folder |"):
+    for row in table_after("contributing/architecture.md", "| folder |"):
         for folder in code_in(row[0]):
             assert (ROOT / folder).is_dir(), folder
 
@@ -63,7 +63,7 @@ def test_each_part_of_a_room_exists() -> None:
 PATHS = sorted(
     {
         path
-        for row in table_after("architecture.md", "| to add |")
+        for row in table_after("contributing/architecture.md", "| to add |")
         for cell in row
         for path in code_in(cell)
         if re.search(r"/|\.\w+$", path)

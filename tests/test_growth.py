@@ -114,7 +114,7 @@ def test_exact_counts_are_sure(law: Law, cpus: list[int], b: int, a: int) -> Non
 def test_how_often_it_is_right(
     noise: float, digits: int, least_grown: float, wanted: float, cpus: list[int]
 ) -> None:
-    """The rates that docs/validation/statistics.md states: `pytest tests/test_growth.py -k how_often -s` prints them."""
+    """The rates in docs/validation/statistics.md; `pytest -k how_often -s` prints them."""
     chance = random.Random(512)
     right, sure, sure_and_right, covered, tries = 0, 0, 0, 0, 500
     for attempt in range(tries):

@@ -216,7 +216,10 @@ def test_an_outlier_is_named_and_counts() -> None:
 
 
 def recorded() -> list[tuple[tuple[str, int], list[Repetitions]]]:
-    """Throughput of this kernel against itself, on a busy machine of two CPUs (docs/explanation/statistics.md)."""
+    """Throughput of this kernel against itself, on a busy machine of two CPUs.
+
+    See docs/explanation/statistics.md.
+    """
     rows = pl.read_csv(RECORDED)
     return [
         (

@@ -34,7 +34,7 @@ NONSENSE: list[Any] = [
 
 
 def frame(type: bytes, payload: bytes, length: int | None = None) -> bytes:
-    """One message (docs/contributing/protocol.md); with a length that is another than its own if one is given."""
+    """One message (docs/contributing/protocol.md), with another length than its own if one is given."""
     header = START + type + b" %d %08x\n" % (len(payload) if length is None else length, zlib.crc32(payload))
     return header + payload + b"\n"
 

@@ -44,7 +44,9 @@ def run(
     ] = "tmpfs",
     tests: Annotated[
         Path | None,
-        typer.Option(help="run the tests in this file (docs/howto/compare-system-calls.md) instead of all situations"),
+        typer.Option(
+            help="run the tests in this file (docs/howto/compare-system-calls.md) instead of all situations"
+        ),
     ] = None,
     extended: Annotated[
         bool,

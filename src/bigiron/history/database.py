@@ -1,4 +1,6 @@
-"""A history's database: one SQLite file, whose tables are the records of records.py (docs/reference/history-database.md).
+"""A history's database: one SQLite file, whose tables are the records of records.py.
+
+See docs/reference/history-database.md.
 
 It is derived from the history's studies, and can be rebuilt from them.
 """

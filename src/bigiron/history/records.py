@@ -1,4 +1,6 @@
-"""The tables of a history's database: one class per table, one field per column (docs/reference/history-database.md).
+"""The tables of a history's database: one class per table, one field per column.
+
+See docs/reference/history-database.md.
 
 Counts are per operation, and means over a point's repetitions.
 """

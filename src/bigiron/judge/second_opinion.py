@@ -1,4 +1,7 @@
-"""A reported regression as a study: what to measure, and what the results say about it (docs/howto/answer-a-robot-mail.md)."""
+"""A reported regression as a study: what to measure, and what the results say about it.
+
+See docs/howto/answer-a-robot-mail.md.
+"""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
 
 
 def check(message: Message) -> None:
-    """MachineError if a message is not as docs/contributing/protocol.md has it: an agent may be another's, or damaged.
+    """MachineError if a message is not as docs/contributing/protocol.md has it: an agent may be damaged.
 
     >>> check(Message("stage", {"stage": "recording"}))
     >>> check(Message("stage", {"stage": 7}))

@@ -1,4 +1,7 @@
-"""The simulated machine: a design on one of any size, not a workload on a kernel (docs/howto/simulate-a-design.md)."""
+"""The simulated machine: a design on one of any size, not a workload on a kernel.
+
+See docs/howto/simulate-a-design.md.
+"""
 
 import os
 from collections.abc import Callable

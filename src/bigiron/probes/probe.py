@@ -59,7 +59,7 @@ class Table:
     rows: pl.DataFrame
     facts: Mapping[str, object] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
-    """What should be in the rows and is not, and why: how many of each (docs/reference/schema.md, cell.json)."""
+    """How many of each are missing from the rows, by reason (docs/reference/schema.md, cell.json)."""
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,8 @@ def _machine(name: str) -> _sim.Machine:
     model = machine_files.load(name)
     if not model.has_processor:
         raise UserError(
-            f"{name} does not describe its processors: add the table [processor] (docs/explanation/prediction-model.md)"
+            f"{name} does not describe its processors: add the table [processor] "
+            "(docs/reference/machine-files.md)"
         )
     return model
 

@@ -258,7 +258,7 @@ class Study:
     def tables(self, probe: str) -> pl.DataFrame:
         """A probe's tables of all measured cells in one table, each row with its cell's identity.
 
-        Adds the columns `cell`, `variant`, `cpus`, `tasks` and `repetition` in front (docs/reference/schema.md).
+        The columns `cell`, `variant`, `cpus`, `tasks` and `repetition` come first (docs/reference/schema.md).
         """
         frames = [
             self.table(record, probe).select(

@@ -1,4 +1,7 @@
-"""Compares throughput and other noisy metrics between variants, with a verdict for each (docs/explanation/statistics.md)."""
+"""Compares throughput and other noisy metrics between variants, with a verdict for each.
+
+See docs/explanation/statistics.md.
+"""
 
 import math
 from collections.abc import Iterator, Sequence

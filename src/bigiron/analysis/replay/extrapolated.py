@@ -1,4 +1,7 @@
-"""What an operation does more of on a machine with more CPUs than it was recorded with (docs/explanation/prediction-model.md)."""
+"""What an operation does more of on a machine with more CPUs than it was recorded with.
+
+See docs/explanation/prediction-model.md.
+"""
 
 from __future__ import annotations
 

@@ -73,6 +73,9 @@ def handover(agent: bytes, job: str, files: Mapping[str, bytes] | None = None) -
 
 
 def with_go_header(content: bytes, seed: bytes) -> bytes:
-    """Put the protocol's `go` line in front: length, checksum, a seed of 32 bytes (docs/contributing/protocol.md)."""
+    """Put the protocol's `go` line in front: length, checksum, a seed of 32 bytes.
+
+    See docs/contributing/protocol.md.
+    """
     line = f"go {len(content)} {zlib.crc32(content):08x} {seed.hex()}\n"
     return line.encode().ljust(_HEADER_BYTES, b"\0") + content

@@ -1,4 +1,7 @@
-"""The shape of a server, or of a part of it, for a virtual machine: from its machine file (docs/howto/numa-and-topology.md)."""
+"""The shape of a server, or of a part of it, for a virtual machine: from its machine file.
+
+See docs/howto/numa-and-topology.md.
+"""
 
 from dataclasses import dataclass
 

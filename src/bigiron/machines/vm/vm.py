@@ -124,7 +124,8 @@ class VirtualMachine:
 def memory_mib(cpus: int) -> int:
     """The default memory of a machine: as much per CPU as a server has, of which little is ever written.
 
-    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/reference/machine-files.md). The limit is
+    A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/reference/kernel-sizing.md).
+    The limit is
     what QEMU's 40 address bits hold below its devices.
     """
     return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
