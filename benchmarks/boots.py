@@ -1,7 +1,8 @@
 """How many boots reach the agent: each kernel, 8 CPUs, two machines at a time.
 
 Five of each by default. The figure in docs/validation/recorder.md is of
-`.venv/bin/python benchmarks/boots.py 100`, which takes half an hour on two cores. A boot that does not reach the agent is printed with its reason.
+`.venv/bin/python benchmarks/boots.py 100`, which takes half an hour on two cores.
+A boot that does not reach the agent is printed with its reason.
 """
 
 import sys

@@ -156,13 +156,16 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
     assert all("counted" in figure.ours or "extrapolated" in figure.ours for figure in report.figures)
     assert report.simulated
     apart = {figure.what: figure for figure in report.simulated.figures}
-    assert apart["throughput, 63 tasks: sums instead of reads under the lock"].published == "-52.4 %"
+    assert (
+        apart["throughput, 63 tasks: sums instead of reads under the lock"].published == "worse than -52.4 %"
+    )
     assert all(
         "simulated, predicted" in figure.ours or "replayed, predicted" in figure.ours
         for figure in apart.values()
     )
     traced = {claim.says: claim for claim in report.simulated.claims}
-    assert traced["Throughput falls by half with 63 tasks, from traces"].agrees is None  # it is one kernel
+    more = "Sums instead of reads cost more throughput than published, with 63 tasks, from traces"
+    assert traced[more].agrees is False  # it is one kernel
     assert traced["Sums cost throughput with 63 tasks, from traces"].agrees is None
     nearly_all = (
         "The tasks spend nearly all of their time at one lock, with the new kernel even more, from traces"

@@ -48,7 +48,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     figures = [
         Figure(
             f"throughput, {_AT} tasks: sums instead of reads under the lock",
-            f"{headline:g} %",
+            f"worse than {headline:g} %",
             f"{_percent(change)}, simulated, predicted",
         ),
         *(_waiting(look, ours, published) for look, ours in waiting.items()),
@@ -58,7 +58,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     ]
     traces = studies["traces"]
     machine, recorded = study.spec.simulation.machine, max(traces.spec.cpus)
-    claims = [_halves(change, headline), _one_lock(waiting)]
+    claims = [_costs_more(change, headline), _one_lock(waiting)]
     notes = list(_NOTES)
     try:
         replayed = Replayed.on(machine, traces, _TRACED, counted.extrapolated(recorded, published))
@@ -191,7 +191,7 @@ class _OnBtrfs:
             None,
             "with the padding, into the lines in which a sum reads the CPUs' parts come: "
             f"{_some(after - before)}; and from them go: {_some(before - after)}. The parts lie at bytes "
-            f"{_numbers(lie[0])} of a pair of lines, padded at {_numbers(lie[1])}. What an operation "
+            f"{_numbers(lie[0])} of 128, padded at {_numbers(lie[1])}. What an operation "
             f"executes stays, {held[0]:,.0f} and {held[1]:,.0f} instructions under the lock; what "
             "the lines' misses cost is in no count",
         )
@@ -293,12 +293,17 @@ def _step(rows: pl.DataFrame) -> Figure:
     )
 
 
-def _halves(change: SeedRange, headline: float) -> Claim:
+_BOUND = (
+    "the published {:g} % is one kernel with sums compared with another with sums, and the published kernel "
+    "with reads was better than both"
+)
+
+
+def _costs_more(change: SeedRange, headline: float) -> Claim:
     return Claim(
-        f"Throughput falls by half with {_AT} tasks",
-        abs(change.mean - headline) < 15,
-        f"{_percent(change)} where every operation sums exactly, against {headline:g} %: all 288 CPUs' parts "
-        "are fetched under the lock, one after the other",
+        f"Sums instead of reads cost more throughput than published, with {_AT} tasks",
+        change.high < headline,
+        f"{_percent(change)} where every operation sums exactly: {_BOUND.format(headline)}",
     )
 
 
@@ -317,7 +322,7 @@ def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[
     changes = [
         Figure(
             f"throughput, {tasks} tasks: sums instead of reads, from traces",
-            f"{theirs:g} %" if tasks == _AT else "not published",
+            f"worse than {theirs:g} %" if tasks == _AT else "not published",
             f"{percent(replayed.change('sums', tasks))}, replayed, predicted; recorded with {recorded} CPUs, "
             f"what sums execute extrapolated to {cpus}",
         )
@@ -344,7 +349,7 @@ def _waited(published: Published, look: str) -> float:
 
 def _falls(replayed: Replayed, headline: float) -> list[Claim]:
     change = replayed.change("sums", _AT)
-    evidence = f"predicted {percent(change)}, published {headline:g} %"
+    evidence = f"predicted {percent(change)}"
     return [
         Claim(
             f"Sums cost throughput with {_AT} tasks, from traces",
@@ -352,10 +357,9 @@ def _falls(replayed: Replayed, headline: float) -> list[Claim]:
             evidence,
         ),
         Claim(
-            f"Throughput falls by half with {_AT} tasks, from traces",
-            None if change.holds(0) else change.holds(headline),
-            f"{evidence}: that is a kernel that never sums beside one that sums in each operation, and by "
-            "the published profile both kernels sum",
+            f"Sums instead of reads cost more throughput than published, with {_AT} tasks, from traces",
+            None if change.holds(headline) else change.high < headline,
+            f"{evidence}: {_BOUND.format(headline)}",
         ),
     ]
 
