@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs bench
+.PHONY: help setup setup-dev setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs book bench
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -69,6 +69,9 @@ fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trix
 docs: setup-dev ## make the outputs in README and docs/ again; PAGE=docs/howto/ci.md: of one page; CHECK=1: change nothing
 	$(PYTHON) tools/cli_reference.py $(if $(CHECK),--check)
 	$(PYTHON) tools/docs.py $(if $(CHECK),--check) $(PAGE)
+
+book: setup-dev ## docs/ as pages with a search, in book/
+	$(PYTHON) -m mkdocs build --quiet
 
 bench: setup-dev ## every benchmark, one after the other
 	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

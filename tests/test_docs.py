@@ -3,7 +3,9 @@
 import doctest
 import importlib.util
 import itertools
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -303,3 +305,22 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
 def keys_of(baseline: str) -> list[set[str]]:
     """Those before the first point, and those of it."""
     return [set(re.findall(r"^(\w+) =", part, re.MULTILINE)) for part in baseline.split("[[point]]")]
+
+
+# The book
+
+
+def test_the_book_is_built_without_a_warning(tmp_path: Path) -> None:
+    """mkdocs.yml is strict: a page that is in no menu, a link or an anchor that leads nowhere is an error."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "book")]
+    built = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "book/tutorial/first-regression.html").exists()
+
+
+@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
+def test_the_files_for_ci_are_those_on_the_page(name: str) -> None:
+    page = (ROOT / "docs/howto/ci.md").read_text()
+    assert (ROOT / "docs/howto/ci" / name).read_text() in page

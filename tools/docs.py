@@ -238,7 +238,7 @@ def make_page(page: Path, *, write: bool) -> list[str]:
     replaced: list[tuple[Block, str]] = []
     with tempfile.TemporaryDirectory(prefix="bigiron-docs-") as temporary:
         folder = Path(temporary)
-        for name in ("benchmarks", "cases", "sim", "tests", ".venv"):
+        for name in ("benchmarks", "cases", "docs", "sim", "tests", ".venv"):
             (folder / name).symlink_to(ROOT / name)
         for block in blocks(page):
             where = f"{page.relative_to(ROOT)}:{block.line}"

@@ -319,7 +319,8 @@ def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
         f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
         f"{opinion.mode} mode, {found.tasks} tasks on {found.cpus} CPUs, "
-        f"{found.repetitions} boots of each kernel. All results: bigiron report {opinion.study} -o report.html"
+        f"{found.repetitions} boots of each kernel. "
+        f"All results: bigiron report {opinion.study} -o report.html"
     )
 
 
