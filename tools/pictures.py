@@ -1,4 +1,4 @@
-"""Makes the pictures in docs/ again: screenshots of pages that bigiron writes, from kernels that it boots now.
+"""Makes the pictures in docs/ again: screenshots of pages that bigiron writes, of kernels that it boots.
 
     .venv/bin/python tools/pictures.py
 
