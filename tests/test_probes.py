@@ -27,7 +27,8 @@ every_probe = pytest.mark.parametrize("probe", probes.probes(), ids=lambda probe
 
 def documented(probe: str) -> dict[str, tuple[str, str]]:
     """Type and unit of each column, as docs/reference/schema.md has them."""
-    section = (DOCS / "reference/schema.md").read_text().split(f"\n## `{probe}.parquet`\n")[1].split("\n## ")[0]
+    page = (DOCS / "reference/schema.md").read_text()
+    section = page.split(f"\n## `{probe}.parquet`\n")[1].split("\n## ")[0]
     heading, _, *rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"
     ]
