@@ -342,7 +342,7 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
 
 def test_instructions_that_were_none_have_no_percentage() -> None:
     told = words(opinion(Change("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
-    assert "0.000 on a, 500.00 on b." in told
+    assert "0 on a, 500.000 on b." in told
     assert "Each operation executes more instructions, mostly in f" in told
 
 
