@@ -103,7 +103,7 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
         }
     more = [c for c in changes if c.what == "lines" and c.count_after > c.count_before]
     if not more:
-        return {"ignore": "Yes", "because": "No workload accesses shared lines more often than before."}
+        return {"ignore": "Yes", "because": "No workload accesses shared cache lines more often than before."}
     worst = max(more, key=lambda change: change.count_after - change.count_before)
     told = (
         f"{reading.workload(worst.workload).name} changed most: {short_count(worst.count_before)} → "

@@ -182,4 +182,4 @@ def names(kernels: Sequence[Kernel]) -> str:
 
 def subject(one: Change) -> str:
     """What a change is of."""
-    return {"lines": "all shared lines", "instructions": "instructions"}.get(one.what, one.name)
+    return {"lines": "all shared cache lines", "instructions": "instructions"}.get(one.what, one.name)

@@ -356,7 +356,7 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
         return None
     base = list(weighed)[min(1, len(weighed) - 1)]
     return flame.Flame(
-        "conflicts", "accesses to shared lines", last.cpus, last.tasks, tuple(weighed), base, root
+        "conflicts", "accesses to shared cache lines", last.cpus, last.tasks, tuple(weighed), base, root
     )
 
 
