@@ -118,9 +118,12 @@ def _about(opinion: Opinion) -> str:
     test = mail.parameters.get("test") or mail.parameters.get("ipc")
     tasks = f" with {mail.tasks} tasks" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
+    base, new = opinion.names
+    given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
     return (
         f"A second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
         f"{percent_change(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
+        f"{'' if opinion.are_commits else given}"
     )
 
 
