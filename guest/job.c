@@ -85,6 +85,7 @@ static unsigned long *number_of(struct job *job, const char *key)
 		{ "disk_mib", &job->disk_mib },	  { "dilated", &job->dilated },
 		{ "slowed", &job->slowed },	  { "copies", &job->copies },
 		{ "time_slice_operations", &job->time_slice_operations }, { "time_slice_seed", &job->time_slice_seed },
+		{ "time_slice_instructions", &job->time_slice_instructions },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)

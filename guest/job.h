@@ -21,6 +21,7 @@ struct job {
 	int time_slices;		   /* operations end a task's time slice on the emulator */
 	unsigned long time_slice_operations; /* how many in a row end one; 0: one */
 	unsigned long time_slice_seed;   /* of the random choice which of them do; 0: none is made */
+	unsigned long time_slice_instructions; /* of a CPU, that end its time slice; 0: no number does */
 	int stay;		   /* send the end message while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
 	unsigned long tasks;	   /* 0: run no workload */

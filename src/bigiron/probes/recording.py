@@ -33,6 +33,30 @@ class TracedTask(msgspec.Struct):
     cut: int  # that were lost sight of
 
 
+class RecordedProgram(msgspec.Struct):
+    """What the recorder counted of a program, in all of its recorded parts."""
+
+    parts: int  # 0: none began
+    instructions: dict[str, int]  # by context, among them `user`: in user mode
+    system_calls: dict[int, int]  # entered, by number
+    other_system_calls: int  # entered by 32-bit programs, or without a number that Linux has
+
+    @property
+    def all_system_calls(self) -> int:
+        """How many system calls were entered."""
+        return sum(self.system_calls.values()) + self.other_system_calls
+
+    @property
+    def all_instructions(self) -> int:
+        """How many instructions were executed, in user mode and in the kernel."""
+        return sum(self.instructions.values())
+
+    @property
+    def user_share(self) -> float:
+        """The share of instructions that were executed in user mode."""
+        return self.instructions["user"] / self.all_instructions if self.all_instructions else 0
+
+
 class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
@@ -46,6 +70,8 @@ class Recording(msgspec.Struct):
     unreleased: int  # locks whose release was not seen
     traces: list[TracedTask]  # of each task, where they were recorded
     lost: dict[str, int]  # what found no room, by name
+    time_slice_instructions: int = 0  # of a CPU, that end its time slice; 0: they end otherwise
+    program: RecordedProgram | None = None  # None: a workload's operations were recorded
 
     @property
     def losses(self) -> dict[str, int]:
@@ -71,7 +97,7 @@ _LOSSES = {
     "entry_points": "entry points of the kernel, for which the recorder had no room",
     "lock_functions": "functions that take locks, for which the recorder had no room",
 }
-"""By the recorder's names (docs/contributing/protocol.md)."""
+"""By the recorder's names (docs/contributing/recorder-protocol.md)."""
 
 
 def read_recording(results: Path) -> Recording:
