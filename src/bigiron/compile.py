@@ -94,6 +94,19 @@ def recorder_source() -> str:
     return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
 
 
+@cache
+def system_calls(compiler: str) -> dict[str, int]:
+    """The numbers of system calls by name, as the C library's headers for an architecture have them."""
+    program = shutil.which(compiler)
+    if program is None:
+        raise UserError(f"no {compiler} on PATH: apt-get install {_package(compiler)}")
+    with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
+        source.write("#include <asm/unistd.h>\n")
+        source.flush()
+        text = _run([program, "-dM", "-E", source.name], "the list of system calls")
+    return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", text)}
+
+
 def symbols(program: Path, compiler: str) -> str:
     """A program's symbols in the format of /proc/kallsyms: address, type, name."""
     nm = shutil.which(re.sub("gcc$", "nm", compiler))

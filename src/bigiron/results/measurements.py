@@ -26,6 +26,7 @@ def read(study: Study, probe: str) -> Measurements:
         probe=probe,
         time=study.time,
         operations=study.operations(probe),
+        operation=study.operation(probe),
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),

@@ -86,9 +86,10 @@ class CellRecord(msgspec.Struct, kw_only=True):
         """Whether it has results."""
         return self.failure is None
 
-    def operations(self, probe: str) -> int:
+    def operations(self, probe: str) -> float:
         """The operations of all tasks while the probe recorded; 0 if the probe does not count them."""
-        return sum(self.facts.get(probe, {}).get("operations", ()))
+        recorded: list[float] = self.facts.get(probe, {}).get("operations", [])
+        return sum(recorded)
 
     @property
     def clock_slower(self) -> int:
@@ -228,11 +229,16 @@ class Study:
             point.setdefault(record.variant, []).append(record)
         return points
 
-    def operations(self, probe: str) -> int:
-        """Recorded operations of each task; the largest number if cells differ."""
+    def operations(self, probe: str) -> float:
+        """Recorded operations of each task, or of a program; the largest number if cells differ."""
         facts = (record.facts.get(probe, {}) for record in self.records() if record.measured)
         recorded = (one["operations"] for one in facts if one.get("operations"))
         return max(map(max, recorded), default=self.spec.operations)
+
+    def operation(self, probe: str) -> str:
+        """What one operation of a program is: a bogo op, a system call; "" for a workload."""
+        facts = (record.facts.get(probe, {}) for record in self.records() if record.measured)
+        return next((str(one["operation"]) for one in facts if one.get("operation")), "")
 
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
         """A probe's table in one cell. Verifies its checksum."""

@@ -1,4 +1,4 @@
-"""The root file system that programs of a virtual machine run in: a read-only disk under an overlay in memory.
+"""The root file system of programs in a virtual machine: a read-only disk under an overlay in memory.
 
 It is mounted before the machine is kept (guest/boot/root.c), and its programs and libraries are in the page
 cache then. Programs run in it by chroot; the agent stays outside.
@@ -32,8 +32,8 @@ class RootDisk:
         found = _resolved(self.name, self.arch)
         if self.sha256 not in ("", found.sha256):
             raise UserError(
-                f"the root {self.name} is another image now ({found.sha256[:12]}) than the one that the study "
-                f"was made with ({self.sha256[:12]}): give another -o, or delete the study"
+                f"the root {self.name} is another image ({found.sha256[:12]}) than when the study was made "
+                f"({self.sha256[:12]}): give another -o, or delete the study"
             )
         return found
 
