@@ -211,7 +211,7 @@ int run_command(const struct job *job)
 		set_clock();
 	if (job->in_root)
 		run_before_others();
-	failed = services_start(job) || run(job, &command);
+	failed = (job->marked && install_mark()) || services_start(job) || run(job, &command);
 	if (job->stay && !failed) {
 		/* The controller ends the machine now, and reads in its memory what the services still hold. */
 		report_end(report_files(job));

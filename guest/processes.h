@@ -19,6 +19,9 @@ struct program {
 /* From now on orphans fall to this process, and these signals, blocked, say when its children and the agent end. */
 int become_subreaper(sigset_t *signals);
 
+/* Put bigiron-mark where programs find it. Returns 0, or 1 after reporting the error. */
+int install_mark(void);
+
 /* Start it in a session of its own. Returns its process, or -1 after reporting the error: it ran nothing then. */
 pid_t start_program(const struct job *job, const struct program *program);
 

@@ -64,6 +64,12 @@ def boot(compiler: str) -> Path:
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
 
 
+def mark(compiler: str) -> Path:
+    """bigiron-mark, with which a program marks its own recorded part."""
+    source = _source_folder("guest") / "mark" / "mark.c"
+    return _compile("bigiron-mark", compiler, (*_FLAGS, "-static"), [source], "bigiron-mark")
+
+
 def pairs(compiler: str) -> Path:
     """The static program that makes the system calls of the commutativity matrix's tests."""
     guest = _source_folder("guest")
