@@ -17,7 +17,8 @@
 /* One part per module: only that module changes it, and the module that sees what happens (control_flow.c, accesses.c). */
 struct cpu {
 	void *state; /* QEMU's; NULL: not known yet */
-	unsigned int recording; /* tasks on this CPU that are in their recorded operations (operations.h) */
+	unsigned int recording; /* tasks on this CPU that are in their recorded operations (operations.h); programs (program.h) */
+	uint64_t user_instructions; /* of a program, in user mode */
 	struct contexts_of_cpu contexts;
 	struct open_lines open_lines;
 	struct string_access strings[2]; /* of the string instructions that run: their loads, their stores */
