@@ -148,10 +148,18 @@ class ProgramOptions:
         ),
     ] = ""
 
+    time_slice_instructions: Annotated[
+        int,
+        typer.Option(
+            help="instructions after which the emulator's next CPU runs; 0: 5000", rich_help_panel=RECORD
+        ),
+    ] = 0
+
     @property
     def question(self) -> dict[str, Any]:
         """The keys of study.toml."""
         return {
+            "time_slice_instructions": self.time_slice_instructions,
             "root": self.root and specs.whole("root", self.root),
             "service": self.service or [],
             "ready": self.ready or [],

@@ -38,6 +38,7 @@ def _vm(spec: "Spec") -> Engine:
         measures_time=spec.measures_time,
         changes_code=spec.changes_code,
         root=spec.root_disk,
+        time_slice_instructions=spec.time_slice_instructions,
     )
 
 

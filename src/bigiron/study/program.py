@@ -11,18 +11,20 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits
 from bigiron.probes.metrics import MetricsOptions
+from bigiron.probes.options import whole_number
 from bigiron.probes.recording import PER_INSTRUCTION, PER_SYSTEM_CALL
 from bigiron.study.spec import MOST_CPUS, Spec
 
 KEYS = (
     "root", "service", "ready", "ready_port", "env", "user", "folder", "command_cpus", "service_cpus",
-    "begin_at", "end_at", "warm_up_s", "record_s", "marked", "per",
+    "begin_at", "end_at", "warm_up_s", "record_s", "marked", "per", "time_slice_instructions",
 )  # fmt: skip
 """What only a program in a virtual machine can be asked."""
 
 _TEXTS = ("user", "folder", "begin_at", "end_at")
 _CPUS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_S = 1e6
+_TIME_SLICE = 5000  # instructions: with 20,000 QEMU's own clock ends many time slices of other CPUs too
 
 
 def refuse_without_root(spec: Spec) -> None:
@@ -42,7 +44,9 @@ def checked(spec: Spec) -> Spec:
     if spec.workload_file:
         raise UserError("both --command and --workload-file: give one of them")
     default = probes.by_default("program", spec.arch, in_vm=True)
-    spec = msgspec.structs.replace(spec, probes=spec.probes or default)
+    slices = spec.time_slice_instructions or _TIME_SLICE
+    whole_number("time_slice_instructions", slices, 1 << 30)
+    spec = msgspec.structs.replace(spec, probes=spec.probes or default, time_slice_instructions=slices)
     for probe in probes.named(spec.probes):
         if "program" not in probe.measures:
             raise UserError(f"probe {probe.name} cannot measure a program: use {', '.join(default)}")

@@ -140,6 +140,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
     Each operation of its task, or only the emulator's clock.
     """
+    time_slice_instructions: int = 0
+    """The same for a program: so many instructions of the CPU. Filled in when the study is created."""
     clock: Literal["host", "instructions"] = "host"
     """What a virtual machine's clock follows while its tasks run: the host's clock, or executed instructions.
 

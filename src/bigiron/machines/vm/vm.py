@@ -67,6 +67,7 @@ class VirtualMachine:
     kvm: bool = False
     changes_code: bool = False  # the kernel its own, while its CPUs run
     time_slices: bool = False  # whether the agent can end a task's time slice with each of its operations
+    time_slice_instructions: int = 0  # of a CPU, which end its time slice; 0: no number does
     change: ShapeChange = AS_ASKED  # of which that of its time slices is still to be made
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
@@ -82,10 +83,14 @@ class VirtualMachine:
     def time_slice(self) -> str:
         """What ends a CPU's time slice on the emulator's one thread: `operation`, or only `time`.
 
-        `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once.
+        `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once. For
+        programs `5000 instructions`, or `random, about 5000 instructions`.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
+        if self.time_slice_instructions:
+            random = "random, about " if self.change.slice_seed else ""
+            return f"{random}{self.time_slice_instructions * self.change.times_slice} instructions"
         return self.change.time_slice if self.time_slices else "time"
 
     @property
@@ -174,6 +179,10 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     slices = ("time_slices", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
+    if vm.plugin and vm.time_slice_instructions:
+        instructions = vm.time_slice_instructions * vm.change.times_slice
+        seed = (f"time_slice_seed {vm.change.slice_seed}",) if vm.change.slice_seed else ()
+        slices = (f"time_slice_instructions {instructions}", *seed)
     dilated = (f"dilated {vm.instructions_per_ns}",) if vm.instructions_per_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))

@@ -54,6 +54,7 @@ class VmEngine(Engine):
     measures_time: bool = False  # by the machine's clock
     changes_code: bool = False  # the kernel its own, while its CPUs run
     root: RootDisk | None = None  # that programs run in; None: there are no programs
+    time_slice_instructions: int = 0  # of a CPU, which end its time slice; 0: no number does
 
     @property
     def has_programs(self) -> bool:  # type: ignore[override]
@@ -181,6 +182,7 @@ class VmEngine(Engine):
             kvm=under_kvm,
             changes_code=self.changes_code,
             time_slices=job.programs.time_slices,
+            time_slice_instructions=self.time_slice_instructions,
             change=job.change,
             init=job.programs.init,
             from_snapshot=target.resumes
