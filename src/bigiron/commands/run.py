@@ -239,11 +239,12 @@ class MachineOptions:
         ),
     ] = False
     clock: Annotated[
-        Clock,
+        Clock | None,
         typer.Option(
-            help="drive the virtual machine's clock by the host's time, or by executed instructions"
+            help="drive the virtual machine's clock by the host's time, or by executed instructions  "
+            "[default: host; instructions for a program]"
         ),
-    ] = Clock.host
+    ] = None
     memory: Annotated[int, typer.Option(help="MiB of memory of a virtual machine; 0: by its CPU count")] = 0
     cgroup: Annotated[
         str,
@@ -421,7 +422,7 @@ def question(
         topology=str(shape),
         like=machine.like,
         check_shape=machine.check_shape,
-        clock=machine.clock.value,
+        clock=machine.clock.value if machine.clock else "",
         repetitions=first if repetitions.reps is None else repetitions.reps,
         most_boots=MOST_BOOTS if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,

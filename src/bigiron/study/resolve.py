@@ -192,6 +192,7 @@ def _on_engine(spec: Spec) -> Spec:
         )
     spec = msgspec.structs.replace(spec, cgroup=str(cgroup.parse(spec.cgroup)))
     _check_file_system(spec, engine)
+    spec = _with_clock(spec)
     _check_clock(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:
         raise UserError(f"check_shape compares shared cache lines: add --probe {probes.DEFAULT}")
@@ -205,6 +206,12 @@ def _on_engine(spec: Spec) -> Spec:
         digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
         spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def _with_clock(spec: Spec) -> Spec:
+    """The question with a clock. A program waits for times, and with the host's clock it would mostly tick."""
+    by_instructions = spec.runs_program and architecture(spec.arch).counter
+    return msgspec.structs.replace(spec, clock=spec.clock or ("instructions" if by_instructions else "host"))
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:

@@ -142,10 +142,11 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """
     time_slice_instructions: int = 0
     """The same for a program: so many instructions of the CPU. Filled in when the study is created."""
-    clock: Literal["host", "instructions"] = "host"
+    clock: Literal["", "host", "instructions"] = ""
     """What a virtual machine's clock follows while its tasks run: the host's clock, or executed instructions.
 
-    It counts about as many instructions per nanosecond as a processor executes.
+    In the latter case about as many instructions make a nanosecond as a processor executes in it. Empty:
+    instructions for a program on x86_64, else the host's clock; filled in when the study is created.
     """
     memory_mib: int = 0
     """Memory of a virtual machine; 0: depends on its CPUs."""
