@@ -209,7 +209,7 @@ def _on_engine(spec: Spec) -> Spec:
 
 
 def _with_clock(spec: Spec) -> Spec:
-    """The question with a clock. A program waits for times, and with the host's clock it would mostly tick."""
+    """The question with a clock. By the host's, a program would mostly be interrupted by ticks."""
     by_instructions = spec.runs_program and architecture(spec.arch).counter
     return msgspec.structs.replace(spec, clock=spec.clock or ("instructions" if by_instructions else "host"))
 

@@ -235,10 +235,22 @@ class Study:
         recorded = (one["operations"] for one in facts if one.get("operations"))
         return max(map(max, recorded), default=self.spec.operations)
 
-    def operation(self, probe: str) -> str:
-        """What one operation of a program is: a bogo op, a system call; "" for a workload."""
-        facts = (record.facts.get(probe, {}) for record in self.records() if record.measured)
+    @property
+    def operation(self) -> str:
+        """What one operation of a program is: `bogo op`, `system call`; "" for a workload."""
+        if not self.spec.runs_program:
+            return ""
+        facts = (one for record in self.records() if record.measured for one in record.facts.values())
         return next((str(one["operation"]) for one in facts if one.get("operation")), "")
+
+    @property
+    def workload(self) -> str:
+        """The workload as titles name it: for a program, with what its counts are divided by.
+
+        `open1`, `stress-ng (per bogo op)`
+        """
+        per = self.operation
+        return f"{self.spec.workload} (per {per})" if per else self.spec.workload
 
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
         """A probe's table in one cell. Verifies its checksum."""
