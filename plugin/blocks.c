@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "guest.h"
 #include "lock_calls.h"
+#include "program.h"
 #include "request.h"
 #include "trace_events.h"
 #include "xalloc.h"
@@ -63,6 +64,8 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 		count(cpu, block);
 	else if (request.what & RECORD_PROGRAM)
 		count_context(cpu, block);
+	if (request.what & RECORD_PROGRAM)
+		program_execute(block->executed.instructions);
 	if (request.what & RECORD_LOCKS)
 		lock_calls_execute(cpu, block->executed.instructions);
 	if (cpu->contexts.stack->trace)

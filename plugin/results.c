@@ -13,6 +13,7 @@
 #include "operations.h"
 #include "pages.h"
 #include "program.h"
+#include "request.h"
 #include "stacks.h"
 #include "symbols.h"
 #include "time_slices.h"
@@ -36,7 +37,7 @@ static void write_lost(FILE *out)
 	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0, entries = 0;
 
 	for_each_cpu(cpu) {
-		accesses += cpu->lines.counts.lost;
+		accesses += cpu->lines.counts.lost + cpu->shared_lines.counts.lost;
 		instructions += cpu->instructions.counts.lost;
 		acquisitions += cpu->locks.table.counts.lost;
 		held_locks += cpu->locks.table.forgotten;
@@ -92,6 +93,8 @@ static int write_summary(FILE *out)
 static int write_lines(FILE *out)
 {
 	memset(stack_accesses, 0, sizeof(stack_accesses));
+	if (request.what & RECORD_PROGRAM)
+		return program_write_lines(out, stack_accesses);
 	return lines_write_shared(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain, stack_accesses);
 }
 
@@ -137,6 +140,8 @@ void results_write(void)
 		{ "recording.json", write_summary }, /* last: it says that the rest is whole */
 	};
 
+	if (request.what & RECORD_PROGRAM)
+		program_end();
 	operations_stop();
 	accesses_flush();
 	blocks_flush();

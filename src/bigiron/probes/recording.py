@@ -39,6 +39,8 @@ class RecordedProgram(msgspec.Struct):
     """What the recorder counted of a program, in all of its recorded parts."""
 
     parts: int  # 0: none began
+    windows: int  # a cache line is shared if several CPUs access it in the same one
+    lost_windows: int  # in which the recorder had no room to find out
     instructions: dict[str, int]  # by context, among them `user`: in user mode
     system_calls: dict[int, int]  # entered, by number
     other_system_calls: int  # entered by 32-bit programs, or without a number that Linux has
