@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     elf = lazy.Module("bigiron.kernels.elf")
 
-ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs", "virtio_pci", "virtio_blk", "erofs", "overlay")
+ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs", "virtio_pci", "virtio_blk", "erofs", "squashfs", "overlay")
 """The modules that are taken from a package, with their dependencies."""
 
 _ASKED = hashlib.sha256(" ".join(ROOTS).encode()).hexdigest()[:8]  # another bigiron may have asked for fewer
