@@ -197,6 +197,7 @@ int install_mark(void)
 	int from = open(MARK, O_RDONLY | O_CLOEXEC), to;
 	struct stat status;
 
+	mkdir(ROOT_FOLDER "/usr", 0755);
 	mkdir(ROOT_FOLDER "/usr/local", 0755);
 	mkdir(MARK_FOLDER, 0755);
 	to = open(MARK_FOLDER MARK, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0755);
