@@ -54,7 +54,6 @@ def resolve(spec: str, arch: str = "x86_64", on_step: _Say = _silent, *, again: 
             archive.read(made, arch, tree, staging, stack)
             packages.tidy(tree)
         else:
-            on_step("reading its files")
             _read(wanted, arch, tree, staging, stack)
         programs.check(tree, architecture(arch))
         on_step(f"making the image of {size(tree.size_bytes())}")

@@ -21,6 +21,7 @@ from bigiron.kernels import debian
 from bigiron.roots import tree
 from bigiron.roots.tree import Tree
 from bigiron.util.cache_dir import OTHER_PLACE
+from bigiron.util.english import join_and
 from bigiron.util.parent_death import dying_with
 from bigiron.util.threads import StoppedError, is_stopped
 
@@ -57,9 +58,11 @@ def make_archive(
     """Make a tar archive of a root with some packages, and what they need."""
     what = f"debian:{suite} for {arch}"
     suites = [suite] if suite in _WITHOUT_UPDATES else [suite, f"{suite}-updates", f"{suite}-security"]
-    on_step(f"installing Debian's {' '.join([suite, *packages])}, which takes a minute or two")
+    program = mmdebstrap()
+    what_else = f" with {join_and(packages)}" if packages else ""
+    on_step(f"installing Debian's {suite}{what_else}: a minute or more")
     while True:
-        said = _mmdebstrap(suites, packages, architecture(arch), to, inherited)
+        said = _run(program, suites, packages, architecture(arch), to, inherited)
         if said is None:
             return
         unread = [one for one in suites[1:] if re.search(rf"/dists/{one}/| {one} (In)?Release'", said)]
@@ -70,7 +73,8 @@ def make_archive(
 
 
 def tidy(root: Tree) -> None:
-    """Take out what mmdebstrap left of this machine: its name, its network and its mirrors."""
+    """Take out what mmdebstrap left of this machine: its user, its name, its network and its mirrors."""
+    root.put([], tree.folder())
     for path in ("etc/resolv.conf", "etc/apt", "var/log/bootstrap.log"):
         root.remove(path.split("/"))
     root.put(["etc", "hostname"], tree.text("bigiron\n"))
@@ -86,8 +90,13 @@ def mmdebstrap() -> str:
     return tool
 
 
-def _mmdebstrap(
-    suites: Sequence[str], packages: Sequence[str], target: Architecture, to: Path, inherited: int
+def _run(
+    program: str,
+    suites: Sequence[str],
+    packages: Sequence[str],
+    target: Architecture,
+    to: Path,
+    inherited: int,
 ) -> str | None:
     """Run it; what it complained about, None if it made the archive."""
     configuration, log = to.with_name("apt.conf"), to.with_name("log")
@@ -95,7 +104,7 @@ def _mmdebstrap(
         'Acquire::By-Hash "force";\nAcquire::Retries "3";\n' + debian.network_settings(), encoding="utf-8"
     )
     command = [
-        mmdebstrap(),
+        program,
         "--mode=root",
         "--format=tar",
         "--variant=essential",
