@@ -102,9 +102,8 @@ static void on_user_block(unsigned int nr UNUSED, void *nr_insns)
 	struct cpu *cpu = this_cpu();
 
 	enter_user_mode(cpu);
-	if (!is_recording(cpu))
-		return;
-	cpu->user_instructions += (uint64_t)nr_insns;
+	if (is_recording(cpu))
+		cpu->user_instructions += (uint64_t)nr_insns;
 	program_execute((uint64_t)nr_insns);
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "context.h"
+#include "time_slices.h"
 
 #define NO_SYSTEM_CALL UINT64_MAX
 
@@ -24,8 +25,10 @@ void program_arm(void);
 extern int64_t program_window_left;
 void program_next_window(void);
 
+/* Any block, of user code or of the kernel. */
 static inline void program_execute(uint64_t instructions)
 {
+	time_slices_execute(instructions);
 	program_window_left -= instructions;
 	if (program_window_left <= 0)
 		program_next_window();

@@ -83,7 +83,7 @@ static int write_summary(FILE *out)
 	write_contexts(out, "instructions", instructions);
 	fprintf(out, ",\"unreleased\":%lu,\"traces\":", unreleased);
 	traces_write_summary(out);
-	fprintf(out, ",\"time_slice_instructions\":%lu,\"program\":", time_slices_instructions());
+	fprintf(out, ",\"time_slice_instructions\":%lu,\"program\":", time_slice.instructions);
 	program_write(out);
 	write_lost(out);
 	fprintf(out, "}\n");

@@ -7,61 +7,54 @@
 #include "guest.h"
 #include "translation.h"
 
-static struct {
-	void (*end)(void *cpu); /* of QEMU: the CPU gives its thread to the next one before its next block. NULL: unknown */
-	uint64_t instructions;
-	uint64_t random; /* the state of the random numbers; 0: none are used */
-	void *cpu;	 /* QEMU's, whose time slice it is; NULL: the next one's begins */
-	int64_t left;	 /* of its instructions */
-} slices;
+struct time_slice time_slice;
+
+static uint64_t random_state; /* 0: their lengths are not random */
+
+/* QEMU's cpu_exit(): before its next block, the CPU gives its thread to the next one. NULL: not found. */
+static void (*leave)(void *cpu);
 
 /* Marsaglia's xorshift. */
 static uint64_t next_random(void)
 {
-	slices.random ^= slices.random << 13;
-	slices.random ^= slices.random >> 7;
-	slices.random ^= slices.random << 17;
-	return slices.random;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
 }
 
-static NOINLINE void begin(void)
+NOINLINE void time_slices_begin(void)
 {
-	slices.cpu = current_cpu;
-	slices.left = slices.instructions;
-	if (slices.random)
-		slices.left += next_random() % slices.instructions - slices.instructions / 2;
+	time_slice.cpu = current_cpu;
+	time_slice.left = time_slice.instructions;
+	if (random_state)
+		time_slice.left += next_random() % time_slice.instructions - time_slice.instructions / 2;
+}
+
+NOINLINE void time_slices_end(void)
+{
+	time_slice.cpu = NULL;
+	leave(current_cpu);
 }
 
 static void on_block(unsigned int nr UNUSED, void *nr_insns)
 {
-	if (slices.cpu != current_cpu)
-		begin();
-	slices.left -= (int64_t)nr_insns;
-	if (slices.left > 0)
-		return;
-	slices.cpu = NULL;
-	slices.end(current_cpu);
+	time_slices_execute((uint64_t)nr_insns);
 }
 
 void time_slices_set(uint64_t instructions, uint64_t seed)
 {
 	/* QEMU exports it if it is built with modules, as distributions do. */
-	if (!slices.end)
-		slices.end = (void (*)(void *))dlsym(RTLD_DEFAULT, "cpu_exit");
-	slices.instructions = slices.end ? instructions : 0;
-	slices.random = seed * 0x9e3779b97f4a7c15;
-	slices.cpu = NULL;
+	if (!leave)
+		leave = (void (*)(void *))dlsym(RTLD_DEFAULT, "cpu_exit");
+	time_slice = (struct time_slice){ .instructions = leave ? instructions : 0 };
+	random_state = seed * 0x9e3779b97f4a7c15;
 	translation_again();
-}
-
-uint64_t time_slices_instructions(void)
-{
-	return slices.instructions;
 }
 
 void time_slices_watch(struct qemu_plugin_tb *tb)
 {
-	if (slices.instructions)
+	if (time_slice.instructions)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS,
 						     (void *)qemu_plugin_tb_n_insns(tb));
 }

@@ -123,7 +123,9 @@ static bool is_user_code(uint64_t address)
 
 static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb)
 {
-	time_slices_watch(tb);
+	/* What is watched of a program's blocks counts their instructions for all uses. */
+	if (!translation.armed || !(request.what & RECORD_PROGRAM))
+		time_slices_watch(tb);
 	if (is_user_code(qemu_plugin_tb_vaddr(tb))) {
 		translate_user(tb);
 	} else if (translation.armed && is_kernel_address(qemu_plugin_tb_vaddr(tb))) {

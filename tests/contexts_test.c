@@ -50,7 +50,8 @@ static char states[2];
 static bool user_below; /* what lies at the top of the stacks: whether their tasks came from user mode */
 static uint64_t stack_pointer, stack_bytes;
 
-int64_t program_window_left;
+int64_t program_window_left = INT64_MAX;
+struct time_slice time_slice;
 
 /* QEMU */
 
@@ -161,6 +162,8 @@ void lock_calls_forget_cpu(struct cpu *cpu)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NOT_CALLED(void, program_count_system_call, uint64_t number)
 NOT_CALLED(void, program_next_window, void)
+NOT_CALLED(void, time_slices_begin, void)
+NOT_CALLED(void, time_slices_end, void)
 NOT_CALLED(void, lock_calls_returned, struct cpu *cpu, uint64_t sp)
 NOT_CALLED(void, trace_events_exception, struct cpu *cpu)
 NOT_CALLED(void, trace_events_exception_return, struct cpu *cpu)
