@@ -32,7 +32,7 @@
 
 static int run(const struct job *job)
 {
-	if (job->nr_words)
+	if (job->command.nr)
 		return run_command(job);
 	if (!job->tests)
 		return measure(job);
@@ -93,7 +93,7 @@ static int spare_machine(const struct job *job)
 
 int main(int argc, char **argv)
 {
-	struct job job;
+	static struct job job;
 	int is_init = getpid() == 1;
 	int failed;
 

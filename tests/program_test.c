@@ -165,7 +165,7 @@ static int run(char **words)
 static int execute(const struct job *job)
 {
 	int output = memfd_create("stdout", MFD_CLOEXEC), status = -1;
-	int own_marks = !strcmp(job->words[0], "own-marks");
+	int own_marks = !strcmp(job->command.all[0], "own-marks");
 	FILE *file;
 	pid_t pid;
 
@@ -175,7 +175,7 @@ static int execute(const struct job *job)
 		dup2(output, STDOUT_FILENO);
 		if (!own_marks)
 			record_program_begin();
-		execv("/agent", job->words);
+		execv("/agent", job->command.all);
 		_exit(127);
 	}
 	/* What the agent does meanwhile is not counted. */

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron import compile
 from bigiron.analysis import kernel_functions
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
@@ -18,6 +19,7 @@ from bigiron.introspect.mm.structs import WORD
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
+from bigiron.probes import metrics
 from bigiron.probes.probe import RawOutput
 from bigiron.util import decode
 from bigiron.util.lazy import DType
@@ -127,6 +129,13 @@ class Recorded:
         self.chains = Chains(raw.results, self.symbols)
 
     @cached_property
+    def operations(self) -> dict[str, object]:
+        """Facts of each table: the recorded operations of each task; those of a program, and what one is."""
+        if not self._raw.request.command:
+            return {"operations": self.recording.operations}
+        return dict(program_operations(self._raw, self.recording))
+
+    @cached_property
     def objects(self) -> Objects:
         """The objects in the machine's memory."""
         raw = self._raw
@@ -135,6 +144,39 @@ class Recorded:
         return objects_in(
             raw.ram, raw.architecture, raw.messages, raw.results, self.symbols, self.recording, self.chains
         )
+
+
+PER_SYSTEM_CALL, PER_INSTRUCTION = "system-call", "instruction"
+_MILLION = 1_000_000
+
+
+def program_operations(raw: RawOutput, recording: Recording) -> Iterator[tuple[str, object]]:
+    """What a program's counts are divided by, and what else is known of its recorded part.
+
+    MachineError if the program failed or did no operation.
+    """
+    program, request = recording.program, raw.request
+    output = metrics.output_of(raw.messages)
+    if program is None:
+        raise MachineError("the recorder did not record a program")
+    if not program.parts:
+        raise MachineError("the program marked no part: it must run `bigiron-mark begin`", output.tail)
+    number: float
+    if not request.per:
+        number, operation = metrics.operations_in(output, request)
+    elif request.per == PER_SYSTEM_CALL:
+        number, operation = program.all_system_calls, "system call"
+    elif request.per == PER_INSTRUCTION:
+        number, operation = program.all_instructions / _MILLION, "million instructions"
+    else:
+        calls = compile.system_calls(raw.architecture.compiler)
+        number, operation = program.system_calls.get(calls[request.per], 0), request.per
+    if not number:
+        raise MachineError(f"the program's recorded part has no {operation}: give another --per", output.tail)
+    yield "operations", [number]
+    yield "operation", operation
+    yield "system_calls", program.all_system_calls
+    yield "user_instructions", program.instructions.get("user", 0)
 
 
 def recorded(raw: RawOutput) -> Recorded:
