@@ -104,7 +104,7 @@ static void on_user_block(unsigned int nr UNUSED, void *nr_insns)
 	enter_user_mode(cpu);
 	if (is_recording(cpu))
 		cpu->user_instructions += (uint64_t)nr_insns;
-	program_execute((uint64_t)nr_insns);
+	program_execute(cpu, (uint64_t)nr_insns);
 }
 
 static void leave_user_mode(struct cpu *cpu)

@@ -15,9 +15,7 @@
 #define SHARED_LINES_BYTES (256ull << 20) /* for all CPUs together */
 #define NR_SYSTEM_CALLS 1024 /* Linux has less than 500 */
 
-#define WINDOW_INSTRUCTIONS (1 << 20) /* per CPU: a few hundred operations of a busy one, as of a workload's tasks */
-
-int64_t program_window_left;
+#define WINDOW_INSTRUCTIONS (1 << 20) /* a few hundred operations, as many as a workload's tasks do */
 
 static struct {
 	unsigned int parts;
@@ -31,7 +29,8 @@ static struct {
 
 static void begin_window(void)
 {
-	program_window_left = (int64_t)WINDOW_INSTRUCTIONS * cpus.nr;
+	for_each_cpu(cpu)
+		cpu->window_left = WINDOW_INSTRUCTIONS;
 }
 
 static void end_window(void)
