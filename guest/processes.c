@@ -85,16 +85,30 @@ struct user {
 	char home[256];
 };
 
+/* NAME:x:UID:GID:...:HOME:... */
+static int read_user(char *line, const char *name, struct user *user)
+{
+	char *fields[6];
+
+	for (int i = 0; i < 6; i++) {
+		fields[i] = strsep(&line, ":");
+		if (!fields[i])
+			return 1;
+	}
+	user->uid = strtoul(fields[2], NULL, 10);
+	user->gid = strtoul(fields[3], NULL, 10);
+	snprintf(user->home, sizeof(user->home), "%s", fields[5]);
+	return strcmp(fields[0], name) || !*fields[2] || !*fields[3];
+}
+
 static int find_user(const char *name, struct user *user)
 {
 	FILE *all = fopen("/etc/passwd", "re");
-	size_t length = strlen(name);
 	char line[1024];
 	int found = 0;
 
 	while (all && !found && fgets(line, sizeof(line), all))
-		found = !strncmp(line, name, length) && line[length] == ':' &&
-			sscanf(line + length, ":%*[^:]:%u:%u:%*[^:]:%255[^:]", &user->uid, &user->gid, user->home) == 3;
+		found = !read_user(line, name, user);
 	if (all)
 		fclose(all);
 	return !found;

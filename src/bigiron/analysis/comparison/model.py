@@ -83,7 +83,8 @@ class Measurements:
 
     def about_counts(self, options: Options) -> dict[str, Any]:
         """The same of counts per operation."""
-        return {**self.about, "operations": self.operations, "contexts": options.contexts}
+        what = {"operation": self.operation} if self.operation else {}
+        return {**self.about, "operations": self.operations, **what, "contexts": options.contexts}
 
     def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
         """What is compared at each number of CPUs and tasks."""
