@@ -8,7 +8,7 @@
  *	open TASKS N		tasks on a CPU each open and close a file of their own
  *	count TASKS N		tasks on a CPU each count to N in user mode
  *	turns N			two tasks on a CPU each: how often the first saw that the other had counted, of N
- *	ping N			a byte goes to and fro between two tasks that may run anywhere
+ *	ping N			a byte goes from one of two tasks to the other and back, which may run anywhere
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

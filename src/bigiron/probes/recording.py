@@ -82,7 +82,10 @@ class Recording(msgspec.Struct):
         """The numbers of events that it had to leave out (`Table.lost`)."""
         lost = dict(self.lost)
         if self.program:
-            lost |= {"windows": self.program.lost_windows, "time_slices": int(not self.time_slice_instructions)}
+            lost |= {
+                "windows": self.program.lost_windows,
+                "time_slices": int(not self.time_slice_instructions),
+            }
         known = {what: lost.get(name, 0) for name, what in _LOSSES.items()}
         return known | {"acquisitions of locks, whose release was not seen": self.unreleased}
 
