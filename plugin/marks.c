@@ -62,13 +62,6 @@ static void mark_disarm(void)
 	translation_arm(false);
 }
 
-static void mark_agent(void)
-{
-	if (!translation_is_armed())
-		translation_arm(true); /* before the system call that follows */
-	control_flow_expect_agent();
-}
-
 static void mark_part(enum recorder_mark mark)
 {
 	if (mark == MARK_BEGIN)
@@ -93,8 +86,8 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 		mark_arm(memory, length);
 	else if (mark == MARK_TIME_SLICES)
 		time_slices_set(length, memory);
-	else if (mark == MARK_AGENT && is_asked)
-		mark_agent();
+	else if (mark == MARK_AGENT && translation_is_armed())
+		control_flow_expect_agent();
 	else if (mark == MARK_DISARM && is_asked)
 		mark_disarm();
 	else if (is_asked && request.what & RECORD_TESTS)

@@ -12,7 +12,7 @@
 #include "stacks.h"
 #include "translation.h"
 
-#define SHARED_LINES_BYTES (256ull << 20) /* for all CPUs together */
+#define SHARED_LINES_BYTES (1ull << 30) /* for all CPUs together: seldom is most of it used */
 #define NR_SYSTEM_CALLS 1024 /* Linux has less than 500 */
 
 #define WINDOW_INSTRUCTIONS (1 << 20) /* a few hundred operations, as many as a workload's tasks do */
