@@ -34,8 +34,9 @@ static inline void program_execute(struct cpu *cpu, uint64_t instructions)
 		program_next_window();
 }
 
-void program_begin(void);
-void program_end(void);
+/* A part of the recording begins or ends. */
+void program_run(bool runs);
+bool program_runs(void);
 
 /* The kernel is entered by a system call with that number; NO_SYSTEM_CALL: by one of another kind. */
 void program_count_system_call(uint64_t number);

@@ -31,7 +31,6 @@
 #include "../plugin/lock_calls.h"
 #include "../plugin/program.h"
 #include "../plugin/request.h"
-#include "../plugin/stacks.h"
 #include "../plugin/trace_events.h"
 
 struct qemu_plugin_insn {
@@ -259,7 +258,6 @@ int main(int argc, char **argv)
 		obey(line);
 		puts(context_name(this_cpu()->contexts.context));
 	}
-	free(stacks.all);
 	free(cpus.all);
 	return 0;
 }

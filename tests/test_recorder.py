@@ -881,7 +881,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "stacks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
 )
 
 
@@ -1097,7 +1097,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "stacks", "x86_64", "ppc64le"]
+    parts += ["locks", "request", "x86_64", "ppc64le"]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
