@@ -63,7 +63,7 @@ NOT_INSTALLED = {
 def declared() -> set[str]:
     """Programs in setup.sh's table."""
     table = re.findall(
-        r"^(?:program|qemu|rust|python) +(\S+) ", (ROOT / "setup.sh").read_text(), re.MULTILINE
+        r"^(?:program|qemu|emulator|rust|python) +(\S+) ", (ROOT / "setup.sh").read_text(), re.MULTILINE
     )
     assert len(table) > 20
     return set(table)

@@ -483,7 +483,7 @@ def test_archives_of_packages_that_cannot_be_used(tmp_path: Path, monkeypatch: p
         assert refusal("debian:nosuite", tmp_path) == (
             "debian:nosuite for x86_64: Debian's archive has no suite nosuite, or it cannot be reached"
         )
-        archive.keyring.write_bytes(b"")  # signed by a key that nobody knows
+        archive.keyring.write_bytes(b"")  # signed by an unknown key
         assert "debian:trixie for x86_64: E: " in refusal("debian:trixie", tmp_path)
 
 

@@ -146,14 +146,12 @@ def _run_inside(
     command: Sequence[str], target: Architecture, environment: dict[str, str], log: Path, inherited: int
 ) -> int:
     """Run a command as root of namespaces of its own, which all end with it, and it with this process."""
-    is_root = os.geteuid() == 0
-    numbers = [] if is_root else ["--map-root-user", "--map-auto"]  # newuidmap's, of /etc/subuid
-    namespaces = ["--user", *numbers, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    others = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     inside = ["sh", "-c", _WAIT, "sh", _INSIDE, *_emulation(target), *command]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*dying_with(os.getpid()), "unshare", *namespaces, *inside],
+            [*dying_with(os.getpid()), *namespaces(), *others, *inside],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -163,7 +161,7 @@ def _run_inside(
         ) as process,
     ):
         try:
-            if is_root:
+            if os.geteuid() == 0:
                 _map_all_numbers(process)
             process.communicate(b"go\n", timeout=_LOOK_S)
         except subprocess.TimeoutExpired:
@@ -195,10 +193,10 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
         time.sleep(_LOOK_S)
 
 
-def _emulation(target: Architecture) -> tuple[str, str]:
-    """The emulator of programs of another architecture, and how the kernel is told to use it."""
+def find_emulator(target: Architecture) -> str:
+    """The program that runs those of another architecture, "" where none is needed; or UserError."""
     if platform.machine() == target.name:
-        return "", ""
+        return ""
     names = (f"qemu-{target.name}-static", f"qemu-{target.name}")
     emulator = next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
@@ -206,6 +204,20 @@ def _emulation(target: Architecture) -> tuple[str, str]:
             f"no {names[0]} on PATH, which runs the scripts of packages for {target.name}: "
             "apt-get install qemu-user-static"
         )
+    return emulator
+
+
+def namespaces() -> list[str]:
+    """The command whose program is root of a user namespace, which has all numbers of users."""
+    # Root maps them itself; for all others newuidmap does, as /etc/subuid allows.
+    return ["unshare", "--user", *([] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"])]
+
+
+def _emulation(target: Architecture) -> tuple[str, str]:
+    """The emulator, and how the kernel is told to use it."""
+    emulator = find_emulator(target)
+    if not emulator:
+        return "", ""
     # Documentation/admin-guide/binfmt-misc.rst of the kernel: an ELF header up to the machine, and its mask.
     header = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00" + target.elf_machine.to_bytes(2, "little")
     mask = b"\xff" * 7 + b"\xfc" + b"\xff" * 8 + b"\xfe\xff\xff\xff"
