@@ -32,13 +32,14 @@ _LONGEST_S = 3 * 3600
 _LOOK_S = 0.1
 _LONGEST_COMPLAINT = 300
 
-_WAIT = """read -r go || exit 70
-exec sh -c "$1" sh "$@"
-"""
-"""Root of a user namespace has its rights only in programs executed after its numbers were mapped."""
+_WAIT = 'read -r go && exec "$@"'
+"""Root of a user namespace has its rights only in programs executed after its numbers were mapped.
 
-_INSIDE = """emulator=$2 format=$3
-shift 3
+Executing the first of them makes the kernel forget whose end should end it: that is to be said afterwards.
+"""
+
+_INSIDE = """emulator=$1 format=$2
+shift 2
 if [ -n "$emulator" ]; then
     mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc 2>/dev/null &&
         printf %s "$format" >/proc/sys/fs/binfmt_misc/register
@@ -146,12 +147,12 @@ def _run_inside(
     command: Sequence[str], target: Architecture, environment: dict[str, str], log: Path, inherited: int
 ) -> int:
     """Run a command as root of namespaces of its own, which all end with it, and it with this process."""
-    others = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    inside = ["sh", "-c", _WAIT, "sh", _INSIDE, *_emulation(target), *command]
+    processes = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    inside = [*dying_with(os.getpid()), *processes, "sh", "-c", _INSIDE, "sh", *_emulation(target), *command]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*dying_with(os.getpid()), *namespaces(), *others, *inside],
+            [*namespaces(), "sh", "-c", _WAIT, "sh", *inside],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -175,7 +176,7 @@ def _map_all_numbers(process: "subprocess.Popen[bytes]") -> None:
     """Give a user namespace the owners that the machine has, once the process has made it."""
     ours = Path("/proc/self/ns/user").readlink()
     try:
-        while Path(f"/proc/{process.pid}/ns/user").readlink() == ours:
+        while process.poll() is None and Path(f"/proc/{process.pid}/ns/user").readlink() == ours:
             time.sleep(_LOOK_S / 10)
         for file in ("uid_map", "gid_map"):
             Path(f"/proc/{process.pid}/{file}").write_text("0 0 65536\n", encoding="ascii")
