@@ -40,6 +40,7 @@ STANDS_FOR = {
     "command": {"perf", "setup.sh"} | QEMU | GCC,
     "compiler": {"clang"} | GCC,
     "dying_with()": {"setpriv", "sh"},
+    "namespaces()": {"unshare"},
     "kind.mkfs[0]": {"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"},
     "one": {"make", "flex", "bison", "bc", "pahole"} | GCC,
     "path": QEMU | GCC | {"perf"},
