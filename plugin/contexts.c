@@ -5,23 +5,35 @@
 
 #include "guest.h"
 
-static uint64_t agent_stack;
+static struct {
+	unsigned int nr;
+	uint64_t stacks[MAX_AGENT_STACKS];
+} agent;
 
-void contexts_set_agent_stack(uint64_t base)
+static bool is_agent(uint64_t base)
 {
-	agent_stack = base;
+	for (unsigned int i = 0; i < agent.nr; i++)
+		if (base == agent.stacks[i])
+			return true;
+	return false;
 }
 
-static bool is_agent(const struct stack *stack)
+void contexts_forget_agent(void)
 {
-	return agent_stack && stack->base == agent_stack;
+	agent.nr = 0;
+}
+
+void contexts_add_agent_stack(uint64_t base)
+{
+	if (agent.nr < MAX_AGENT_STACKS && !is_agent(base))
+		agent.stacks[agent.nr++] = base;
 }
 
 static enum context context_of(const struct stack *stack)
 {
 	if (stack->interrupts || stack->preempted || stack->deferred)
 		return CONTEXT_INTERRUPT;
-	if (is_agent(stack))
+	if (is_agent(stack->base))
 		return CONTEXT_HARNESS;
 	if (stack->user)
 		return CONTEXT_OPERATION;
@@ -37,19 +49,33 @@ void contexts_update(struct contexts_of_cpu *contexts)
 void contexts_reset(struct contexts_of_cpu *contexts)
 {
 	contexts->stack = memset(&contexts->unknown, 0, sizeof(contexts->unknown));
+	contexts->in_user = contexts->entering = contexts->entering_agent = false;
+	contexts->emergency_stack = contexts->switching = false;
+	contexts_update(contexts);
 }
 
-void contexts_enter_user(struct contexts_of_cpu *contexts)
+static void empty(struct stack *stack)
 {
-	struct stack *stack = contexts->stack;
-
-	contexts->in_user = true;
 	stack->interrupts = stack->nesting = stack->lost_nesting = 0;
 	stack->preempted = false;
 	stack->deferred = stack->excluded_until_sp = 0;
 	chain_reset(&stack->calls);
 	fill_ended(&stack->fills[0]);
-	contexts->context = is_agent(stack) ? CONTEXT_HARNESS : CONTEXT_OPERATION;
+}
+
+void contexts_begin_task(struct contexts_of_cpu *contexts)
+{
+	empty(contexts->stack);
+	contexts_update(contexts);
+}
+
+void contexts_enter_user(struct contexts_of_cpu *contexts)
+{
+	const struct stack *stack = contexts->stack;
+
+	contexts->in_user = true;
+	empty(contexts->stack);
+	contexts->context = is_agent(stack->base) ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
 void contexts_enter(struct contexts_of_cpu *contexts, uint64_t pc, uint64_t sp, bool interrupt)

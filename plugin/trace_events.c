@@ -7,6 +7,7 @@
 #include "insns.h"
 #include "names.h"
 #include "request.h"
+#include "stacks.h"
 
 #define SMALL_FILL 4096 /* a larger fill is of new memory, which no other CPU knows yet */
 #define MAX_MASK_BYTES 1024
@@ -408,12 +409,11 @@ void trace_events_forget(void)
 {
 	if (!(request.what & RECORD_TRACE))
 		return;
-	for_each_cpu(cpu) {
+	for_each_cpu(cpu)
 		cpu->contexts.unknown.trace = NULL;
-		for (unsigned int nr = 0; nr < NR_STACKS; nr++)
-			if (cpu->contexts.stacks[nr].trace)
-				cpu->contexts.stacks[nr].trace = NULL;
-	}
+	for_each_stack(stack)
+		if (stack->trace)
+			stack->trace = NULL;
 }
 
 void trace_events_last(struct cpu *cpu, uint64_t task)

@@ -24,6 +24,7 @@
 
 #define NR_CPUS 2
 #define NR_SITES 2
+#define NR_STACKS 8
 
 struct qemu_plugin_insn {
 	uint64_t pc;
@@ -112,6 +113,7 @@ bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info)
 NOT_CALLED(void, qemu_plugin_register_vcpu_tb_exec_cb, struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb_t cb,
 	   enum qemu_plugin_cb_flags flags, void *userdata)
 NOT_CALLED(size_t, qemu_plugin_tb_n_insns, const struct qemu_plugin_tb *tb)
+NOT_CALLED(void, lock_calls_forget_task, struct cpu *cpu, struct stack *stack)
 NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
 NOT_CALLED(qemu_plugin_mem_value, qemu_plugin_mem_get_value, qemu_plugin_meminfo_t info)
 NOT_CALLED(struct qemu_plugin_hwaddr *, qemu_plugin_get_hwaddr, qemu_plugin_meminfo_t info, uint64_t vaddr)
@@ -141,10 +143,14 @@ static void start(void)
 	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
 }
 
+static struct stack stacks_of[NR_CPUS][NR_STACKS];
+
 static void run_on(unsigned int cpu, unsigned int stack, unsigned int level)
 {
 	current_cpu = &states[cpu];
-	cpus.all[cpu].contexts.stack = &cpus.all[cpu].contexts.stacks[stack];
+	if (stack >= NR_STACKS)
+		exit(1);
+	cpus.all[cpu].contexts.stack = &stacks_of[cpu][stack];
 	cpus.all[cpu].contexts.stack->base = (uint64_t)(stack + 1) << 20;
 	cpus.all[cpu].contexts.stack->nesting = level;
 }

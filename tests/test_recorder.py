@@ -316,6 +316,13 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
         ("d page_fault", "none"),
         ("T __switch_to", "switched"),
         ("T nmi", "none"),
+        # System calls, and what a new task executes first
+        ("T entry_SYSCALL_64", "system call"),
+        ("t entry_SYSCALL_64_after_hwframe", "none"),
+        ("T entry_INT80_compat", "other system call"),
+        ("T asm_int80_emulation", "other system call"),
+        ("T ret_from_fork", "new task"),
+        ("T ret_from_fork_asm", "new task"),
         ("T do_IRQ", "none"),
     ],
 )
@@ -842,7 +849,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "locks", "stacks", "x86_64", "ppc64le"),
 )
 
 
@@ -1058,7 +1065,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "x86_64", "ppc64le"]
+    parts += ["locks", "request", "stacks", "x86_64", "ppc64le"]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
@@ -1242,7 +1249,7 @@ def test_an_operation_that_is_lost_sight_of_is_cut_and_counted(traces: Path) -> 
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["control_flow", "contexts", "stacks", "chains", "cpu", "guest", "hash", "x86_64", "ppc64le"]
+    parts = ["control_flow", "contexts", "stacks", "chains", "cpu", "guest", "hash", "request", "x86_64", "ppc64le"]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 
@@ -1367,6 +1374,36 @@ def test_any_stack_may_be_the_first(contexts: Path) -> None:
     for number in range(4096):
         stack = STACK + 16384 * number
         home = stack // 16384 * 0x9E3779B97F4A7C15 % 2**64 >> 32
-        if home % 1024 == 0:
+        if home % 2048 == 0:
             break
     assert contexts_after(contexts, "user", "interrupt", f"call {stack:x}")[-1] == "interrupt"
+
+
+def test_a_program_s_task_takes_its_stack_to_another_cpu(contexts: Path) -> None:
+    """In the middle of a system call or an interrupt: what it is doing is still known there."""
+    here = ["program", "owner user", "user", f"call {STACK:x}", "interrupt", f"call {STACK - 64:x}", "switch"]
+    there = ["cpu 1", "switch", f"return {STACK - 64:x}", "iret", f"return {STACK:x}", "user"]
+    assert contexts_after(contexts, *here, *there)[-5:] == [
+        "interrupt", "interrupt", *["process"] * 3,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "context"), [("user", "process"), ("kernel", "kthread")])
+def test_a_stack_shows_whose_it_is(owner: str, context: str, contexts: Path) -> None:
+    """Of a task that was in the kernel when the recorded part began."""
+    commands = ["program", f"owner {owner}", "user", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
+    assert contexts_after(contexts, *commands)[-1] == context
+
+
+def test_a_new_task_takes_nothing_over_from_the_last_one_on_its_stack(contexts: Path) -> None:
+    """Which may have ended in an interrupt, killed by a signal."""
+    killed = ["program", "owner user", "user", "interrupt", f"call {STACK:x}", "switch"]
+    other = [f"return {ANOTHER_STACK:x}", "switch", f"return {STACK:x}"]
+    assert contexts_after(contexts, *killed, *other, "fork")[-2:] == ["interrupt", "process"]
+
+
+def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:
+    before = ["program", "user", "interrupt", f"call {STACK:x}", "program"]
+    assert contexts_after(contexts, *before, f"call {STACK - 64:x}", "user", f"call {STACK:x}")[-4:] == [
+        "interrupt", "interrupt", "process", "process",
+    ]  # fmt: skip

@@ -22,10 +22,11 @@ def read(study: Study, probe: str) -> Measurements:
     measured = study.measured(probe)
     return Measurements(
         study=study.name,
-        workload=study.spec.workload,
+        workload=study.workload,
         probe=probe,
         time=study.time,
         operations=study.operations(probe),
+        operation=study.operation,
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
@@ -76,7 +77,7 @@ def _with_noise(study: Study, probe: str) -> Measurements:
     records = [record for record in study.records() if record.measured]
     return Measurements(
         study=study.name,
-        workload=study.spec.workload,
+        workload=study.workload,
         probe=probe,
         time=study.time,
         operations=study.spec.operations,

@@ -88,7 +88,7 @@ def strongest(verdicts: Iterable[Verdict]) -> Verdict:
     return next((one for one in (Verdict.changed, Verdict.undecided) if one in found), Verdict.unchanged)
 
 
-def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operations: int) -> pl.DataFrame:
+def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operations: float) -> pl.DataFrame:
     """Of each group whether all CPUs have the same count in each operation, or in every second one.
 
     `counted` has the columns `of`, which name the group, `cpu` and the count. Returned: `of` and `even`.
@@ -103,7 +103,7 @@ def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operat
     )
 
 
-def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: int) -> dict[str, float]:
+def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: float) -> dict[str, float]:
     """By group, how much of its count per operation CPUs do not have the same share of; inf: any of it.
 
     The program decides what the CPU with the least has, if that is a whole number or a half per operation

@@ -199,7 +199,10 @@ def started(
                 raise KernelCrashError(f"the kernel crashed while {stage}: {crash}", _tail(log)) from None
             reason = _why_it_ended(words[0], stage, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
-        except (MachineError, RefusedError) as error:
+        except MachineError as error:
+            # What a program printed says more of its failure than the console does.
+            raise MachineError(error.reason, error.console_tail or _tail(bytes(guest.log))) from None
+        except RefusedError as error:
             raise MachineError(str(error), _tail(bytes(guest.log))) from None
 
 
