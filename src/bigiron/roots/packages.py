@@ -79,8 +79,6 @@ def tidy(root: Tree) -> None:
     for path in ("etc/resolv.conf", "etc/apt", "var/log/bootstrap.log"):
         root.remove(path.split("/"))
     root.put(["etc", "hostname"], tree.text("bigiron\n"))
-    if root.find(["etc", "hosts"]) is None:
-        root.put(["etc", "hosts"], tree.text("127.0.0.1 localhost bigiron\n::1 localhost\n"))
 
 
 def mmdebstrap() -> str:
