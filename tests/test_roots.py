@@ -143,6 +143,7 @@ def test_what_an_image_has(made: Callable[..., roots.Root]) -> None:
         "/dev": "drwxr-xr-x 0/0",
         "/dev/null": "crw-rw-rw- 0/0",
         "/etc": "drwxr-xr-x 0/0",
+        "/etc/hosts": "-rw-r--r-- 0/0",
         "/etc/localtime": "lrwxrwxrwx 0/0 -> /usr/share/zoneinfo/UTC",
         "/run": "drwxr-xr-x 0/0",
         "/run/pipe": "prw------- 0/0",
@@ -153,6 +154,7 @@ def test_what_an_image_has(made: Callable[..., roots.Root]) -> None:
         "/usr/bin/su2": "-rwsr-xr-x 0/0",
     }
     assert content(root, "usr/bin/su2") == program()
+    assert content(root, "etc/hosts").startswith(b"127.0.0.1 localhost\n")
     assert root.sha256 == hashlib.sha256(root.image.read_bytes()).hexdigest()
     assert (root.image.stat().st_mode & 0o777, root.file_system) == (0o444, "squashfs")
 
@@ -483,7 +485,7 @@ def test_archives_of_packages_that_cannot_be_used(tmp_path: Path, monkeypatch: p
         assert refusal("debian:nosuite", tmp_path) == (
             "debian:nosuite for x86_64: Debian's archive has no suite nosuite, or it cannot be reached"
         )
-        archive.keyring.write_bytes(b"")  # signed by a key that nobody knows
+        archive.keyring.write_bytes(b"")  # signed by an unknown key
         assert "debian:trixie for x86_64: E: " in refusal("debian:trixie", tmp_path)
 
 

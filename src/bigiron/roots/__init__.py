@@ -19,7 +19,7 @@ from bigiron.roots import archive, image, local_folder, packages, programs, stor
 from bigiron.roots.root import Root
 from bigiron.roots.spec import Packages, parse
 from bigiron.roots.store import Record, records, root_of
-from bigiron.roots.tree import Tree
+from bigiron.roots.tree import Tree, text
 from bigiron.util.cache_dir import cache_folder
 from bigiron.util.english import size
 
@@ -56,6 +56,7 @@ def resolve(spec: str, arch: str = "x86_64", on_step: _Say = _silent, *, again: 
         else:
             _read(wanted, arch, tree, staging, stack)
         programs.check(tree, architecture(arch))
+        _name_localhost(tree)
         on_step(f"making the image of {size(tree.size_bytes())}")
         image.write(tree, staging / "image", inherited)
         installed = programs.debian_packages(tree)
@@ -74,6 +75,13 @@ def drop(name: str | None) -> list[Record]:
     if not dropped:
         raise UserError(f"no root {name!r}: `bigiron root list` has their names")
     return dropped
+
+
+def _name_localhost(tree: Tree) -> None:
+    """Say what localhost is. `docker export` writes an empty /etc/hosts, filled as a container starts."""
+    hosts = tree.find(["etc", "hosts"])
+    if tree.find(["etc"]) and (hosts is None or (hosts.is_file and not hosts.size)):
+        tree.put(["etc", "hosts"], text("127.0.0.1 localhost\n::1 localhost\n"))
 
 
 def _read(path: Path, arch: str, tree: Tree, staging: Path, stack: ExitStack) -> None:

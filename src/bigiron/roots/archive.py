@@ -72,9 +72,10 @@ def read(path: Path, arch: str, tree: Tree, staging: Path, stack: ExitStack) -> 
     by_name = {
         "/".join(p for p in member.name.split("/") if p not in ("", ".")): member for member in members
     }
-    if "index.json" in by_name or ("manifest.json" in by_name and not _has_programs(by_name)):
+    is_layout = {"oci-layout", "index.json"} <= by_name.keys()
+    if is_layout or ("manifest.json" in by_name and not _has_programs(by_name)):
         image = _Image(tree.called, arch, partial(_blob, archive, by_name, tree.called), staging, stack)
-        image.read("index.json" in by_name, tree)
+        image.read(is_layout, tree)
         return
     for member in members:
         tree.add_member(member, partial(_content, archive, member))
@@ -211,13 +212,15 @@ def _normal(path: str) -> str:
 
 def _opened(path: Path, called: str, staging: Path, stack: ExitStack) -> tarfile.TarFile:
     """A tar archive whose members can be read in any order."""
-    with path.open("rb") as file:
+    try:
+        file = stack.enter_context(path.open("rb"))
         packed = _compression(file.read(6))
+        file.seek(0)
+    except OSError as error:
+        raise UserError(f"{called} cannot be read: {error.strerror}") from None
     if packed:
-        plain = staging / "archive"
-        with path.open("rb") as file:
-            _decompress(file, plain, called)
-        path = plain
+        path = staging / "archive"
+        _decompress(file, path, called)
     return stack.enter_context(_tar(path, called))
 
 

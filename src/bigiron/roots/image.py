@@ -62,6 +62,16 @@ def write(tree: Tree, to: Path, inherited: int) -> None:
         raise UserError(f"{_SQFSTAR} could not make the image of {tree.called}: {last}")
 
 
+def sqfstar() -> str:
+    """The program, or UserError."""
+    tool = shutil.which(_SQFSTAR)
+    if tool is None:
+        raise UserError(
+            f"no {_SQFSTAR} on PATH, which makes the images of roots: apt-get install squashfs-tools"
+        )
+    return tool
+
+
 def check_room(called: str, needed: int, folder: Path) -> None:
     """Raise UserError if a folder's disk has no room for so many bytes."""
     free = shutil.disk_usage(folder).free
@@ -72,14 +82,9 @@ def check_room(called: str, needed: int, folder: Path) -> None:
 
 
 def _command(root: Node, to: Path) -> list[str]:
-    tool = shutil.which(_SQFSTAR)
-    if tool is None:
-        raise UserError(
-            f"no {_SQFSTAR} on PATH, which makes the images of roots: apt-get install squashfs-tools"
-        )
     uncompressed = ("-noI", "-noD", "-noF", "-noX")  # each kernel that has squashfs reads that
     whole = ("-root-mode", f"{root.mode:o}", "-root-uid", str(root.uid), "-root-gid", str(root.gid))
-    return [tool, "-quiet", "-no-progress", *uncompressed, *whole, str(to)]
+    return [sqfstar(), "-quiet", "-no-progress", *uncompressed, *whole, str(to)]
 
 
 def _newest(tree: Tree) -> int:

@@ -44,14 +44,17 @@ def walk(top: Path, called: str) -> Iterator[tuple[str, os.stat_result]]:
 def read(top: Path, tree: Tree) -> None:
     """Read a folder into a tree. What belongs to the user, if that is not root, belongs to root there."""
     known: dict[tuple[int, int], Node] = {}
-    tree.put([], _node(top, os.lstat(top), tree.called))
-    for path, here in walk(top, tree.called):
-        if stat.S_IFMT(here.st_mode) not in _TYPES:
-            continue  # a socket
-        identity = (here.st_dev, here.st_ino)
-        if identity not in known or stat.S_ISDIR(here.st_mode):
-            known[identity] = _node(top / path, here, tree.called)
-        tree.put(path.split("/"), known[identity])
+    try:
+        tree.put([], _node(top, os.lstat(top), tree.called))
+        for path, here in walk(top, tree.called):
+            if stat.S_IFMT(here.st_mode) not in _TYPES:
+                continue  # a socket
+            identity = (here.st_dev, here.st_ino)
+            if identity not in known or stat.S_ISDIR(here.st_mode):
+                known[identity] = _node(top / path, here, tree.called)
+            tree.put(path.split("/"), known[identity])
+    except OSError as error:
+        raise UserError(f"{tree.called} cannot be read: {error.filename}: {error.strerror}") from None
 
 
 def _node(path: Path, here: os.stat_result, called: str) -> Node:

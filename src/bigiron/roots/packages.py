@@ -32,13 +32,14 @@ _LONGEST_S = 3 * 3600
 _LOOK_S = 0.1
 _LONGEST_COMPLAINT = 300
 
-_WAIT = """read -r go || exit 70
-exec sh -c "$1" sh "$@"
-"""
-"""Root of a user namespace has its rights only in programs executed after its numbers were mapped."""
+_WAIT = 'read -r go && exec "$@"'
+"""Root of a user namespace has its rights only in programs executed after its numbers were mapped.
 
-_INSIDE = """emulator=$2 format=$3
-shift 3
+Executing the first of them makes the kernel forget whose end should end it: that is to be said afterwards.
+"""
+
+_INSIDE = """emulator=$1 format=$2
+shift 2
 if [ -n "$emulator" ]; then
     mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc 2>/dev/null &&
         printf %s "$format" >/proc/sys/fs/binfmt_misc/register
@@ -78,8 +79,6 @@ def tidy(root: Tree) -> None:
     for path in ("etc/resolv.conf", "etc/apt", "var/log/bootstrap.log"):
         root.remove(path.split("/"))
     root.put(["etc", "hostname"], tree.text("bigiron\n"))
-    if root.find(["etc", "hosts"]) is None:
-        root.put(["etc", "hosts"], tree.text("127.0.0.1 localhost bigiron\n::1 localhost\n"))
 
 
 def mmdebstrap() -> str:
@@ -146,14 +145,12 @@ def _run_inside(
     command: Sequence[str], target: Architecture, environment: dict[str, str], log: Path, inherited: int
 ) -> int:
     """Run a command as root of namespaces of its own, which all end with it, and it with this process."""
-    is_root = os.geteuid() == 0
-    numbers = [] if is_root else ["--map-root-user", "--map-auto"]  # newuidmap's, of /etc/subuid
-    namespaces = ["--user", *numbers, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    inside = ["sh", "-c", _WAIT, "sh", _INSIDE, *_emulation(target), *command]
+    processes = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    inside = [*dying_with(os.getpid()), *processes, "sh", "-c", _INSIDE, "sh", *_emulation(target), *command]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*dying_with(os.getpid()), "unshare", *namespaces, *inside],
+            [*namespaces(), "sh", "-c", _WAIT, "sh", *inside],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -163,7 +160,7 @@ def _run_inside(
         ) as process,
     ):
         try:
-            if is_root:
+            if os.geteuid() == 0:
                 _map_all_numbers(process)
             process.communicate(b"go\n", timeout=_LOOK_S)
         except subprocess.TimeoutExpired:
@@ -177,7 +174,7 @@ def _map_all_numbers(process: "subprocess.Popen[bytes]") -> None:
     """Give a user namespace the owners that the machine has, once the process has made it."""
     ours = Path("/proc/self/ns/user").readlink()
     try:
-        while Path(f"/proc/{process.pid}/ns/user").readlink() == ours:
+        while process.poll() is None and Path(f"/proc/{process.pid}/ns/user").readlink() == ours:
             time.sleep(_LOOK_S / 10)
         for file in ("uid_map", "gid_map"):
             Path(f"/proc/{process.pid}/{file}").write_text("0 0 65536\n", encoding="ascii")
@@ -195,10 +192,10 @@ def _wait(process: "subprocess.Popen[bytes]") -> None:
         time.sleep(_LOOK_S)
 
 
-def _emulation(target: Architecture) -> tuple[str, str]:
-    """The emulator of programs of another architecture, and how the kernel is told to use it."""
+def find_emulator(target: Architecture) -> str:
+    """The program that runs those of another architecture, "" where none is needed; or UserError."""
     if platform.machine() == target.name:
-        return "", ""
+        return ""
     names = (f"qemu-{target.name}-static", f"qemu-{target.name}")
     emulator = next(filter(None, map(shutil.which, names)), None)
     if emulator is None:
@@ -206,6 +203,20 @@ def _emulation(target: Architecture) -> tuple[str, str]:
             f"no {names[0]} on PATH, which runs the scripts of packages for {target.name}: "
             "apt-get install qemu-user-static"
         )
+    return emulator
+
+
+def namespaces() -> list[str]:
+    """The command whose program is root of a user namespace, which has all numbers of users."""
+    # Root maps them itself; for all others newuidmap does, as /etc/subuid allows.
+    return ["unshare", "--user", *([] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"])]
+
+
+def _emulation(target: Architecture) -> tuple[str, str]:
+    """The emulator, and how the kernel is told to use it."""
+    emulator = find_emulator(target)
+    if not emulator:
+        return "", ""
     # Documentation/admin-guide/binfmt-misc.rst of the kernel: an ELF header up to the machine, and its mask.
     header = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00" + target.elf_machine.to_bytes(2, "little")
     mask = b"\xff" * 7 + b"\xfc" + b"\xff" * 8 + b"\xfe\xff\xff\xff"

@@ -18,6 +18,7 @@ import msgspec
 
 from bigiron.errors import UserError
 from bigiron.roots.image import FILE_SYSTEM
+from bigiron.roots.packages import namespaces
 from bigiron.roots.root import Root
 from bigiron.util import decode
 from bigiron.util.cache_dir import OTHER_PLACE, STAGING, cache_folder, keep_whole, locked
@@ -131,7 +132,7 @@ def _remove(folder: Path) -> None:
     """Remove a temporary folder. What packages' scripts made there may belong to other users' numbers."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists() and os.geteuid() != 0:
-        inside = ["unshare", "--user", "--map-root-user", "--map-auto", "rm", "-rf", "--", str(folder)]
-        subprocess.run(inside, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+        command = [*namespaces(), "rm", "-rf", "--", str(folder)]
+        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
     if folder.exists():
         shutil.rmtree(folder)
