@@ -123,8 +123,6 @@ static void on_new_task(unsigned int nr UNUSED, void *pc UNUSED)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (!(request.what & RECORD_PROGRAM))
-		return;
 	lock_calls_forget_task(cpu, cpu->contexts.stack);
 	contexts_begin_task(&cpu->contexts);
 }
@@ -366,6 +364,11 @@ void control_flow_watch_user(struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }
 
+static bool is_of_programs(enum entry_kind kind)
+{
+	return kind == ENTRY_NEW_TASK || kind == ENTRY_SYSTEM_CALL || kind == ENTRY_OTHER_SYSTEM_CALL;
+}
+
 void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
 {
 	static const qemu_plugin_vcpu_udata_cb_t callbacks[] = {
@@ -385,6 +388,8 @@ void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kin
 		[NR_ENTRY_KINDS] = NULL,
 	};
 
+	if (is_of_programs(kind) && !(request.what & RECORD_PROGRAM))
+		return;
 	old_entries |= kind == ENTRY_OLD_EXCEPTION || kind == ENTRY_OLD_INTERRUPT;
 	if (callbacks[kind])
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[kind], QEMU_PLUGIN_CB_R_REGS,

@@ -17,7 +17,7 @@
 /* One part per module: only that module changes it, and the module that sees what happens (control_flow.c, accesses.c). */
 struct cpu {
 	void *state; /* QEMU's; NULL: not known yet */
-	unsigned int recording; /* tasks on this CPU that are in their recorded operations (operations.h); programs (program.h) */
+	unsigned int recording; /* tasks on this CPU in their recorded operations (operations.h); a program (program.h) */
 	uint64_t user_instructions; /* of a program, in user mode */
 	int64_t window_left; /* instructions until a program's next window, if no other CPU is faster */
 	struct contexts_of_cpu contexts;
