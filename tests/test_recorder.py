@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from bigiron import compile, workloads
 from bigiron.errors import MachineError
+from bigiron.machines.vm import qemu
 from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
@@ -1504,3 +1505,22 @@ def test_random_time_slices_are_as_long_on_average(time_slices: Path) -> None:
 def test_without_qemu_s_function_time_slices_end_by_time(tmp_path: Path) -> None:
     program = built("time_slices", ["time_slices"], tmp_path)
     assert ended(program, "set 100 0", "block 0 1000") == ["set 0"]
+
+
+@pytest.mark.parametrize(("options", "can"), [(["-rdynamic"], True), ([], False), (["-static"], False)])
+def test_whether_a_qemu_can_end_time_slices_is_known_before(
+    options: list[str], can: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "qemu.c").write_text(
+        "void cpu_exit(void *cpu) { (void)cpu; }\nint main(void) { return 0; }\n"
+    )
+    subprocess.run(["gcc", *options, tmp_path / "qemu.c", "-o", tmp_path / "qemu"], check=True)
+    found = qemu.find_qemu(str(tmp_path / "qemu"))
+    assert found and found.ends_time_slices is can
+
+
+def test_a_script_may_start_a_qemu_that_can(tmp_path: Path) -> None:
+    (tmp_path / "qemu").write_text('#!/bin/sh\nexec qemu-system-x86_64 "$@"\n')
+    (tmp_path / "qemu").chmod(0o755)
+    found = qemu.find_qemu(str(tmp_path / "qemu"))
+    assert found and found.ends_time_slices
