@@ -33,7 +33,7 @@ from bigiron.util.parent_death import bigiron_itself
 LIST = Path(__file__).with_name("programs.toml")
 RESULTS = Path(__file__).parents[1] / "docs/results"
 OPERATIONS, FACTOR, MOST_OPERATIONS = 20, 20, 160_000  # of a stressor
-ENOUGH_INSTRUCTIONS = 150e6  # to start takes it 100 million
+ENOUGH_INSTRUCTIONS = 150e6  # its start alone takes 100 million
 DEADLINE_S, STRESSORS_DEADLINE_S = 300, 120
 PART_S = 0.05
 ENDLESS = "was not done in"  # part of the message about a command that does not end
