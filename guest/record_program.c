@@ -7,12 +7,6 @@ void record_program(uint64_t what)
 	const struct recorder_arm arm = { .what = what | RECORD_PROGRAM };
 
 	recorder_mark(MARK_ARM, &arm, sizeof(arm));
-	record_program_show_agent();
-}
-
-/* The end of a part that has not begun: until one does, the machine runs at full speed. */
-void record_program_show_agent(void)
-{
 	recorder_show_agent();
-	record_program_end();
+	record_program_end(); /* of a part that has not begun: until one does, the machine runs at full speed */
 }

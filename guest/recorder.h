@@ -112,10 +112,8 @@ static inline void recorder_show_agent(void)
 
 /*
  * Be ready to record a program. `what`: bits of enum recorder_what. The caller is the agent: what it does is not counted.
- * Other processes of the agent that run meanwhile call record_program_show_agent() after it.
  */
 void record_program(uint64_t what);
-void record_program_show_agent(void);
 /* From the first to the second all is counted. The recording ends with MARK_DISARM. */
 static inline void record_program_begin(void)
 {

@@ -65,7 +65,7 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 	else if (request.what & RECORD_PROGRAM)
 		count_context(cpu, block);
 	if (request.what & RECORD_PROGRAM)
-		program_execute(block->executed.instructions);
+		program_execute(cpu, block->executed.instructions);
 	if (request.what & RECORD_LOCKS)
 		lock_calls_execute(cpu, block->executed.instructions);
 	if (cpu->contexts.stack->trace)

@@ -5,35 +5,23 @@
 
 #include "guest.h"
 
-static struct {
-	unsigned int nr;
-	uint64_t stacks[MAX_AGENT_STACKS];
-} agent;
+static uint64_t agent_stack;
 
-static bool is_agent(uint64_t base)
+void contexts_set_agent_stack(uint64_t base)
 {
-	for (unsigned int i = 0; i < agent.nr; i++)
-		if (base == agent.stacks[i])
-			return true;
-	return false;
+	agent_stack = base;
 }
 
-void contexts_forget_agent(void)
+static bool is_agent(const struct stack *stack)
 {
-	agent.nr = 0;
-}
-
-void contexts_add_agent_stack(uint64_t base)
-{
-	if (agent.nr < MAX_AGENT_STACKS && !is_agent(base))
-		agent.stacks[agent.nr++] = base;
+	return agent_stack && stack->base == agent_stack;
 }
 
 static enum context context_of(const struct stack *stack)
 {
 	if (stack->interrupts || stack->preempted || stack->deferred)
 		return CONTEXT_INTERRUPT;
-	if (is_agent(stack->base))
+	if (is_agent(stack))
 		return CONTEXT_HARNESS;
 	if (stack->user)
 		return CONTEXT_OPERATION;
@@ -75,7 +63,7 @@ void contexts_enter_user(struct contexts_of_cpu *contexts)
 
 	contexts->in_user = true;
 	empty(contexts->stack);
-	contexts->context = is_agent(stack->base) ? CONTEXT_HARNESS : CONTEXT_OPERATION;
+	contexts->context = is_agent(stack) ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 
 void contexts_enter(struct contexts_of_cpu *contexts, uint64_t pc, uint64_t sp, bool interrupt)

@@ -17,7 +17,6 @@
 struct trace;
 
 #define MAX_NESTING 32
-#define MAX_AGENT_STACKS 8
 
 /*
  * A kernel stack, which stands for the task that owns it. Interrupts and exceptions nest on it. `interrupts` has a bit
@@ -60,9 +59,8 @@ struct contexts_of_cpu {
 /* Recording begins: neither the CPU's stack nor its mode is known. */
 void contexts_reset(struct contexts_of_cpu *contexts);
 
-/* The agent's processes: each has a stack. */
-void contexts_forget_agent(void);
-void contexts_add_agent_stack(uint64_t base);
+/* The agent's stack; 0: unknown. */
+void contexts_set_agent_stack(uint64_t base);
 
 /* The stack, or what is on it, has changed: find the context again. */
 void contexts_update(struct contexts_of_cpu *contexts);

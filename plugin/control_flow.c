@@ -76,7 +76,7 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	if (base != contexts->stack->base)
 		change_stack(cpu, base, is_call);
 	if (contexts->entering && contexts->entering_agent)
-		contexts_add_agent_stack(base);
+		contexts_set_agent_stack(base);
 	if (contexts->entering)
 		contexts->entering = contexts->entering_agent = false;
 	contexts_update(contexts);
@@ -104,7 +104,7 @@ static void on_user_block(unsigned int nr UNUSED, void *nr_insns)
 	enter_user_mode(cpu);
 	if (is_recording(cpu))
 		cpu->user_instructions += (uint64_t)nr_insns;
-	program_execute((uint64_t)nr_insns);
+	program_execute(cpu, (uint64_t)nr_insns);
 }
 
 static void leave_user_mode(struct cpu *cpu)
@@ -337,7 +337,7 @@ static void on_conditional_return(unsigned int nr UNUSED, void *userdata)
 
 void control_flow_arm(void)
 {
-	contexts_forget_agent();
+	contexts_set_agent_stack(0);
 	control_flow_begin();
 }
 

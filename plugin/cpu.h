@@ -19,6 +19,7 @@ struct cpu {
 	void *state; /* QEMU's; NULL: not known yet */
 	unsigned int recording; /* tasks on this CPU that are in their recorded operations (operations.h); programs (program.h) */
 	uint64_t user_instructions; /* of a program, in user mode */
+	int64_t window_left; /* instructions until a program's next window, if no other CPU is faster */
 	struct contexts_of_cpu contexts;
 	struct open_lines open_lines;
 	struct string_access strings[2]; /* of the string instructions that run: their loads, their stores */

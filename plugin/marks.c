@@ -6,13 +6,15 @@
 #include "folder.h"
 #include "guest.h"
 #include "operations.h"
+#include "parts.h"
 #include "program.h"
 #include "request.h"
 #include "results.h"
+#include "stacks.h"
 #include "symbols.h"
 #include "tests.h"
 #include "time_slices.h"
-#include "trace_events.h"
+#include "traces.h"
 #include "translation.h"
 
 #define LINES_BYTES (384ull << 20) /* for all CPUs together */
@@ -38,7 +40,8 @@ static void mark_arm(uint64_t address, size_t length)
 	wanted = guest_read_memory(address, length);
 	if (!wanted || !request_is_valid(wanted))
 		return;
-	trace_events_forget();
+	if (request.what & RECORD_TRACE)
+		stacks_end_traces();
 	request = *wanted;
 	is_asked = true;
 	operations_arm();
@@ -62,19 +65,18 @@ static void mark_disarm(void)
 	translation_arm(false);
 }
 
-static void mark_agent(void)
+static void mark_time_slices(uint64_t instructions, uint64_t seed)
 {
-	if (!translation_is_armed())
-		translation_arm(true); /* before the system call that follows */
-	control_flow_expect_agent();
+	time_slices_set(instructions, seed);
+	translation_again();
 }
 
 static void mark_part(enum recorder_mark mark)
 {
 	if (mark == MARK_BEGIN)
-		program_begin();
+		parts_begin();
 	else if (mark == MARK_END)
-		program_end();
+		parts_end();
 }
 
 void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -92,9 +94,9 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 	else if (mark == MARK_ARM)
 		mark_arm(memory, length);
 	else if (mark == MARK_TIME_SLICES)
-		time_slices_set(length, memory);
-	else if (mark == MARK_AGENT && is_asked)
-		mark_agent();
+		mark_time_slices(length, memory);
+	else if (mark == MARK_AGENT && translation_is_armed())
+		control_flow_expect_agent();
 	else if (mark == MARK_DISARM && is_asked)
 		mark_disarm();
 	else if (is_asked && request.what & RECORD_TESTS)

@@ -4,20 +4,15 @@
 #include <string.h>
 
 #include "accesses.h"
-#include "blocks.h"
-#include "control_flow.h"
 #include "cpu.h"
 #include "guest.h"
 #include "request.h"
 #include "stacks.h"
-#include "translation.h"
 
-#define SHARED_LINES_BYTES (256ull << 20) /* for all CPUs together */
+#define SHARED_LINES_BYTES (1ull << 30) /* for all CPUs together: seldom is most of it used */
 #define NR_SYSTEM_CALLS 1024 /* Linux has less than 500 */
 
-#define WINDOW_INSTRUCTIONS (1 << 20) /* per CPU: a few hundred operations of a busy one, as of a workload's tasks */
-
-int64_t program_window_left;
+#define WINDOW_INSTRUCTIONS (1 << 20) /* a few hundred operations, as many as a workload's tasks do */
 
 static struct {
 	unsigned int parts;
@@ -31,7 +26,8 @@ static struct {
 
 static void begin_window(void)
 {
-	program_window_left = (int64_t)WINDOW_INSTRUCTIONS * cpus.nr;
+	for_each_cpu(cpu)
+		cpu->window_left = WINDOW_INSTRUCTIONS;
 }
 
 static void end_window(void)
@@ -50,13 +46,6 @@ void program_next_window(void)
 	begin_window();
 }
 
-static void set_recording(bool recording)
-{
-	program.runs = recording;
-	for_each_cpu(cpu)
-		cpu->recording = recording;
-}
-
 void program_arm(void)
 {
 	memset(&program, 0, sizeof(program));
@@ -66,23 +55,19 @@ void program_arm(void)
 	}
 }
 
-void program_begin(void)
+void program_run(bool runs)
 {
-	if (program.runs)
-		return;
-	program.parts++;
-	control_flow_begin();
-	begin_window();
-	set_recording(true);
-	translation_arm(true);
+	if (runs)
+		program.parts++;
+	program_next_window();
+	program.runs = runs;
+	for_each_cpu(cpu)
+		cpu->recording = runs;
 }
 
-void program_end(void)
+bool program_runs(void)
 {
-	program_next_window();
-	blocks_flush();
-	set_recording(false);
-	translation_arm(false);
+	return program.runs;
 }
 
 void program_count_system_call(uint64_t number)

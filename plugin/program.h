@@ -3,8 +3,9 @@
  * The recorded part of a program: what all CPUs execute from MARK_BEGIN to MARK_END. It may be in several parts, between
  * which code is not instrumented.
  *
- * It is divided into windows of so many instructions of all CPUs. A line is shared if several CPUs touch it in the same
- * window: over a whole program's run, almost all memory has been used by several CPUs, for one thing after another.
+ * It is divided into windows, each until some CPU has executed so many instructions. A line is shared if several CPUs touch
+ * it in the same window: over a whole program's run, almost all memory has been used by several CPUs, for one thing after
+ * another, and tasks have moved.
  */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -14,6 +15,7 @@
 #include <stdio.h>
 
 #include "context.h"
+#include "cpu.h"
 #include "time_slices.h"
 
 #define NO_SYSTEM_CALL UINT64_MAX
@@ -21,21 +23,20 @@
 /* There is a new request (request.h), and no part has begun. */
 void program_arm(void);
 
-/* The instructions that are left of the window. */
-extern int64_t program_window_left;
 void program_next_window(void);
 
-/* Any block, of user code or of the kernel. */
-static inline void program_execute(uint64_t instructions)
+/* The CPU executes a block, of user code or of the kernel. */
+static inline void program_execute(struct cpu *cpu, uint64_t instructions)
 {
 	time_slices_execute(instructions);
-	program_window_left -= instructions;
-	if (program_window_left <= 0)
+	cpu->window_left -= instructions;
+	if (cpu->window_left <= 0)
 		program_next_window();
 }
 
-void program_begin(void);
-void program_end(void);
+/* A part of the recording begins or ends. */
+void program_run(bool runs);
+bool program_runs(void);
 
 /* The kernel is entered by a system call with that number; NO_SYSTEM_CALL: by one of another kind. */
 void program_count_system_call(uint64_t number);

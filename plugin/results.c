@@ -12,6 +12,7 @@
 #include "guest.h"
 #include "operations.h"
 #include "pages.h"
+#include "parts.h"
 #include "program.h"
 #include "request.h"
 #include "stacks.h"
@@ -46,7 +47,7 @@ static void write_lost(FILE *out)
 	fprintf(out, ",\"lost\":{\"accesses\":%lu,\"instructions\":%lu,\"acquisitions\":%lu,\"held_locks\":%lu",
 		accesses, instructions, acquisitions, held_locks);
 	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
-		chains.chains, stacks.evicted, entries);
+		chains.chains, stacks_evicted(), entries);
 	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
 		traces_lost());
 	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
@@ -141,7 +142,7 @@ void results_write(void)
 	};
 
 	if (request.what & RECORD_PROGRAM)
-		program_end();
+		parts_end();
 	operations_stop();
 	accesses_flush();
 	blocks_flush();

@@ -12,7 +12,14 @@
 #define STACKS_PER_CPU 1024
 #define MAX_PROBES 8
 
-struct stacks stacks;
+/* A hash table: a stack's base is 0 where it is unused. */
+static struct {
+	struct stack *all;
+	size_t nr; /* 0: none was looked for yet */
+	uint64_t evicted;
+} stacks;
+
+#define for_each_stack(stack) for (struct stack *stack = stacks.all; stack < stacks.all + stacks.nr; stack++)
 
 /* The bases of all of them, for who looks up many addresses. Not complete once a CPU is on a new stack. */
 static struct {
@@ -77,6 +84,20 @@ void stacks_reset(void)
 	for_each_stack(stack)
 		if (stack->base)
 			init(stack, stack->base);
+}
+
+void stacks_end_traces(void)
+{
+	for_each_cpu(cpu)
+		cpu->contexts.unknown.trace = NULL;
+	for_each_stack(stack)
+		if (stack->trace)
+			stack->trace = NULL;
+}
+
+uint64_t stacks_evicted(void)
+{
+	return stacks.evicted;
 }
 
 static void find_all(void)

@@ -12,22 +12,19 @@
 
 #include "cpu.h"
 
-/* A hash table: a stack's base is 0 where it is unused. */
-extern struct stacks {
-	struct stack *all;
-	size_t nr; /* 0: none was looked for yet */
-	uint64_t evicted; /* forgotten for others; learnt again if their tasks enter the kernel again */
-} stacks;
-
 /* The record of the stack with that base, which the CPU is on: a new one evicts another where there is no room. */
 struct stack *stacks_find(struct cpu *cpu, uint64_t base);
 
 /* What is on the stacks, and whose they are, is not known any more. */
 void stacks_reset(void);
 
+/* Before there is a new request: all traces end, also those of tasks that have not done all of their operations. */
+void stacks_end_traces(void);
+
 /* Whether the address lies on a stack that some CPU was on. */
 bool stacks_contain(uint64_t address);
 
-#define for_each_stack(stack) for (struct stack *stack = stacks.all; stack < stacks.all + stacks.nr; stack++)
+/* How many were forgotten for others. They are learnt again if their tasks enter the kernel again. */
+uint64_t stacks_evicted(void);
 
 #endif

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 
 #include "guest.h"
-#include "translation.h"
 
 struct time_slice time_slice;
 
@@ -49,7 +48,6 @@ void time_slices_set(uint64_t instructions, uint64_t seed)
 		leave = (void (*)(void *))dlsym(RTLD_DEFAULT, "cpu_exit");
 	time_slice = (struct time_slice){ .instructions = leave ? instructions : 0 };
 	random_state = seed * 0x9e3779b97f4a7c15;
-	translation_again();
 }
 
 void time_slices_watch(struct qemu_plugin_tb *tb)

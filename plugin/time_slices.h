@@ -20,7 +20,7 @@ void time_slices_begin(void);
 void time_slices_end(void);
 
 /*
- * From now on. 0: no number of instructions ends them. With a seed, each has a random number of them between half and
+ * For code that is translated from now on. 0: no number of instructions ends them. With a seed, each has a random number of them between half and
  * one and a half times that. Where QEMU has no way to end them, no number does.
  */
 void time_slices_set(uint64_t instructions, uint64_t seed);

@@ -7,7 +7,6 @@
 #include "insns.h"
 #include "names.h"
 #include "request.h"
-#include "stacks.h"
 
 #define SMALL_FILL 4096 /* a larger fill is of new memory, which no other CPU knows yet */
 #define MAX_MASK_BYTES 1024
@@ -403,17 +402,6 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb)
 {
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_instructions, QEMU_PLUGIN_CB_NO_REGS,
 					     (void *)qemu_plugin_tb_n_insns(tb));
-}
-
-void trace_events_forget(void)
-{
-	if (!(request.what & RECORD_TRACE))
-		return;
-	for_each_cpu(cpu)
-		cpu->contexts.unknown.trace = NULL;
-	for_each_stack(stack)
-		if (stack->trace)
-			stack->trace = NULL;
 }
 
 void trace_events_last(struct cpu *cpu, uint64_t task)

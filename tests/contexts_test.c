@@ -31,7 +31,6 @@
 #include "../plugin/lock_calls.h"
 #include "../plugin/program.h"
 #include "../plugin/request.h"
-#include "../plugin/stacks.h"
 #include "../plugin/trace_events.h"
 
 struct qemu_plugin_insn {
@@ -50,7 +49,6 @@ static char states[2];
 static bool user_below; /* what lies at the top of the stacks: whether their tasks came from user mode */
 static uint64_t stack_pointer, stack_bytes;
 
-int64_t program_window_left = INT64_MAX;
 struct time_slice time_slice;
 
 /* QEMU */
@@ -193,6 +191,8 @@ static void start(void)
 static void begin_program(void)
 {
 	request.what = RECORD_PROGRAM;
+	for_each_cpu(cpu)
+		cpu->window_left = INT64_MAX;
 	control_flow_watch_user(&user);
 	control_flow_begin();
 }
@@ -258,7 +258,6 @@ int main(int argc, char **argv)
 		obey(line);
 		puts(context_name(this_cpu()->contexts.context));
 	}
-	free(stacks.all);
 	free(cpus.all);
 	return 0;
 }

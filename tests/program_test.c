@@ -4,11 +4,11 @@
  * PID 1 (`record` lines of the job; the job's words are the program's arguments), or between the program's own.
  *
  *	getppid N		as many system calls
- *	own-marks getppid N	only they are recorded
+ *	own-marks getppid N	two parts of N of them each are recorded, and as many between the two are not
  *	open TASKS N		tasks on a CPU each open and close a file of their own
  *	count TASKS N		tasks on a CPU each count to N in user mode
  *	turns N			two tasks on a CPU each: how often the first saw that the other had counted, of N
- *	ping N			a byte goes to and fro between two tasks that may run anywhere
+ *	ping N			a byte goes from one of two tasks to the other and back, which may run anywhere
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -140,9 +140,12 @@ static int run(char **words)
 	const char *first = words[1], *second = first ? words[2] : NULL;
 
 	if (!strcmp(words[0], "own-marks")) {
-		record_program_begin();
-		get_parent(number(second));
-		record_program_end();
+		for (int part = 0; part < 2; part++) {
+			get_parent(number(second));
+			record_program_begin();
+			get_parent(number(second));
+			record_program_end();
+		}
 	} else if (!strcmp(words[0], "getppid"))
 		get_parent(number(first));
 	else if (!strcmp(words[0], "open"))
@@ -175,7 +178,11 @@ static int execute(const struct job *job)
 		execv("/agent", job->command.all);
 		_exit(127);
 	}
-	waitpid(pid, &status, 0);
+	/* What the agent does meanwhile is not counted. */
+	while (!waitpid(pid, &status, WNOHANG)) {
+		get_parent(100);
+		usleep(2000);
+	}
 	record_program_end();
 	recorder_mark(MARK_DISARM, NULL, 0);
 	file = fdopen(output, "r");

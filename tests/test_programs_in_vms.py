@@ -24,7 +24,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("root")
     (folder / "bin").mkdir()
     (folder / "etc").mkdir()
-    (folder / "etc" / "passwd").write_text("nobody:x:65534:65534::/:/bin/false\n")
+    (folder / "etc" / "passwd").write_text("guest:x:65534:65534::/:/bin/false\n")
     subprocess.run(["gcc", "-O2", "-static", TOOL, "-o", folder / "bin" / "tool"], check=True)
     return folder
 
@@ -111,7 +111,7 @@ def test_beside_a_service(root: Path, tmp_path: Path) -> None:
 
 
 def test_as_it_is_asked_to_run(root: Path, tmp_path: Path) -> None:
-    asked = ("--user", "nobody", "--folder", "/bin", "--env", "FRUIT=pear", "--command-cpus", "1")
+    asked = ("--user", "guest", "--folder", "/bin", "--env", "FRUIT=pear", "--command-cpus", "1")
     # Without a metric that fits, the output is shown.
     answer = in_vm(root, "tool say", *asked, "--metric", "(nothing)", study=tmp_path / "s")
     assert answer.status == 3

@@ -567,6 +567,48 @@ ADDS = st.lists(
 
 @given(adds=ADDS)
 def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> None:
+    found = written(lines, "tables 3 1000000", *commands_of(adds))
+    assert by_place(found) == shared_in(adds)
+    assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
+    assert found.accesses == accesses_in(adds)
+    assert found.lost == 0
+
+
+@given(windows=st.lists(ADDS, max_size=4))
+def test_of_a_program_what_is_shared_in_a_window_is_kept(
+    lines: Path, windows: list[list[tuple[int, ...]]]
+) -> None:
+    commands = [command for adds in windows for command in (*commands_of(adds), "window")]
+    found = written(lines, "tables 3 1000000", *commands)
+    together: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for adds in windows:
+        for key, (reads, writes, touched) in shared_in(adds).items():
+            sums = together[key]
+            sums[:] = sums[0] + reads, sums[1] + writes, sums[2] | touched
+    assert by_place(found) == together
+    assert found.accesses == accesses_in([add for adds in windows for add in adds])
+    assert found.lost == 0
+
+
+def commands_of(adds: Iterable[tuple[int, ...]]) -> Iterator[str]:
+    return (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
+
+
+def accesses_in(adds: Sequence[tuple[int, ...]]) -> list[int]:
+    return [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
+
+
+def by_place(found: Written) -> dict[tuple[int, ...], list[int]]:
+    return {
+        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
+            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
+        ]
+        for row in found.rows
+    }  # fmt: skip
+
+
+def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """The reads, writes and bytes of each table, context, line and instruction, of shared lines."""
     counts: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     tables, writes_to = defaultdict(set), defaultdict(int)
     for table, context, address, pc, size, reads, writes in adds:
@@ -584,17 +626,7 @@ def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> 
         both = tables[line] | tables[other]
         return bool(tables[other]) and len(both) > 1 and writes_to[line] + writes_to[other] > 0
 
-    commands = (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
-    found = written(lines, "tables 3 1000000", *commands)
-    assert {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
-            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
-        ]
-        for row in found.rows
-    } == {key: count for key, count in counts.items() if is_shared(key[2])}  # fmt: skip
-    assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
-    assert found.accesses == [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
-    assert found.lost == 0
+    return {key: count for key, count in counts.items() if is_shared(key[2])}
 
 
 def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
@@ -849,7 +881,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "stacks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
 )
 
 
@@ -1065,7 +1097,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "stacks", "x86_64", "ppc64le"]
+    parts += ["locks", "request", "x86_64", "ppc64le"]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
@@ -1249,7 +1281,18 @@ def test_an_operation_that_is_lost_sight_of_is_cut_and_counted(traces: Path) -> 
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["control_flow", "contexts", "stacks", "chains", "cpu", "guest", "hash", "request", "x86_64", "ppc64le"]
+    parts = [
+        "control_flow",
+        "contexts",
+        "stacks",
+        "chains",
+        "cpu",
+        "guest",
+        "hash",
+        "request",
+        "x86_64",
+        "ppc64le",
+    ]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 
@@ -1407,3 +1450,57 @@ def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:
     assert contexts_after(contexts, *before, f"call {STACK - 64:x}", "user", f"call {STACK:x}")[-4:] == [
         "interrupt", "interrupt", "process", "process",
     ]  # fmt: skip
+
+
+# What ends a CPU's time slice
+
+
+@pytest.fixture(scope="module")
+def time_slices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("time_slices")
+    return built("time_slices", ["time_slices"], folder, "-rdynamic", "-DHAS_CPU_EXIT")
+
+
+def ended(time_slices: Path, *commands: str) -> list[str]:
+    done = subprocess.run(
+        [time_slices], input="\n".join(commands), capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_time_slice_ends_after_so_many_instructions(time_slices: Path) -> None:
+    own = ["block 0 40", "block 0 40", "block 0 40"]  # 120 of 100
+    assert ended(time_slices, "set 100 0", *own, "block 1 99", "block 0 99", "block 0 1") == [
+        "set 100", "0 after 120", "0 after 199",
+    ]  # fmt: skip
+
+
+def test_each_time_slice_is_its_cpu_s_own(time_slices: Path) -> None:
+    """One that ended otherwise, by a PAUSE, does not shorten the next."""
+    assert ended(time_slices, "set 100 0", *["block 0 60", "block 1 60"] * 9) == ["set 100"]
+
+
+def test_a_cpu_that_runs_alone_has_one_time_slice_after_the_other(time_slices: Path) -> None:
+    assert ended(time_slices, "set 100 0", *["block 2 50"] * 9) == [
+        "set 100", *["2 after 100"] * 4,
+    ]  # fmt: skip
+
+
+def test_no_number_of_instructions_ends_time_slices_that_end_by_time(time_slices: Path) -> None:
+    assert ended(time_slices, "block 0 1000000", "set 100 0", "set 0 0", "block 0 1000000") == [
+        "set 100", "set 0",
+    ]  # fmt: skip
+
+
+def test_random_time_slices_are_as_long_on_average(time_slices: Path) -> None:
+    commands = ["set 1000 7", *["block 0 10"] * 100_000]
+    first, *rest = ended(time_slices, *commands)
+    assert [first, *rest] == ended(time_slices, *commands)
+    lengths = [int(line.removeprefix("0 after ")) for line in rest]
+    assert 500 <= min(lengths) < 520 and 1480 < max(lengths) <= 1500
+    assert sum(lengths) / len(lengths) == pytest.approx(1000, rel=0.05)
+
+
+def test_without_qemu_s_function_time_slices_end_by_time(tmp_path: Path) -> None:
+    program = built("time_slices", ["time_slices"], tmp_path)
+    assert ended(program, "set 100 0", "block 0 1000") == ["set 0"]

@@ -124,12 +124,6 @@ bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t le
 	return true;
 }
 
-void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
-{
-	(void)cpu, (void)stack;
-	abort();
-}
-
 /* All memory is memory. */
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t address)
 {

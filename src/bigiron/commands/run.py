@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 
 from bigiron import probes, workloads
-from bigiron.analysis.statistics.spread import MOST_BOOTS
+from bigiron.analysis.statistics.spread import MOST_BOOTS, PROGRAM_BOOTS
 from bigiron.analysis.statistics.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
@@ -406,6 +406,7 @@ def question(
         raise UserError(f"both a workload ({workload.workload}) and --workload-file: give one of them")
     shape = topologies.parse(machine.topology)
     first = FIRST_LOOK if repetitions.until_decided else 1
+    most = PROGRAM_BOOTS if program.root else MOST_BOOTS
     return Spec(
         workload=workload.workload or "",
         workload_file=str(workload.workload_file) if workload.workload_file else "",
@@ -424,7 +425,7 @@ def question(
         check_shape=machine.check_shape,
         clock=machine.clock.value if machine.clock else "",
         repetitions=first if repetitions.reps is None else repetitions.reps,
-        most_boots=MOST_BOOTS if repetitions.reps is None else repetitions.reps,
+        most_boots=most if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=workload.operations,
         cpus_to_cycle=workload.cpus_to_cycle,

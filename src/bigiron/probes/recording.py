@@ -80,7 +80,13 @@ class Recording(msgspec.Struct):
     @property
     def losses(self) -> dict[str, int]:
         """The numbers of events that it had to leave out (`Table.lost`)."""
-        known = {what: self.lost.get(name, 0) for name, what in _LOSSES.items()}
+        lost = dict(self.lost)
+        if self.program:
+            lost |= {
+                "windows": self.program.lost_windows,
+                "time_slices": int(not self.time_slice_instructions),
+            }
+        known = {what: lost.get(name, 0) for name, what in _LOSSES.items()}
         return known | {"acquisitions of locks, whose release was not seen": self.unreleased}
 
 
@@ -100,6 +106,8 @@ _LOSSES = {
     "functions": "functions of the kernel, for which the recorder had no room",
     "entry_points": "entry points of the kernel, for which the recorder had no room",
     "lock_functions": "functions that take locks, for which the recorder had no room",
+    "time_slices": "recordings with time slices by instructions: QEMU lacks cpu_exit, so they end by time",
+    "windows": "windows of a program, for whose cache lines the recorder had no room",
 }
 """By the recorder's names (docs/contributing/recorder-protocol.md)."""
 

@@ -69,7 +69,9 @@ def _phrase(of: str, environment: Mapping[str, Any]) -> str:
     if of == "the boot":
         return "when booted again"
     ended_by = environment["time_slice"]
-    return "with time slices at random" if ended_by == "random" else f"with time slices of {ended_by}"
+    return (
+        "with time slices at random" if ended_by.startswith("random") else f"with time slices of {ended_by}"
+    )
 
 
 def _with_noise(study: Study, probe: str) -> Measurements:

@@ -3,10 +3,11 @@
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from bigiron import compile, probes, readers
+from bigiron import compile, probes
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits
@@ -14,6 +15,12 @@ from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.probes.recording import PER_INSTRUCTION, PER_SYSTEM_CALL
 from bigiron.study.spec import MOST_CPUS, Spec
+from bigiron.util import lazy
+
+if TYPE_CHECKING:
+    from bigiron import readers
+else:
+    readers = lazy.Module("bigiron.readers")
 
 KEYS = (
     "root", "service", "ready", "ready_port", "env", "user", "folder", "command_cpus", "service_cpus",
@@ -145,7 +152,7 @@ def words_of(what: str, text: str) -> list[str]:
         raise UserError(f"{what} {text!r}: {error}") from None
     if not words or not text.isprintable():
         raise UserError(f"{what} {text!r}: use one printable line")
-    limits.check(f"the words of the {what}", words, limits.MAX_WORDS)
+    limits.check(f"the {what}'s words", words, limits.MAX_WORDS)
     return words
 
 

@@ -26,6 +26,9 @@ FEWEST_BOOTS = 2
 MOST_BOOTS = 4
 """Of each kernel, that are added while something is undecided."""
 
+PROGRAM_BOOTS = 2
+"""The same of programs, each cell of which takes many times as long as a workload's."""
+
 _WHOLE = 0.005  # half operations; how far from whole what the program decides is
 _NEARLY_NONE = 0.05  # of a count, that chance adds to what the program decides
 _EVENLY = 0.005  # by how much the counts of CPUs differ that do the same, and from whole numbers

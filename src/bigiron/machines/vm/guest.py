@@ -217,8 +217,26 @@ class _Pair:
     theirs: socket.socket
 
 
+_SO_SNDBUFFORCE = 32  # asm-generic/socket.h
+_ROOM_BYTES = 16 << 20
+
+
+def _enlarge(channel: socket.socket) -> None:
+    """Give what a guest writes more room.
+
+    QEMU sends each byte alone, and each takes almost a KiB of the socket's buffer: by default there is room
+    for less than 300. A guest that wrote more before this process read it would wait, for as long as a busy
+    host takes: then its clock would not follow its instructions alone.
+    """
+    with suppress(PermissionError):
+        channel.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _ROOM_BYTES)
+        return
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM_BYTES)  # as much as everybody may have
+
+
 def _pair(stack: ExitStack) -> _Pair:
     ours, theirs = socket.socketpair()
+    _enlarge(theirs)
     return _Pair(stack.enter_context(ours), stack.enter_context(theirs))
 
 

@@ -84,14 +84,22 @@ class VirtualMachine:
         """What ends a CPU's time slice on the emulator's one thread: `operation`, or only `time`.
 
         `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once. For
-        programs `5000 instructions`, or `random, about 5000 instructions`.
+        programs `5000 instructions`, or `random, about 5000 instructions`; `time` where QEMU has no way to do
+        so, or there is no recorder.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
-        if self.time_slice_instructions:
+        if self.slice_instructions:
             random = "random, about " if self.change.slice_seed else ""
-            return f"{random}{self.time_slice_instructions * self.change.times_slice} instructions"
+            return f"{random}{self.slice_instructions} instructions"
         return self.change.time_slice if self.time_slices else "time"
+
+    @property
+    def slice_instructions(self) -> int:
+        """How many instructions of a CPU end its time slice; 0: no number does."""
+        qemu = find_qemu(self.architecture.qemu)
+        can = self.plugin and qemu and qemu.ends_time_slices
+        return self.time_slice_instructions * self.change.times_slice if can else 0
 
     @property
     def boot_line(self) -> str:
@@ -179,10 +187,9 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     slices = ("time_slices", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
-    if vm.plugin and vm.time_slice_instructions:
-        instructions = vm.time_slice_instructions * vm.change.times_slice
+    if vm.slice_instructions:
         seed = (f"time_slice_seed {vm.change.slice_seed}",) if vm.change.slice_seed else ()
-        slices = (f"time_slice_instructions {instructions}", *seed)
+        slices = (f"time_slice_instructions {vm.slice_instructions}", *seed)
     dilated = (f"dilated {vm.instructions_per_ns}",) if vm.instructions_per_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
