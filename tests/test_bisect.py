@@ -740,7 +740,7 @@ def test_a_list_of_kernels(tmp_path: Path) -> None:
     other = [*asked[:-1], tmp_path / "c", "--by", "conflicts:struct spoon"]
     answer = bigiron(*other, "--fleet", "local:1")
     assert answer.status == 2
-    assert "neither end has a shared line of that name: they have struct aa_label" in answer.err
+    assert "neither end has a shared cache line of that name: they have struct aa_label" in answer.err
 
 
 # What has noise

@@ -765,7 +765,7 @@ def test_text_fits_a_mail(tmp_path: Path) -> None:
 def test_markdown(compared: Comparison) -> None:
     table = [line for line in as_markdown.as_markdown(compared).splitlines() if line.startswith("|")]
     assert {line.count("|") for line in table} == {table[0].count("|")} == {8}
-    assert table[0] == "|  | shared line | sharing | old | new | change | touched by |"
+    assert table[0] == "|  | shared cache line | sharing | old | new | change | touched by |"
     assert (
         table[2]
         == f"| \\* | {HEAP} | reference count | 6.000 6.000 2/2 | 2.000 2.000 2/2 | -4.000 | `fput` |"

@@ -122,7 +122,7 @@ set = ["{setting}"]
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
-    """The shared lines that the kernel's copies wrote, by the distance of the tasks' bytes."""
+    """The shared cache lines that the kernel's copies wrote, by the distance of the tasks' bytes."""
     folder = tmp_path_factory.mktemp("neighbours")
     distances = (0, 8, 64)
     question = NEIGHBOURS.format(source=WORKLOADS / "neighbours.c")

@@ -1,4 +1,4 @@
-"""Explain: rules that know what a shared line is, and sentences that say it."""
+"""Explain: rules that know what a shared cache line is, and sentences that say it."""
 
 import doctest
 import json

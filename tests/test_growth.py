@@ -346,7 +346,7 @@ def test_the_worst_comes_first(series: list[dict[str, Any]]) -> None:
     assert grows == sorted(grows, reverse=True)
     growth_by = [one["predicted"] - one["points"]["8"] for one in series[: sum(grows)]]
     assert growth_by == sorted(growth_by, reverse=True)
-    assert series[-1]["series"] == "all shared lines"
+    assert series[-1]["series"] == "all shared cache lines"
 
 
 def test_text_names_what_does_not_grow_and_warns_of_the_distance(free_space: Path) -> None:
@@ -366,7 +366,7 @@ def test_every_format_has_the_same_series(free_space: Path, series: list[dict[st
     assert [row["series"] for row in rows] == [one["series"] for one in series]
     assert [row["law"] for row in rows] == [one["law"] or "" for one in series]
     shown = bigiron("growth", free_space, "--at", "64", "--format", "markdown").out
-    assert "| all shared lines |" in shown and "predicted at 64" in shown
+    assert "| all shared cache lines |" in shown and "predicted at 64" in shown
 
 
 def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:

@@ -701,7 +701,7 @@ def test_the_page_names_every_table_and_column() -> None:
     page = (ROOT / "docs/reference/history-database.md").read_text()
     for record in RECORDS:
         (row,) = re.findall(rf"^\| `{record.TABLE}` \|.*$", page, re.MULTILINE)
-        assert re.findall(r"`(\w+)`", row.split("|")[2]) == list(record.__struct_fields__), record.TABLE
+        assert re.findall(r"`(\w+)`", row.split("|")[3]) == list(record.__struct_fields__), record.TABLE
 
 
 def test_a_prediction_is_of_the_point_with_the_most_cpus(history: Path) -> None:

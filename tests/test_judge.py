@@ -340,9 +340,16 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
     assert "not told" not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
 
 
+def test_kernels_given_by_hand_are_said_to_be() -> None:
+    told = opinion(Change("coherence", "struct a.b", 0.0, 1.0, "f", 1.0, 1.0))
+    unchecked = "a and b were given by hand: bigiron did not check that they are the report's commits."
+    assert unchecked in words(replace(told, are_commits=False))
+    assert unchecked not in words(told)
+
+
 def test_instructions_that_were_none_have_no_percentage() -> None:
     told = words(opinion(Change("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
-    assert "0.000 on a, 500.00 on b." in told
+    assert "0 on a, 500.000 on b." in told
     assert "Each operation executes more instructions, mostly in f" in told
 
 

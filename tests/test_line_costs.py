@@ -1,4 +1,4 @@
-"""`--machine`: shared lines ranked by what they are predicted to cost, in compare, explain and the page."""
+"""`--machine`: cache lines ranked by what they are predicted to cost, in compare, explain and the page."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from bigiron.analysis.comparison import explain
 from bigiron.analysis.comparison.explain import LineFinding, Recorded
 from bigiron.analysis.lines.line_costs import LineCosts
-from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.matching import Half, Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.replay.prediction import Interval
 
@@ -44,6 +44,14 @@ def test_what_is_seldom_touched_and_costs_most_leads() -> None:
     assert [finding.rows for finding in found_at(point)] == [[often]]
     found = found_at(replace(point, costs=costs))
     assert [finding.rows for finding in found] == [[seldom], [often]]
+
+
+def test_a_pair_s_cost_is_not_that_of_one_of_its_cache_lines() -> None:
+    line = Line("struct a.x", {"f": 6.0}, 6.0, 6.0, 8, 8, False)
+    pair = Row({"v": replace(line, halves=(Half("struct a.x", ()), Half("struct a.y", ())))})
+    costs = LineCosts(HASWELL, 48, {"v": {"struct a.x": Interval(0.6, 0.5, 0.7)}}, {})
+    assert costs.of(Row({"v": line})).keys() == {"v"}
+    assert costs.of(pair) == {}
 
 
 def test_between_variants_the_change_of_cost_decides() -> None:

@@ -145,10 +145,8 @@ def test_the_formats_say_the_same(pipe1: Path) -> None:
 
 def test_growth_is_not_reported_of_locks(pipe1: Path) -> None:
     answer = command("growth", pipe1, "--probe", "locks")
-    assert (answer.status, answer.complaint) == (
-        2,
-        "growth can be fitted for conflicts, instructions, simulation, not for locks",
-    )
+    assert answer.status == 2
+    assert answer.complaint.startswith("Invalid value for '--probe': 'locks' is not one of 'conflicts', ")
 
 
 def test_the_table_is_as_documented(pipe1: Path) -> None:

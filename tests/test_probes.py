@@ -27,7 +27,8 @@ every_probe = pytest.mark.parametrize("probe", probes.probes(), ids=lambda probe
 
 def documented(probe: str) -> dict[str, tuple[str, str]]:
     """Type and unit of each column, as docs/reference/schema.md has them."""
-    section = (DOCS / "schema.md").read_text().split(f"\n## `{probe}.parquet`\n")[1].split("\n## ")[0]
+    page = (DOCS / "reference/schema.md").read_text()
+    section = page.split(f"\n## `{probe}.parquet`\n")[1].split("\n## ")[0]
     heading, _, *rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line[:1] == "|"
     ]
@@ -51,7 +52,7 @@ def test_its_columns_and_their_units_are_documented(probe: Probe) -> None:
 
 @every_probe
 def test_it_is_in_the_list_of_probes(probe: Probe) -> None:
-    assert f"\n| [`{probe.name}`](" in (DOCS / "probe.md").read_text()
+    assert f"\n| [`{probe.name}`](" in (DOCS / "reference/probes.md").read_text()
 
 
 class Taken(ProbeOptions, frozen=True, kw_only=True):

@@ -509,7 +509,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True)
 class Written:
-    """What the tables hold in the end: the shared lines, and the numbers beside them."""
+    """What the tables hold in the end: the shared cache lines, and the numbers beside them."""
 
     rows: list[dict[str, str]]
     accesses: list[int]

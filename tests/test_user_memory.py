@@ -165,7 +165,7 @@ def test_counters_64_bytes_apart_are_shared_as_a_pair(tmp_path: Path) -> None:
     shown = bigiron("compare", study, "--line", "128").out
     assert "user:counters+0x0: CPU 0 writes bytes 0-7; user:counters+0x40: CPU 1 writes bytes 64-71" in shown
     told = " ".join(bigiron("explain", study).out.split())
-    assert "adjacent cache lines: some CPUs touch one of them, other CPUs the other" in told
+    assert "a cache line that other CPUs take by writing the adjacent one" in told
 
 
 def test_pairs_of_what_has_none_are_refused(open1: Path) -> None:

@@ -20,7 +20,7 @@ DOCS = HERE.parent / "docs"
 BIGIRON = Path(sys.executable).with_name("bigiron")
 CURVES = HERE.parent / "benchmarks/curves/multikernel-xeon5418y-will-it-scale.csv"
 MACHINE, ONE_TASK = "xeon-5418y-x2", 2.0e6
-"""Where that curve was measured, and how many times a second one task opens a file there."""
+"""Where that curve was measured, and how often per second one task opens a file there."""
 
 WIDTH, HEIGHT = 1100, 900
 

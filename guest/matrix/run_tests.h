@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The tests of the matrix, one after the other in this machine: docs/howto/compare-system-calls.md. */
+/* The tests of the matrix, one after the other in this machine: docs/explanation/commutativity.md. */
 #ifndef RUN_TESTS_H
 #define RUN_TESTS_H
 

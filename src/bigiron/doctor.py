@@ -47,7 +47,10 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Look for everything that bigiron uses, first what recording conflicts needs. Takes a few seconds."""
+    """Look for everything that bigiron uses, first what recording conflicts needs.
+
+    Takes some seconds, and half a minute where /dev/kvm exists but boots no kernel.
+    """
     return [
         _qemu(X86_64),
         _plugins(),

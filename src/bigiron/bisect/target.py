@@ -39,7 +39,7 @@ class _Kind:
 
 
 _KINDS = {
-    "conflicts": _Kind("shared line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
+    "conflicts": _Kind("shared cache line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
     "locks": _Kind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
     "instructions": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("instructions",)),
     "predicted": _Kind(

@@ -88,12 +88,12 @@ class Counted:
         return float(rows["acquisitions"].sum()) / nodes if nodes else 0.0
 
     def accesses(self, cell: CellRecord, object: str) -> float:
-        """Accesses per operation to shared lines of objects whose name matches."""
+        """Accesses per operation to shared cache lines of objects whose name matches."""
         rows = self._of(cell, "conflicts").filter(pl.col("object").str.contains(object))
         return float((rows["reads"] + rows["writes"]).sum()) / self.operations(cell)
 
     def beside(self, cell: CellRecord, function: str, part: str) -> set[str]:
-        """What lies in shared lines with those objects that a function reads: names without the CPU."""
+        """What lies in shared cache lines with those objects that a function reads: names without the CPU."""
         rows = self._of(cell, "conflicts")
         read = (pl.col("function") == function) & pl.col("object").str.contains(part)
         lines = rows.filter(read)["line"].unique()

@@ -130,7 +130,7 @@ class _ByLimit:
             self._each(f"{what}, for 1,000 operations", cpus, of, digits)
             for cpus in self._cpus
             for what, of, digits in (
-                ("accesses to the shared lines of list_lock (kmem_cache_node)", self._accesses, ".1f"),
+                ("accesses to the shared cache lines of list_lock (kmem_cache_node)", self._accesses, ".1f"),
                 ("list_lock taken meanwhile", self._taken, ".2f"),
             )
         ]

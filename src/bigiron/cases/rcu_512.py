@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.statistics.seed_range import SampledRange, SeedRange, number, sampled_range, seed_range
+from bigiron.analysis.statistics.seed_range import SampledRange, SeedRange, sampled_range, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.simulator import machine_files
 from bigiron.study.store import Study
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import three_digits
 
 MASKS = (0, 1, 3, 7, 15, 31, 63, 127, 511)
 _TABLE = "mask_sweep_512_cpus"
@@ -105,9 +106,10 @@ def _where(samples: Sequence[tuple[float, float, float]], cliff: Sequence[float]
     more = sum(seven > _LOST for _ns, _three, seven in samples)
     return (
         f"It is so on {len(cliff)} of {len(samples)} sampled machines, {len(cliff)} of the {slow} where a "
-        f"cache line takes {number(min(cliff))} ns or more from the farthest CPU. The "
-        f"range was {number(min(samples)[0])} to {number(max(samples)[0])} ns; the machine's own figure, an "
-        f"estimate, is {number(itself)}. On {more or 'none'} of them more than {_LOST:g} % is lost with 7"
+        f"cache line takes {three_digits(min(cliff))} ns or more from the farthest CPU. The "
+        f"range was {three_digits(min(samples)[0])} to {three_digits(max(samples)[0])} ns; the machine's "
+        f"own figure, an estimate, is {three_digits(itself)}. On {more or 'none'} of them more than "
+        f"{_LOST:g} % is lost with 7"
     )
 
 
@@ -123,7 +125,7 @@ def _expectation(ls: Mapping[int, SampledRange], published: Published) -> Claim:
         f"A CPU-bound thread should have {wanted:g} % of its CPU",
         bool(enough) and 100 - ls[0].itself < wanted,
         f"with ls running it has that with the masks {', '.join(map(str, enough))}, and "
-        f"{number(100 - ls[0].itself)} % with mask 0",
+        f"{three_digits(100 - ls[0].itself)} % with mask 0",
     )
 
 

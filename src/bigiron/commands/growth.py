@@ -24,7 +24,7 @@ def growth(
     format: Annotated[Format, typer.Option(help="output format")] = Format.text,
     context: InContext = Context.process,
     probe: Annotated[
-        str, choice((one.name for one in probes.probes()), help="the probe whose counts to fit")
+        str, choice((one.name for one in probes.probes() if one.growth), help="the probe whose counts to fit")
     ] = probes.DEFAULT,
 ) -> None:
     """Fit how the accesses to each shared cache line grow with the CPU count, fastest growing first.

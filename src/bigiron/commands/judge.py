@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +80,7 @@ def judge(
         folder = output or Path(f"judge-{mail.new.id[:12]}")
         whole = any(map(is_whole, config or []))
         opinion = _boot_and_count(mail, both, what, of_cpus, folder, jobs, whole)
-    print(reply.FORMATS[format](opinion), end="")
+    print(reply.FORMATS[format](replace(opinion, are_commits=linux is not None)), end="")
 
 
 def _boot_and_count(

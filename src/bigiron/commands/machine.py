@@ -42,7 +42,9 @@ def measure(
         Path, typer.Option("-o", "--output", help="the file to write; an existing one is replaced")
     ],
 ) -> None:
-    """Measure cache-line transfer times between the CPUs of this machine, and write a machine file.
+    """Measure this machine, and write a machine file.
+
+    Cache-line transfers, memory, bandwidth, clock rates and system calls are measured.
 
     It takes some seconds. Keep the CPUs otherwise idle meanwhile.
 

@@ -45,7 +45,7 @@ def run(
     tests: Annotated[
         Path | None,
         typer.Option(
-            help="run the tests in this file (docs/howto/compare-system-calls.md) instead of all situations"
+            help="run the tests in this file (docs/explanation/commutativity.md) instead of all situations"
         ),
     ] = None,
     extended: Annotated[

@@ -14,7 +14,10 @@ from bigiron.study import store
 
 def predict(
     study: Annotated[
-        Path, typer.Argument(help="folder of a study with the probes conflicts, locks and instructions")
+        Path,
+        typer.Argument(
+            help="folder of a study with the probe trace, or with conflicts, locks and instructions"
+        ),
     ],
     machine: Annotated[
         str, typer.Option(help="the machine to predict for (`bigiron machine list`), or a TOML file")

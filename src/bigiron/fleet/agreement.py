@@ -2,7 +2,7 @@
 
 A simulation is the same to the last bit. A guest's clock ticks when the host lets it, so counts of a virtual
 machine repeat as far as `bigiron check` expects of two runs on one host, and are compared by its tolerances:
-each shared line, and all work, of an operation. Other probes' counts have no such measure, and are not.
+each shared cache line, and all work, of an operation. Other probes' counts have no such measure, and are not.
 """
 
 from collections.abc import Iterator

@@ -282,7 +282,7 @@ def _disturbed(row: matching.Row, column: str, cpus: int) -> float:
     """Accesses that may wait for another CPU: each write makes each CPU fetch the cache line at most once.
 
     A line that all CPUs read may be written once in a thousand operations. Chance decides whether that
-    happens in the recording, and then all reads count as accesses to a shared line.
+    happens in the recording, and then all reads count as accesses to a shared cache line.
     """
     return min(row.accesses(column), row.writes(column) * cpus)
 

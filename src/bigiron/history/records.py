@@ -240,7 +240,7 @@ class ReferenceCount(Record, frozen=True, kw_only=True):
 
 
 What = Literal["line", "pair", "lines", "lock", "instructions"]
-"""A cache line, an adjacent pair, all shared lines (without pairs), a lock, all instructions."""
+"""A cache line, an adjacent pair, all shared cache lines (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
 
 

@@ -77,6 +77,7 @@ class Opinion:
     not_predicted: str = ""
     not_considered: list[str] = field(default_factory=list)
     study: str = ""
+    are_commits: bool = True  # whether the kernels were built from the report's commits
 
 
 def shape(mail: RobotMail) -> ReportedShape:

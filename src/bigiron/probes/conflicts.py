@@ -224,10 +224,10 @@ PROBE = Probe(
     ),
     growth=GrowthSource(
         lambda cells, contexts: line_growth.series(cells, contexts),
-        thing="shared line",
+        thing="shared cache line",
         what="accesses per operation to shared cache lines",
         unit="accesses per operation",
-        total="all shared lines",
+        total="all shared cache lines",
         shown=matching.TOLERANCE,
         heavy=0.5,
         lost="lost_accesses",

@@ -262,7 +262,7 @@ def _how_often(finding: LineFinding, recorded: Recorded) -> str:
     for variant in recorded.variants:
         writes, accesses = finding.writes(variant), finding.accesses(variant)
         if not accesses:
-            counts.append(f"0 times on {variant}, where the cache line is not shared")
+            counts.append(f"0 times on {variant} (not shared there)")
             continue
         written = f"{writes:.3f} of them writes" if writes >= _LEAST_SHOWN else "only reads"
         counts.append(f"{accesses:.3f} times on {variant}" + ("" if only_writes else f" ({written})"))
@@ -321,13 +321,13 @@ def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tupl
 
 def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
     first = finding.rows[0]
-    known = [("line", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
+    known = [("cache line", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
     if first.sharing:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())))
     if first.offsets:
         known.append(("bytes", bytes_by_cpu(first)))
     if first.halves:
-        known.append(("pair", halves(first)))
+        known.append(("halves", halves(first)))
     for name, by_variant in list(finding.ways.items())[:4]:
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in recorded.variants)
         known.append((name, f"{figures} (accesses per operation)"))

@@ -16,7 +16,7 @@ def recorded_text(recorded: Recorded) -> str:
     """One line: what the baseline has now, and whether it changed."""
     points = recorded.baseline.point
     lines = sum(len(point.lines) for point in points)
-    words = {"conflicts": plural(lines, "shared line"), "instructions": "instructions"}
+    words = {"conflicts": plural(lines, "shared cache line"), "instructions": "instructions"}
     counts = ", ".join(words[probe] for probe in recorded.baseline.probes)
     state = "" if recorded.changed else "unchanged, "
     return f"{recorded.path}: {state}{counts} at {plural(len(points), 'point')}"

@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from bigiron.analysis.statistics.growth import number
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results.growth import SIMULATION, Report, Row, Table
 from bigiron.util.english import first_n
+from bigiron.util.numbers import three_digits
 
 _FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
 _WIDTH = 100
@@ -103,8 +103,8 @@ def in_words(row: Row) -> tuple[str, str, str]:
     if not row.prediction:
         return "none", "", ""
     predicted = row.prediction
-    interval = f"({number(predicted.low)} to {number(predicted.high)})"
-    return row.growth.best.formula, _sure(row.growth.sure), f"{number(predicted.value)} {interval}"
+    interval = f"({three_digits(predicted.low)} to {three_digits(predicted.high)})"
+    return row.growth.best.formula, _sure(row.growth.sure), f"{three_digits(predicted.value)} {interval}"
 
 
 def _sure(share: float) -> str:

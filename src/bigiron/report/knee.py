@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
 from bigiron.analysis.statistics.ratio import Estimate
-from bigiron.analysis.statistics.seed_range import number
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.scaling import Scaling
 from bigiron.util.english import plural
+from bigiron.util.numbers import three_digits
 
 _WIDTH = 100
 
@@ -64,7 +64,7 @@ def _at(curve: Curve, tasks: int) -> tuple[str, str]:
     for point in curve.points:
         if point.tasks == tasks:
             share = point.throughput.value / tasks / (first.throughput.value / first.tasks)
-            return number(point.throughput.value), f"{share:.0%}"
+            return three_digits(point.throughput.value), f"{share:.0%}"
     return "-", ""
 
 
@@ -110,7 +110,7 @@ def _parameter(curve: Curve, name: str, estimate: Estimate) -> str:
     elif name != "alone":
         factor, unit = (1e9, " ns") if curve.unit.endswith("/s") else (1.0, "")
     value, low, high = (
-        "0" if abs(end) * factor < 1e-6 else number(end * factor)
+        "0" if abs(end) * factor < 1e-6 else three_digits(end * factor)
         for end in (estimate.value, estimate.low, estimate.high)
     )
     return f"{value}{unit} ({low} to {high})"
@@ -120,8 +120,8 @@ def _further(scaling: Scaling, fit: Fit) -> str:
     if fit.refusal:
         return f"not extrapolated: {fit.refusal}"
     found = fit.predicted[scaling.at]
-    interval = f"{number(found.low)} to {number(found.high)}"
-    return f"predicted for {scaling.at} tasks: {number(found.value)} ({interval})"
+    interval = f"{three_digits(found.low)} to {three_digits(found.high)}"
+    return f"predicted for {scaling.at} tasks: {three_digits(found.value)} ({interval})"
 
 
 def parting(one: Parting) -> str:

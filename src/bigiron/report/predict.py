@@ -12,13 +12,13 @@ from bigiron.analysis.replay.prediction import (
     PredictedRatio,
     limit_name,
 )
-from bigiron.analysis.statistics.seed_range import number
 from bigiron.readers.measured_points import Measured
 from bigiron.report.formats import listing
 from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
 from bigiron.util.english import plural
+from bigiron.util.numbers import rate, three_digits
 
 _WIDTH = 100
 _NAME = 46  # characters of an object's name
@@ -133,14 +133,14 @@ def _heading(found: Prediction) -> str:
 def _title(curve: PredictedCurve, found: Prediction) -> str:
     (recording,) = (one for one in found.recordings if one.variant == curve.variant)
     title = (
-        f"{curve.variant}: {number(recording.instructions)} instructions per operation, recorded with "
+        f"{curve.variant}: {three_digits(recording.instructions)} instructions per operation, recorded with "
         f"{plural(recording.cpus, 'CPU')}"
     )
     extrapolated = recording.extrapolated
     if recording.not_extrapolated:
         title += f"; not extrapolated to more CPUs: {recording.not_extrapolated}"
     elif extrapolated.cpus:
-        whole = number(recording.instructions + extrapolated.instructions)
+        whole = three_digits(recording.instructions + extrapolated.instructions)
         title += f"; extrapolated to {extrapolated.cpus}: {whole}"
     return title
 
@@ -168,7 +168,7 @@ def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) ->
     value = measured.throughput[point.tasks]
     predicted = beside(curve, point, measured)
     outside = "" if predicted.holds(value) else " !"
-    shown = number(value) if measured.relative else rate(value)
+    shown = three_digits(value) if measured.relative else rate(value)
     return [shown, f"{predicted.value / value - 1:+.0%}{outside}"]
 
 
@@ -221,25 +221,13 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def interval(found: Interval, shown: Callable[[float], str] = number) -> str:
+def interval(found: Interval, shown: Callable[[float], str] = three_digits) -> str:
     """The value and its interval.
 
     >>> interval(Interval(4.84, 4.41, 5.28))
     '4.84 (4.41 to 5.28)'
     """
     return f"{shown(found.value)} ({shown(found.low)} to {shown(found.high)})"
-
-
-def rate(value: float) -> str:
-    """Operations per second.
-
-    >>> rate(9_677_000), rate(13_200)
-    ('9.68 M', '13.2 k')
-    """
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return number(value)
 
 
 def as_json(found: Prediction) -> str:

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
-from bigiron.analysis.comparison.profiles import number
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import json_text
 from bigiron.util.english import first_n
+from bigiron.util.numbers import count, percent_change
 
 _WIDTH = 72
 _LINES = 60
@@ -118,9 +118,12 @@ def _about(opinion: Opinion) -> str:
     test = mail.parameters.get("test") or mail.parameters.get("ipc")
     tasks = f" with {mail.tasks} tasks" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
+    base, new = opinion.names
+    given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
     return (
         f"A second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
-        f"{percent(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
+        f"{percent_change(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
+        f"{'' if opinion.are_commits else given}"
     )
 
 
@@ -197,7 +200,7 @@ def _change(position: int, change: Change, opinion: Opinion) -> Iterator[str]:
 
 
 def _sentence(change: Change, base: str, new: str) -> str:
-    figures = f"{number(change.before)} on {base}, {number(change.after)} on {new}"
+    figures = f"{count(change.before)} on {base}, {count(change.after)} on {new}"
     match change.kind:
         case "locks":
             held = (
@@ -211,8 +214,8 @@ def _sentence(change: Change, base: str, new: str) -> str:
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
     pair = " to the pair of adjacent lines (128 bytes)" if change.is_pair else ""
     grown = (
-        f" Extrapolated to the report's CPU count: {number(change.at_report[0])} and "
-        f"{number(change.at_report[1])}."
+        f" Extrapolated to the report's CPU count: {count(change.at_report[0])} and "
+        f"{count(change.at_report[1])}."
         if change.at_report
         else ""
     )
@@ -220,7 +223,7 @@ def _sentence(change: Change, base: str, new: str) -> str:
 
 
 def _relative(change: Change) -> str:
-    return f" ({percent(change.after / change.before - 1)})" if change.before else ""
+    return f" ({percent_change(change.after / change.before - 1)})" if change.before else ""
 
 
 def _is_known_by(change: Change) -> bool:
@@ -283,8 +286,9 @@ def _prediction(opinion: Opinion) -> str:
     return (
         f"Predicted from {source} for {found.tasks} tasks on a machine of the report's shape with the "
         f"latencies of {found.machine}: "
-        f"{percent(found.change.value)} ({percent(found.change.low)} to {percent(found.change.high)}, "
-        f"90 % interval). The reported {percent(found.reported)} {inside} this interval."
+        f"{percent_change(found.change.value)} "
+        f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
+        f"90 % interval). The reported {percent_change(found.reported)} {inside} this interval."
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
 
@@ -311,7 +315,7 @@ def _own_figures(mail: RobotMail) -> str:
 
 def _own(row: Reported) -> str:
     spread = max(row.base_spread or 0.0, row.new_spread or 0.0)
-    changed = percent(row.change) if row.change is not None else f"{row.new - row.base:+g}"
+    changed = percent_change(row.change) if row.change is not None else f"{row.new - row.base:+g}"
     return f"{row.name[:_NAME]} {changed}" + (f" (± {spread:.0%})" if spread else "")
 
 
@@ -322,15 +326,6 @@ def _measured(opinion: Opinion, found: Judgement) -> str:
         f"{found.repetitions} boots of each kernel. "
         f"All results: bigiron report {opinion.study} -o report.html"
     )
-
-
-def percent(share: float) -> str:
-    """A change in percent.
-
-    >>> percent(-0.524), percent(0.0949), percent(12.5)
-    ('-52.4%', '+9.5%', '+1250%')
-    """
-    return f"{share:+.0%}" if abs(share) >= 1 else f"{share:+.1%}"
 
 
 def _plain(object: str) -> str:

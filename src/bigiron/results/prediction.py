@@ -172,7 +172,7 @@ def _refuse_without_first(first: str, refused: Sequence[Refused], given: Mapping
 
 
 def line_costs(study: Study, machine: str) -> LineCosts:
-    """What share of the tasks' time each shared line takes with a task on every CPU of the machine."""
+    """What share of the tasks' time each shared cache line takes with a task on every CPU of the machine."""
     return predict(study, machine, [_machine(machine).cpus]).costs
 
 

@@ -19,6 +19,7 @@ from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import three_decimals
 
 Details: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -145,17 +146,12 @@ def time_notes(time: str) -> tuple[str, ...]:
 # What comes of it
 
 
-def decimal(value: float) -> str:
-    """How a count is written unless its measure says otherwise."""
-    return f"{value:.3f}"
-
-
 @dataclass(frozen=True)
 class Measure:
     """A kind of figure: a column under each variant."""
 
     name: str
-    form: Callable[[float], str] = decimal
+    form: Callable[[float], str] = three_decimals
     joined: bool = False  # in one column with the measure before it: `8/8`
     beside: Literal["nothing", "deviation", "range", "change"] = "nothing"  # what text shows with the mean
     of_repetitions: Literal["mean", "most", "least"] = "mean"

@@ -83,14 +83,3 @@ def ranked(figures: Iterable[Figure], base: str, variants: Iterable[str]) -> lis
     """The largest change first, then what is most."""
     others = [variant for variant in variants if variant != base]
     return sorted(figures, key=lambda one: (-round(one.largest_change(base, others), 6), -one.most, one.name))
-
-
-def number(value: float) -> str:
-    """Three decimals while they are few, as counts have; else as much as is worth telling.
-
-    >>> number(6.0), number(223.754), number(1234.567), number(1e9)
-    ('6.000', '223.75', '1234.6', '1000000000')
-    """
-    size = abs(value)
-    decimals = 3 if size < 100 else 2 if size < 1000 else 1 if size < 1e4 else 0
-    return f"{value:.{decimals}f}"

@@ -1,4 +1,4 @@
-"""From a cell's counts to its shared lines: one row a line, per operation.
+"""From a cell's counts to its shared cache lines: one row a line, per operation.
 
 Tables in, tables out. A line is shared, here, if in the chosen contexts at least two CPUs touched it and one
 of them wrote it; two lines beside each other are shared as a pair if they would be as one line.
@@ -74,7 +74,7 @@ _NEARLY = 0.9  # of the writes to the field that is written most
 def profile(
     counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1], line_bytes: int = 64
 ) -> pl.DataFrame:
-    """The shared lines of one cell, most accessed first.
+    """The shared cache lines of one cell, most accessed first.
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
     An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
@@ -153,7 +153,7 @@ def _described(lines: pl.DataFrame, touched: pl.DataFrame, told: pl.DataFrame) -
 
 
 def stacks(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
-    """By which paths the shared lines are reached, without recycled ones: a row a context, path and object.
+    """Paths to the shared cache lines, without recycled ones: a row per context, path and object.
 
     The columns `accesses_per_op` and `writes_per_op` have the sums that `profile` has. `object` is what
     `profile` calls the line.
@@ -167,7 +167,7 @@ def stacks(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = 
 
 
 def shared(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
-    """The counts of the shared lines, without recycled ones, with what each is per operation.
+    """The counts of the shared cache lines, without recycled ones, with what each is per operation.
 
     `path` has the function at its end, and `object` is what `profile` calls the line.
     """

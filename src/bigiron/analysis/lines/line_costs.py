@@ -1,4 +1,4 @@
-"""What shared lines are predicted to cost on a machine: an order that counts alone do not give."""
+"""What shared cache lines are predicted to cost on a machine: an order that counts alone do not give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class LineCosts:
     refused: Mapping[str, str]  # why nothing is predicted of the other variants
 
     def of(self, row: Row) -> dict[str, Interval]:
-        """A line's cost in each variant where it is worth saying."""
+        """A line's cost in each variant where it is worth saying; the replay prefetches no adjacent line."""
+        if row.halves:
+            return {}
         name = ObjectName.parse(row.object).member
         costs = {variant: costs[name] for variant, costs in self.by_variant.items() if name in costs}
         return {variant: cost for variant, cost in costs.items() if cost.value >= WORTH_SAYING}

@@ -1,4 +1,4 @@
-"""The shared lines of several numbers of CPUs as series: each line found again at every number."""
+"""The shared cache lines of several numbers of CPUs as series: each line found again at every number."""
 
 from collections.abc import Mapping, Sequence
 

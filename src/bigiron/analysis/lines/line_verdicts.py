@@ -1,4 +1,4 @@
-"""Which shared lines differ between kernels by more than between boots of one of them.
+"""Which shared cache lines differ between kernels by more than between boots of one of them.
 
 What depends on where an object lies in its slab is layout. It differs from boot to boot, and is compared with
 nothing. Lines of one kind are judged by their sum first: if that is the same, which of many pages or objects

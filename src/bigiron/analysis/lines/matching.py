@@ -1,4 +1,4 @@
-"""Lining up the shared lines of several cells.
+"""Lining up the shared cache lines of several cells.
 
 The same line is the same kind of thing, touched by the same functions. Addresses differ from boot to boot
 and mean nothing here.
@@ -63,7 +63,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Line:
-    """One shared line in one column, or a pair: a row of `conflicts.profile`, or the mean of several."""
+    """One shared cache line, or a pair, in one column: a row of `conflicts.profile`, or a mean of several."""
 
     object: str
     weights: dict[str, float]  # accesses per operation of each function, hottest first

@@ -1,4 +1,4 @@
-"""The shared lines of several variants, lined up: what `conflicts` has measured, compared."""
+"""The shared cache lines of several variants, lined up: what `conflicts` has measured, compared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MEASURES = (
 
 @dataclass(frozen=True)
 class LinesAt:
-    """The shared lines at one number of CPUs and tasks."""
+    """The shared cache lines at one number of CPUs and tasks."""
 
     cpus: int
     tasks: int
@@ -74,7 +74,7 @@ class LinesAt:
 
 @dataclass(frozen=True)
 class SharedLines:
-    """A study's shared lines, at each point that it measured."""
+    """A study's shared cache lines, at each point that it measured."""
 
     study: str
     workload: str
@@ -228,7 +228,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     shown = [(row, lines) for row, lines in large if not (row.is_undecided and row.main.most < _SMALL)]
     apart = sum(lines for row, lines in large) - sum(lines for _, lines in shown)
     boots = min(map(len, cells.values()))
-    all_of_them = "all pairs of lines" if options.pairs else "all shared lines"
+    all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
     return Point(
         probe="conflicts",
@@ -244,7 +244,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             f"({measured.recorded}; counts, not times; CPUs: writers/readers)"
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
-        thing="adjacent lines" if options.pairs else "shared line",
+        thing="adjacent lines" if options.pairs else "shared cache line",
         keeps_order=True,
         measures=_MEASURES,
         rows=tuple(row for row, _ in shown),
@@ -457,7 +457,7 @@ def _with_functions(field: Field, row: Lines) -> str:
 
 
 def bytes_by_cpu(row: Lines) -> str:
-    """Which bytes of a falsely shared line each CPU touches."""
+    """Which bytes of a falsely shared cache line each CPU touches."""
     return first_n([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
 
 

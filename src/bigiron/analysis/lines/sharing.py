@@ -115,7 +115,7 @@ def sharing(written: Sequence[Written], accesses: int, disjoint: bool) -> dict[s
 def in_pair(written: Sequence[Written]) -> dict[str, str]:
     """The same of two lines that are shared only because CPUs fetch both at once."""
     writes = sum(each.writes for each in written)
-    return {ADJACENT: "CPUs touch one line, and others the line beside it"} | _kinds(written, writes)
+    return {ADJACENT: "some CPUs touch one cache line, others the adjacent one"} | _kinds(written, writes)
 
 
 def _kinds(written: Iterable[Written], all_writes: int) -> dict[str, str]:

@@ -97,9 +97,18 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
+def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dict[str, object]:
+    """What JSON has of a variant beside the figures."""
+    return {
+        "functions": profile(calls).to_dicts(),
+        "absent": absent,
+        "lost_events": _sum(cells, "lost_events"),
+        "tracing_ns": _sum(cells, "tracing_ns"),
+    }
+
+
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
-    profiles = {variant: profile(table) for variant, table in calls.items()}
     figures = model.joined(
         {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
     )
@@ -113,15 +122,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         )
         for function, each in figures.items()
     ]
-    known = {
-        variant: {
-            "functions": profiles[variant].to_dicts(),
-            "absent": absent[variant],
-            "lost_events": _sum(each, "lost_events"),
-            "tracing_ns": _sum(each, "tracing_ns"),
-        }
-        for variant, each in cells.items()
-    }
+    known = {variant: _known(each, calls[variant], absent[variant]) for variant, each in cells.items()}
     return Point(
         probe="functions",
         cpus=cpus,
@@ -155,7 +156,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         place={"cpus": cpus},
         known={"cells": known},
         records=tuple(
-            (cpus, variant, *row) for variant, each in profiles.items() for row in each.iter_rows()
+            (cpus, variant, *row) for variant, each in calls.items() for row in profile(each).iter_rows()
         ),
     )
 

@@ -15,11 +15,11 @@ from bigiron.analysis.comparison.model import (
     Options,
     Point,
     Row,
-    decimal,
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import three_decimals
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> Row:
         taken.title,
         (Figure(f"{state}: {taken.title}", of),),
         missing=dict.fromkeys(cells, "not told"),
-        form=decimal if taken.scale != 1 else _count,
+        form=three_decimals if taken.scale != 1 else _count,
     )
 
 

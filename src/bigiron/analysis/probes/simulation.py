@@ -18,9 +18,10 @@ from bigiron.analysis.comparison.model import (
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.analysis.statistics.seed_range import SeedRange, number
+from bigiron.analysis.statistics.seed_range import SeedRange
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import three_digits
 
 _MOST_WAITS = 5  # shown of each variant
 _Figures: TypeAlias = dict[tuple[str, str], dict[str, tuple[float, ...]]]
@@ -75,7 +76,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         title="Simulated",
         thing="figure",
         keeps_order=True,
-        measures=(Measure("mean", number, beside="range"),),
+        measures=(Measure("mean", three_digits, beside="range"),),
         rows=tuple(
             Row(f"{name}, {unit}", (Figure(f"{name}, {unit}", values),))
             for (name, unit), values in figures.items()
@@ -110,4 +111,4 @@ def _figures(cells: Cells) -> _Figures:
 
 def _longest(waited: Waits) -> str:
     longest = sorted(waited.of.items(), key=lambda wait: -wait[1])[:_MOST_WAITS]
-    return ", ".join(f"{what} {number(ns)}" for what, ns in longest if ns > 0) or "for nothing"
+    return ", ".join(f"{what} {three_digits(ns)}" for what, ns in longest if ns > 0) or "for nothing"

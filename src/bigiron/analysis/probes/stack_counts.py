@@ -8,6 +8,7 @@ from bigiron.analysis.comparison import profiles
 from bigiron.analysis.comparison.model import Comparison, Item, Measure, Options, Point, Row
 from bigiron.analysis.comparison.profiles import Figure, Weights
 from bigiron.util.english import plural
+from bigiron.util.numbers import count
 
 By: TypeAlias = Literal["function", "chain"]
 _MOST = {"function": 40, "chain": 15}
@@ -77,7 +78,7 @@ def _point(
         ),
         title=f"{stacks.probe.capitalize()}: {stacks.what} per operation",
         thing=by,
-        measures=(Measure(stacks.unit, profiles.number, beside="change"),),
+        measures=(Measure(stacks.unit, count, beside="change"),),
         rows=tuple(Row(one.name, (one,)) for one in shown),
         hidden=len(figures) - len(shown),
         more=by,

@@ -22,10 +22,10 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import verdict
 from bigiron.analysis.statistics.repetitions import Repetitions, where
-from bigiron.analysis.statistics.seed_range import number
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict, outliers
 from bigiron.errors import UserError
 from bigiron.util.english import first_n
+from bigiron.util.numbers import three_digits
 
 _MOST_OUTLIERS = 5  # named of each variant, in text
 _COLUMNS = (
@@ -137,7 +137,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
         ),
         title="Verdicts",
         thing="metric",
-        measures=(Measure("median", number),),
+        measures=(Measure("median", three_digits),),
         rows=(
             Row(
                 of_metric,

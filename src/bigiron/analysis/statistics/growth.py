@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from bigiron.analysis.statistics.student import t_below
+from bigiron.util.numbers import three_digits
 
 FEWEST = 3
 """CPU counts without which no law can be told from another."""
@@ -41,15 +42,6 @@ _SCATTER = 0.1  # of the mean: what strays by more is not called constant
 _MISFIT = 0.2  # of the growth: a law that misses by more is no law
 _NEGLIGIBLE_WEIGHT = 1e-6  # a candidate with a smaller weight does not change an interval
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
-
-
-def number(value: float) -> str:
-    """Three significant digits, and all digits before the point.
-
-    >>> number(11.0), number(0.12345), number(51234.5)
-    ('11', '0.123', '51234')
-    """
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 class Law(StrEnum):
@@ -133,10 +125,10 @@ class Candidate:
     @property
     def formula(self) -> str:
         """The formula: `11 + N`, `-2 + 2 N`, `6`, `1 - 1/N`."""
-        level = number(self.a) if abs(self.a) >= 5e-4 or not self.form.term else ""
+        level = three_digits(self.a) if abs(self.a) >= 5e-4 or not self.form.term else ""
         if not self.form.term:
             return level
-        term, size = self.form.term, number(abs(self.b))
+        term, size = self.form.term, three_digits(abs(self.b))
         slope = size + term.removeprefix("1") if term == "1/N" else term if size == "1" else f"{size} {term}"
         if not level:
             return slope if self.b >= 0 else f"-{slope}"

@@ -9,6 +9,7 @@ from statistics import fmean
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import three_digits
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SeedRange:
         return max(self.of_seeds)
 
     def __str__(self) -> str:
-        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)})"
+        return f"{three_digits(self.mean)} ({three_digits(self.low)} to {three_digits(self.high)})"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class SampledRange:
         return Interval.of(np.array([self.itself, *self.of_samples]))
 
     def __str__(self) -> str:
-        return f"{number(self.itself)} ({number(self.low)} to {number(self.high)})"
+        return f"{three_digits(self.itself)} ({three_digits(self.low)} to {three_digits(self.high)})"
 
 
 def sampled_range(rows: pl.DataFrame, figure: str, variant: str) -> SampledRange:
@@ -85,12 +86,3 @@ def seed_range(rows: pl.DataFrame, figure: str, variant: str, tasks: int | None 
     if tasks is not None:
         chosen = chosen.filter(tasks=tasks)
     return SeedRange(tuple(chosen.sort("repetition")["value"]))
-
-
-def number(value: float) -> str:
-    """Three significant digits, and all digits before the point.
-
-    >>> number(0.19452), number(12.34), number(48970870)
-    ('0.195', '12.3', '48,970,870')
-    """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

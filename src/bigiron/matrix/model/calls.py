@@ -62,7 +62,7 @@ CALLS: dict[str, dict[str, Kind]] = {
     "memread": {"slot": Kind.SLOT},
     "memwrite": {"slot": Kind.SLOT, "value": Kind.VALUE},
 }
-# Those of other families, each as few as can stand for it: docs/howto/compare-system-calls.md.
+# Those of other families, each as few as can stand for it: docs/explanation/commutativity.md.
 EXTENDED_CALLS: dict[str, dict[str, Kind]] = {
     "getpid": {},
     "getppid": {},

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from bigiron.util.numbers import tick
+
 _WIDTH, _HEIGHT = 460, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 40
 _LOG_FROM = 50.0  # ratio of the largest value to the smallest from which the axis is logarithmic
@@ -120,7 +122,7 @@ class _Picture:
             y = self.y.at(value)
             yield Markup('<path class="grid" d="M{},{}H{}"/>').format(_LEFT, y, _WIDTH - _RIGHT)
             yield Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
-                _LEFT - 7, y + 4, _label(value)
+                _LEFT - 7, y + 4, tick(value)
             )
         for value in self._x_ticks():
             x = self.x.at(value)
@@ -147,7 +149,7 @@ class _Picture:
         return chosen
 
     def _name(self, value: float) -> str:
-        return self.chart.names[int(value)] if self.chart.names else _label(value)
+        return self.chart.names[int(value)] if self.chart.names else tick(value)
 
     def _beyond(self) -> Iterator[Markup]:
         """Where nothing was measured any more."""
@@ -235,15 +237,3 @@ def _step(reach: float) -> float:
     rough = reach / 5
     power: float = 10 ** math.floor(math.log10(rough))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.75)
-
-
-def _label(value: float) -> str:
-    """Short: 12, 0.25, 40k, 3M.
-
-    >>> [_label(value) for value in (0, 12.0, 0.25, 40_000, 3e6, 1e-5)]
-    ['0', '12', '0.25', '40k', '3M', '1e-05']
-    """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / min(size, 1e3 if letter == 'k' else size):.4g}{letter}"
-    return f"{value:.4g}"

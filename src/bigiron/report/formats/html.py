@@ -12,12 +12,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bigiron.analysis.comparison.model import Point, Row, decimal
+from bigiron.analysis.comparison.model import Point, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
 from bigiron.report.study.document import Document
+from bigiron.util.numbers import count, three_decimals
 
 _MOST_ROWS = 300  # of a table
 ENVIRONMENT = Environment(
@@ -76,22 +77,10 @@ def _digest(source: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 
 
-def number(value: float) -> str:
-    """A figure for people: three decimals while they are few, and thousands apart.
-
-    >>> number(6.0), number(0), number(1234.56), number(1234567.8)
-    ('6.000', '0', '1,234.6', '1,234,568')
-    """
-    if not value:
-        return "0"
-    size = abs(value)
-    return f"{value:.3f}" if size < 1000 else f"{value:,.1f}" if size < 1e5 else f"{value:,.0f}"
-
-
 def _value(point: Point, row: Row, measure: int, variant: str) -> str:
     """A figure as text has it; of what has three decimals there, as much as is worth reading."""
     form, mean = row.form or point.measures[measure].form, row.figures[measure].mean(variant)
-    return number(mean) if form is decimal else form(mean)
+    return count(mean) if form is three_decimals else form(mean)
 
 
 def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:

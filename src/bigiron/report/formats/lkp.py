@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from bigiron.analysis.comparison.profiles import Figure, number
+from bigiron.analysis.comparison.profiles import Figure
+from bigiron.util.numbers import count
 
 LEAST = 0.0005
 """Of a figure: what shows in three decimals."""
@@ -53,13 +54,15 @@ def change(figure: Figure, base: str, new: str) -> str:
         return f"{100 * ratio:+.1f}%" if abs(ratio) >= 5e-4 else ""
     difference = figure.change(base, new)
     return (
-        f"{'+' if difference > 0 else '-'}{number(abs(difference))}" if number(difference) != "0.000" else ""
+        f"{'+' if difference > 0 else '-'}{count(abs(difference))}"
+        if count(difference) not in ("0", "0.000")
+        else ""
     )
 
 
 def value(figure: Figure, variant: str) -> str:
     spread = figure.spread(variant)
-    return number(figure.mean(variant)) + ("       " if spread is None else f" +-{100 * spread:3.0f}%")
+    return count(figure.mean(variant)) + ("       " if spread is None else f" +-{100 * spread:3.0f}%")
 
 
 def _cut(name: str, width: int) -> str:

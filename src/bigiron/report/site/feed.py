@@ -8,6 +8,7 @@ from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.reading import Reading
 from bigiron.report.site.workload import why
+from bigiron.util.numbers import short_count
 
 FILE = "feed.xml"
 _ATOM = "http://www.w3.org/2005/Atom"
@@ -55,8 +56,8 @@ def _entry(reading: Reading, kernel: Kernel, workload: Workload) -> ElementTree.
     entry = ElementTree.Element("entry")
     _add(entry, "id", _urn("change", workload.name, before.name, kernel.name, str(total.cpus)))
     title = (
-        f"{workload.name} on {kernel.name}: {words.figure(total.count_before)} → "
-        f"{words.figure(total.count_after)} "
+        f"{workload.name} on {kernel.name}: {short_count(total.count_before)} → "
+        f"{short_count(total.count_after)} "
         f"accesses per operation with {total.cpus} CPUs "
         f"({words.change(total.count_before, total.count_after)} since {before.name})"
     )

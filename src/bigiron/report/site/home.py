@@ -11,6 +11,7 @@ from bigiron.report.site import address, objects, words
 from bigiron.report.site.page import Page
 from bigiron.report.site.reading import LEAST, ObjectChange, Reading
 from bigiron.util.english import first_n, plural
+from bigiron.util.numbers import short_count, three_digits
 from bigiron.util.object_name import without_instance
 
 _MOST = 6  # of a list
@@ -170,7 +171,7 @@ def _cell(
         mark = "▲" if point.accesses_per_op > before.accesses_per_op else "▼"
     apart = last is not None and last.identity != point.identity
     value = point.accesses_per_op
-    return Cell(words.figure(value), words.shade(value), mark, apart)
+    return Cell(short_count(value), words.shade(value), mark, apart)
 
 
 def _predictions(reading: Reading) -> Iterator[View]:
@@ -188,11 +189,11 @@ def _predicted(reading: Reading, workload: Workload, kernel: Kernel, machine: st
     if here is None:
         refused = [p.refused for p in reading.predictions(workload, kernel) if p.refused]
         return Cell("–", title=refused[0] if refused else "not predicted")
-    return Cell(words.short(here.relative), words.efficiency_shade(here), title=_range(here))
+    return Cell(three_digits(here.relative), words.efficiency_shade(here), title=_range(here))
 
 
 def _range(prediction: Prediction) -> str:
-    return f"{words.short(prediction.low)} to {words.short(prediction.high)}"
+    return f"{three_digits(prediction.low)} to {three_digits(prediction.high)}"
 
 
 def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:

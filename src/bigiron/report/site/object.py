@@ -10,6 +10,7 @@ from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, Use
 from bigiron.report.site.workload import said
 from bigiron.util.english import first_n, plural
+from bigiron.util.numbers import short_count
 from bigiron.util.object_name import without_instance
 
 _MOST_CHAINS = 5
@@ -106,8 +107,8 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
         told = (
             f"On {reading.newest.name} {plural(len(now), 'workload')} share it between CPUs; most often "
             f"{hottest.workload.name}, "
-            f"{words.figure(use.accesses)} accesses per operation, "
-            f"{words.figure(use.writes)} of them writes, "
+            f"{short_count(use.accesses)} accesses per operation, "
+            f"{short_count(use.writes)} of them writes, "
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
         )
     else:

@@ -11,6 +11,7 @@ import bigiron
 from bigiron.analysis.comparison import paths
 from bigiron.report.formats.html import embedded_json
 from bigiron.report.site import address, words
+from bigiron.util import numbers
 from bigiron.util.english import plural
 
 # Scripts and styles lie beside the pages: written into each of a thousand they would be most of the site.
@@ -67,6 +68,7 @@ def _html(page: Page, kernels: str) -> str:
         kernels=kernels,
         address=address,
         words=words,
+        numbers=numbers,
         plural=plural,
         without_entry=paths.short,
         as_json=embedded_json,

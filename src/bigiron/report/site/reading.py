@@ -216,7 +216,7 @@ class Reading:
         return {workload: cpus for workload, (_, cpus) in found.items()}
 
     def lines(self, point: Point, pairs: bool = False) -> list[Line]:
-        """Its shared lines, hottest first; or what is shared only as a pair of lines."""
+        """Its shared cache lines, hottest first; or what is shared only as a pair of lines."""
         found = [line for line in self._lines.get(point.id, ()) if line.pair is pairs]
         return sorted(found, key=lambda line: (-line.accesses_per_op, line.object, line.row))
 

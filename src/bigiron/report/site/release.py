@@ -7,6 +7,7 @@ from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
 from bigiron.report.site.workload import said
 from bigiron.util.english import plural
+from bigiron.util.numbers import short_count
 
 _MOST_ROWS = 100  # of a table: the data beside the page has all
 
@@ -102,11 +103,11 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
         }
     more = [c for c in changes if c.what == "lines" and c.count_after > c.count_before]
     if not more:
-        return {"ignore": "Yes", "because": "No workload accesses shared lines more often than before."}
+        return {"ignore": "Yes", "because": "No workload accesses shared cache lines more often than before."}
     worst = max(more, key=lambda change: change.count_after - change.count_before)
     told = (
-        f"{reading.workload(worst.workload).name} changed most: {words.figure(worst.count_before)} → "
-        f"{words.figure(worst.count_after)} accesses per operation with {worst.cpus} CPUs."
+        f"{reading.workload(worst.workload).name} changed most: {short_count(worst.count_before)} → "
+        f"{short_count(worst.count_after)} accesses per operation with {worst.cpus} CPUs."
     )
     if compared:
         return {

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
 from bigiron.util.english import first_n, join_and
+from bigiron.util.numbers import short_count, three_digits
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
@@ -27,28 +28,6 @@ _MEANT = {
     "fs": "file system",
     "workload_sha256": "the workload's source",
 }
-
-
-def figure(value: float) -> str:
-    """A count: two decimals while they are few, as columns must line up.
-
-    >>> figure(6.0), figure(0.004), figure(0), figure(123.456), figure(12345.6)
-    ('6.00', '<0.01', '0', '123.5', '12,346')
-    """
-    if not value:
-        return "0"
-    if value < 0.005:
-        return "<0.01"
-    return f"{value:.2f}" if value < 99.995 else f"{value:.1f}" if value < 999.95 else f"{value:,.0f}"
-
-
-def short(value: float) -> str:
-    """Three significant digits.
-
-    >>> short(12.345), short(0.5), short(1234), short(64)
-    ('12.3', '0.5', '1230', '64')
-    """
-    return f"{float(f'{value:.3g}'):g}"
 
 
 def shade(accesses: float) -> str:
@@ -90,7 +69,7 @@ def change(before: float, after: float) -> str:
         return "gone"
     ratio = after / before
     if ratio >= 10:
-        return f"▲ {short(ratio)}×"
+        return f"▲ {three_digits(ratio)}×"
     return f"{'▲' if ratio > 1 else '▼'} {abs(ratio - 1) * 100:.0f} %"
 
 
@@ -148,7 +127,8 @@ def law(growth: Growth | None) -> str:
 
 def interval(prediction: Prediction) -> str:
     """A predicted throughput with its interval."""
-    return f"{short(prediction.relative)} ({short(prediction.low)} to {short(prediction.high)})"
+    low, high = three_digits(prediction.low), three_digits(prediction.high)
+    return f"{three_digits(prediction.relative)} ({low} to {high})"
 
 
 def _limits(prediction: Prediction) -> str:
@@ -188,7 +168,7 @@ def ignorable(
     refused = next((one.refused for one in found if one.refused), "")
     why = f" There is no prediction: {refused}." if refused else " There is no prediction here."
     return "It depends", (
-        f"{figure(accesses)} accesses per operation go to cache lines that other CPUs write. Each may "
+        f"{short_count(accesses)} accesses per operation go to cache lines that other CPUs write. Each may "
         "wait for "
         "another CPU; "
         f"the cost depends on how much else each operation does.{why}"
@@ -202,4 +182,4 @@ def names(kernels: Sequence[Kernel]) -> str:
 
 def subject(one: Change) -> str:
     """What a change is of."""
-    return {"lines": "all shared lines", "instructions": "instructions"}.get(one.what, one.name)
+    return {"lines": "all shared cache lines", "instructions": "instructions"}.get(one.what, one.name)

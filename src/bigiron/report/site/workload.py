@@ -14,6 +14,7 @@ from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, least
 from bigiron.util.english import first_n, plural
+from bigiron.util.numbers import short_count
 
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_TOLD = 3  # objects, as a reason of a change
@@ -173,9 +174,9 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
             f"{workload.description[:1].upper()}{workload.description[1:]}, on {last.cpus} virtual CPUs "
             "at once. "
             f"On {kernel.name} each operation accesses shared cache lines "
-            f"{words.figure(last.accesses_per_op)} times, {words.figure(last.writes_per_op)} of them to "
+            f"{short_count(last.accesses_per_op)} times, {short_count(last.writes_per_op)} of them to "
             "write, "
-            f"and executes {words.figure(last.instructions_per_op)} instructions in the kernel."
+            f"and executes {short_count(last.instructions_per_op)} instructions in the kernel."
         ),
         why=[why(reading, workload, kernel) for kernel in reversed(reading.kernels[1:])],
         ignore=ignore,
@@ -200,7 +201,7 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
 def said(one: ObjectChange) -> str:
     """An object's change, and the functions that caused it."""
     by = words.by_functions(one.was.functions, one.now.functions)
-    counts = f"{words.figure(one.was.accesses)} → {words.figure(one.now.accesses)}"
+    counts = f"{short_count(one.was.accesses)} → {short_count(one.now.accesses)}"
     return f"{one.name} {counts}" + (f" ({by})" if by else "")
 
 
@@ -355,7 +356,7 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
         return None
     base = list(weighed)[min(1, len(weighed) - 1)]
     return flame.Flame(
-        "conflicts", "accesses to shared lines", last.cpus, last.tasks, tuple(weighed), base, root
+        "conflicts", "accesses to shared cache lines", last.cpus, last.tasks, tuple(weighed), base, root
     )
 
 

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 import bigiron
 from bigiron import probes
 from bigiron.analysis.comparison.model import Options, Point, Row, not_compared, with_caveats
-from bigiron.analysis.comparison.profiles import Figure, number
+from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
-from bigiron.analysis.statistics.growth import number as three_digits
 from bigiron.analysis.statistics.knee import Curve
 from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import where
@@ -36,6 +35,7 @@ from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 from bigiron.util.english import join_and
+from bigiron.util.numbers import count, three_digits
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -245,10 +245,10 @@ def _changes(table: Point) -> Iterator[Finding]:
 
 
 def _by_variant(figure: Figure, table: Point) -> str:
-    said = [f"{number(figure.mean(table.base))} on {table.base}"]
+    said = [f"{count(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
-        said.append(f"{number(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+        said.append(f"{count(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
     return join_and(said)
 
 

@@ -5,8 +5,8 @@ from bigiron.analysis.lines.sharing import ADJACENT
 
 RULE = Rule(
     name="adjacent_lines",
-    what="adjacent cache lines: some CPUs touch one of them, other CPUs the other",
-    why="a processor with an adjacent-line prefetcher takes both cache lines from the CPU that writes one",
+    what="a cache line that other CPUs take by writing the adjacent one",
+    why="a processor with an adjacent-line prefetcher fetches and loses both; others are not affected",
     experiment="align each CPU's data to 128 bytes, or turn that prefetcher off in the firmware",
     source="Documentation/kernel-hacking/false-sharing.rst; Intel's optimization manual: spatial prefetcher",
     sharing=ADJACENT,

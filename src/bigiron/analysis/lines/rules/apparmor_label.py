@@ -6,7 +6,7 @@ RULE = Rule(
     name="apparmor_label",
     what="the reference count of AppArmor's label",
     why="every task under the same profile, even the unconfined one, takes and drops references to one label",
-    experiment="boot with apparmor=0: the line must disappear",
+    experiment="boot with lsm=capability (no security module): the cache line must disappear",
     source="security/apparmor/include/label.h: aa_get_label(), aa_put_label()",
     named=("struct", "aa_label.count*"),
     functions=("aa_*", "apparmor_*"),

@@ -6,7 +6,7 @@ RULE = Rule(
     name="cgroup_statistics",
     what="a memory cgroup's counters",
     why="charges and statistics of all tasks in the cgroup go to the same counters once a batch is full",
-    experiment="boot with cgroup_disable=memory: the line must disappear",
+    experiment="boot with cgroup_disable=memory: the cache line must disappear",
     source="mm/page_counter.c: page_counter_charge(), mm/memcontrol.c: memcg_rstat_updated()",
     named=("*mem_cgroup*", "*page_counter*"),
     actors=(

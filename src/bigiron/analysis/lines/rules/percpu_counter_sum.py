@@ -8,7 +8,7 @@ RULE = Rule(
     why="the exact sum reads the counter of each CPU in turn, and each of them writes its own",
     experiment=(
         "patch the caller to read the approximate value (percpu_counter_read_positive): "
-        "the line must disappear"
+        "the cache line must disappear"
     ),
     source="lib/percpu_counter.c: __percpu_counter_sum()",
     functions=("__percpu_counter_sum", "percpu_counter_sum*", "__percpu_counter_compare"),

@@ -1,4 +1,4 @@
-"""What a rule is: a signature of a shared line, and what a maintainer would say of it."""
+"""What a rule is: a signature of a shared cache line, and what a maintainer would say of it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bigiron.analysis import kernel_functions
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a shared line: the object, and accesses per operation by call path.
+    """What is known of a shared cache line: the object, and accesses per operation by call path.
 
     A path includes the function that touches the line.
     """
@@ -50,7 +50,7 @@ class Rule:
     functions: tuple[str, ...] = ()  # ... and these functions ...
     actors: tuple[str, ...] = ()  # ... or functions on behalf of these ...
     least_share: float = 0.0  # ... do at least this share of the accesses
-    sharing: str = ""  # the line must be shared in this way
+    sharing: str = ""  # the cache line must be shared in this way
     rank: int = 50  # lower ranks are asked first
 
     def matches(self, evidence: Evidence) -> bool:

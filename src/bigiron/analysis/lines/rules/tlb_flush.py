@@ -6,7 +6,7 @@ RULE = Rule(
     name="tlb_flush",
     what="the data of a TLB flush by interprocessor interrupt",
     why="a process whose threads run on several CPUs flushes their TLBs when it unmaps memory",
-    experiment="run it with processes instead of threads (--mode process): the line must disappear",
+    experiment="run it with processes instead of threads (--mode process): the cache line must disappear",
     source="arch/x86/mm/tlb.c: flush_tlb_mm_range(), kernel/smp.c",
     actors=(
         "flush_tlb_*",
