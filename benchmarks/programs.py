@@ -4,8 +4,8 @@
                                 [--cpus 4] [--only REGEX]
 
 The programs are those of benchmarks/programs.toml; with --stressors, the stressors of stress-ng instead, each
-as `stress-ng --STRESSOR N --STRESSOR-ops OPERATIONS` with as many instances as CPUs. A stressor whose cell is
-over soon is run again with 20 times the operations, so that its start is a smaller part of the counts. Some,
+as `stress-ng --STRESSOR N --STRESSOR-ops OPERATIONS` with as many instances as CPUs. A stressor that
+executed few instructions is run again with 20 times the operations, so that its start counts less. Some,
 sem and mutex among them, do not end after their operations, nor do they on a real machine: a part of them is
 recorded.
 
@@ -32,7 +32,8 @@ from bigiron.util.parent_death import bigiron_itself
 
 LIST = Path(__file__).with_name("programs.toml")
 RESULTS = Path(__file__).parents[1] / "docs/results"
-OPERATIONS, FACTOR, MOST_OPERATIONS, SOON_S = 20, 20, 8000, 6.0  # of a stressor
+OPERATIONS, FACTOR, MOST_OPERATIONS = 20, 20, 160_000  # of a stressor
+ENOUGH_INSTRUCTIONS = 150e6  # its start alone takes 100 million
 DEADLINE_S, STRESSORS_DEADLINE_S = 300, 120
 PART_S = 0.05
 ENDLESS = "was not done in"  # part of the message about a command that does not end
@@ -140,9 +141,9 @@ def measured_stressors(listed: Programs, where: Where, only: str) -> Iterator[Ou
 
 
 def with_more_operations(name: str, outcome: Outcome, where: Where) -> Outcome:
-    """The outcome with as many operations as a cell has time for."""
+    """The outcome with as many operations as are worth their while."""
     operations = OPERATIONS
-    while operations < MOST_OPERATIONS and longest_s(outcome.study) < SOON_S:
+    while operations < MOST_OPERATIONS and instructions(outcome.study) < ENOUGH_INSTRUCTIONS:
         operations *= FACTOR
         more = measure(f"{name}, {operations} operations", stressor(name, operations), where, [])
         if more.failure:
@@ -223,9 +224,10 @@ def one_line(value: object) -> str:
     return " ".join(str(value).split("\n")).strip()
 
 
-def longest_s(study: Path) -> float:
-    """How long the longest cell of a study took."""
-    return max((record.seconds for record in open_study(study).records()), default=0.0)
+def instructions(study: Path) -> float:
+    """How many instructions were recorded in the cell that has fewest."""
+    facts = [record.facts["instructions"] for record in open_study(study).records()]
+    return float(min(sum(each["instructions"].values()) + each["user_instructions"] for each in facts))
 
 
 def text(outcomes: Sequence[Outcome], where: Where, *, stressors: bool) -> str:
