@@ -46,6 +46,12 @@ program   mkfs.ext4                    e2fsprogs        makes the file systems o
 program   mkfs.xfs                     xfsprogs         makes those of xfs
 program   mkfs.btrfs                   btrfs-progs      makes those of btrfs
 program   mkfs.f2fs                    f2fs-tools       makes those of f2fs
+program   mmdebstrap                   mmdebstrap       makes the root file systems of run --root, of packages
+program   sqfstar                      squashfs-tools   makes their images
+program   zstd                         zstd             decompresses archives that are to become roots
+program   unshare                      util-linux       keeps the scripts of packages away from this machine
+program   newuidmap                    uidmap           does so for users other than root
+program   rm                           coreutils        removes what was left of a root that was not completed
 program   ssh                          openssh-client   reaches the machines of --machine ssh
 qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10.0 or 10.1, as older ones crash newer kernels and newer ones have another plugin interface
 END
@@ -53,20 +59,21 @@ END
 qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 or 10.1, too
 program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le
 crosslib  libc.a                       libc6-dev-ppc64el-cross    the static C library for ppc64le
+emulator  qemu-ppc64le-static          qemu-user-static runs the scripts of packages for ppc64le
 END
     [ "$purpose" != test ] || cat <<'END'
 program   chromium-headless-shell      chromium-headless-shell  opens the reports of the tests
 program   sshd                         openssh-server   is what the tests of --machine ssh connect to; it is kept from starting by itself
 program   ssh-keygen                   openssh-client   makes their keys
+program   unsquashfs                   squashfs-tools   reads the tests' roots
+program   tar                          tar              makes an archive with holes
 program   cpio                         cpio             reads what the tests' virtual machines start from
 program   go                           golang-go        has pprof, which reads what bigiron exports
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
-program   unshare                      util-linux       makes their namespaces
 program   gpg                          gpg              signs their archive of packages
 program   gpg-agent                    gpg-agent        keeps its key
 program   gpgconf                      gpgconf          ends that agent
-program   mmdebstrap                   mmdebstrap       makes the new Debian of make fresh
 program   umount                       mount            takes them away again
 END
 }
@@ -235,6 +242,8 @@ qemu_is_here() { # an option that needs plugins, then the version: both answered
     answer=$("$1" -plugin none --version 2>/dev/null) &&
         [[ $answer =~ version\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 10))
 }
+
+emulator_is_here() { have "$1" || have "${1%-static}"; } # Debian 13's, all of which are static
 
 rust_is_here() { # sim/Cargo.toml says from which version on
     local wanted here

@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "affinity.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int has(const struct cpus *cpus, int cpu)
 {
@@ -39,6 +42,25 @@ void first_cpus(unsigned long n, struct cpus *cpus)
 {
 	for (int cpu = MOST_CPUS - 1; count_cpus(cpus) > n; cpu--)
 		CPU_CLR_S(cpu, sizeof(*cpus), (cpu_set_t *)cpus);
+}
+
+int read_cpus(const char *list, struct cpus *cpus)
+{
+	char *end = (char *)list;
+
+	memset(cpus, 0, sizeof(*cpus));
+	do {
+		unsigned long first = strtoul(list, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (last < first || last >= MOST_CPUS || (*end && *end != ','))
+			return errno = EINVAL, -1;
+		for (unsigned long cpu = first; cpu <= last; cpu++)
+			CPU_SET_S(cpu, sizeof(*cpus), (cpu_set_t *)cpus);
+		list = end + 1;
+	} while (*end);
+	return 0;
 }
 
 int pin(pid_t thread, int cpu)

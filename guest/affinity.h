@@ -17,6 +17,8 @@ int allow_cpus(const struct cpus *cpus);
 
 unsigned long count_cpus(const struct cpus *cpus);
 int nth_cpu(unsigned long n, const struct cpus *cpus); /* counted round */
+/* "0-3,8". Returns 0, or -1 with errno. */
+int read_cpus(const char *list, struct cpus *cpus);
 void first_cpus(unsigned long n, struct cpus *cpus); /* drop the others */
 
 /* Have a thread, 0 for the caller, run on one CPU. Returns 0, or -1 with errno. */

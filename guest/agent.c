@@ -22,6 +22,7 @@
 #include "job.h"
 #include "measure.h"
 #include "matrix/run_tests.h"
+#include "recorder.h"
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"
@@ -31,7 +32,7 @@
 
 static int run(const struct job *job)
 {
-	if (job->nr_words)
+	if (job->command.nr)
 		return run_command(job);
 	if (!job->tests)
 		return measure(job);
@@ -92,7 +93,7 @@ static int spare_machine(const struct job *job)
 
 int main(int argc, char **argv)
 {
-	struct job job;
+	static struct job job;
 	int is_init = getpid() == 1;
 	int failed;
 
@@ -105,6 +106,8 @@ int main(int argc, char **argv)
 
 	failed = read_job(&job, is_init ? "/job" : argv[1]) || (is_init ? file_system_mount(&job) : spare_machine(&job)) ||
 		 cgroup_make(&job) || apply_settings(&job);
+	if (job.time_slice_instructions)
+		recorder_mark(MARK_TIME_SLICES, (void *)job.time_slice_seed, job.time_slice_instructions);
 	if (!failed && job.tasks)
 		failed = run_in_child(&job);
 	if (!failed)

@@ -2,67 +2,38 @@
 #define _GNU_SOURCE
 #include "command.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "affinity.h"
 #include "clock.h"
 #include "job.h"
 #include "measure.h"
+#include "processes.h"
+#include "recorded_part.h"
 #include "report.h"
+#include "services.h"
 
 #define MOST_OUTPUT_BYTES (2 << 20) /* of figures that a person reads */
 
-static int parent_of(const char *pid)
-{
-	char path[280], text[512] = "", *end;
-	FILE *file;
-	int parent = -1;
-
-	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return -1; /* it has just ended */
-	if (fgets(text, sizeof(text), file)) {
-		end = strrchr(text, ')'); /* of its name, in which anything may be */
-		if (end && sscanf(end, ") %*c %d", &parent) != 1)
-			parent = -1;
-	}
-	fclose(file);
-	return parent;
-}
-
-static void kill_children(void)
-{
-	DIR *all = opendir("/proc");
-	struct dirent *process;
-
-	while (all && (process = readdir(all)))
-		if (atoi(process->d_name) > 0 && parent_of(process->d_name) == getpid())
-			kill(atoi(process->d_name), SIGKILL);
-	if (all)
-		closedir(all);
-}
-
-/* The children of one that is killed become ours: until there is none. */
-static void kill_descendants(void)
-{
-	do {
-		kill_children();
-	} while (waitpid(-1, NULL, 0) >= 0 || errno != ECHILD);
-}
+/* The running command. Where what it prints is followed, it comes by pipes, and is kept here all the same. */
+struct command {
+	pid_t pid;
+	int signals; /* tells when a child ends */
+	int outputs[2]; /* what it has printed */
+	int pipes[2]; /* to read from; -1: it prints to the outputs itself */
+	int has_ended;
+	int status; /* as of wait() */
+};
 
 static int use_cpus(unsigned long wanted)
 {
@@ -80,84 +51,120 @@ static int use_cpus(unsigned long wanted)
 	return 0;
 }
 
-/* From now on orphans fall to this process, and signals say when its children and the agent end. */
-static int become_subreaper(sigset_t *signals)
+static int make_outputs(const struct job *job, struct command *command, int *theirs)
 {
-	pid_t agent = getppid();
+	for (int i = 0; i < 2; i++) {
+		int ends[2] = { -1, -1 };
 
-	sigemptyset(signals);
-	sigaddset(signals, SIGCHLD);
-	sigaddset(signals, SIGTERM);
-	if (sigprocmask(SIG_BLOCK, signals, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1) ||
-	    prctl(PR_SET_PDEATHSIG, SIGTERM))
-		return report_error("machine", "cannot keep the command's processes together: %m");
-	if (getppid() != agent)
-		_exit(1); /* it died before the kernel knew */
+		command->outputs[i] = memfd_create(i ? "stderr" : "stdout", MFD_CLOEXEC);
+		if (command->outputs[i] < 0 || (part_follows_output(job) && pipe2(ends, O_CLOEXEC)))
+			return report_error("machine", "cannot keep what the command prints: %m");
+		command->pipes[i] = ends[0];
+		theirs[i] = ends[1] < 0 ? command->outputs[i] : ends[1];
+	}
 	return 0;
 }
 
-static int start(const struct job *job, const int *outputs, pid_t *command)
+static int start(const struct job *job, struct command *command)
 {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int error;
+	struct program program = { .words = &job->command, .cpus = job->command_cpus, .before = part_before(job) };
 
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attributes);
-	posix_spawn_file_actions_adddup2(&files, outputs[0], STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&files, outputs[1], STDERR_FILENO);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	setenv("LC_ALL", "C", 1); /* numbers with a point */
-	error = posix_spawnp(command, job->words[0], &files, &attributes, job->words, environ);
-	if (error)
-		return report_error("workload", "cannot run %s: %s", job->words[0], strerror(error));
-	return 0;
+	if (make_outputs(job, command, program.outputs))
+		return 1;
+	command->pid = start_program(job, &program);
+	for (int i = 0; i < 2; i++)
+		if (command->pipes[i] >= 0)
+			close(program.outputs[i]);
+	return command->pid < 0;
 }
 
-static int has_written_too_much(const int *outputs)
+/* Not queued behind the programs, nor preempted between a mark and what follows it; they are not like this. */
+static void run_before_others(void)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+
+	sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first);
+}
+
+static int has_written_too_much(const struct command *command)
 {
 	struct stat status;
 
 	for (int i = 0; i < 2; i++)
-		if (!fstat(outputs[i], &status) && status.st_size > MOST_OUTPUT_BYTES)
+		if (!fstat(command->outputs[i], &status) && status.st_size > MOST_OUTPUT_BYTES)
 			return 1;
 	return 0;
 }
 
-/* Returns 0 with the command's status, or 1 after reporting the error. */
-static int wait_for_end(const struct job *job, pid_t command, const sigset_t *signals, const int *outputs, int *status)
+static void take_output(const struct job *job, struct command *command, int nr)
 {
-	uint64_t deadline = clock_ns() + job->patience_s * 1000000000ull;
-	const struct timespec second = { .tv_sec = 1 };
+	char bytes[4096];
+	ssize_t length = read(command->pipes[nr], bytes, sizeof(bytes));
+
+	if (length <= 0) {
+		close(command->pipes[nr]);
+		command->pipes[nr] = -1;
+		return;
+	}
+	part_sees(job, nr, bytes, length);
+	if (write(command->outputs[nr], bytes, length) != length)
+		report_lost("bytes that the command printed", length);
+}
+
+static int take_signal(const struct job *job, struct command *command)
+{
+	struct signalfd_siginfo signal;
+	int status;
+	pid_t pid;
+
+	if (read(command->signals, &signal, sizeof(signal)) == sizeof(signal) && signal.ssi_signo == SIGTERM) {
+		kill_descendants();
+		_exit(1);
+	}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == command->pid) {
+			command->has_ended = 1;
+			command->status = status;
+		} else if (services_note_end(job, pid, status)) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Until it ends, or its recorded part does. Returns 0, or 1 after reporting the error. */
+static int wait_for_end(const struct job *job, struct command *command)
+{
+	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
 
 	for (;;) {
-		int ended, one;
-		pid_t pid;
+		struct pollfd fds[] = {
+			{ command->pipes[0], POLLIN, 0 },
+			{ command->pipes[1], POLLIN, 0 },
+			{ command->signals, POLLIN, 0 },
+		};
 
-		if (sigtimedwait(signals, NULL, &second) == SIGTERM) {
-			kill_descendants();
-			_exit(1);
-		}
-		for (ended = 0; (pid = waitpid(-1, &one, WNOHANG)) > 0; ended |= pid == command)
-			if (pid == command)
-				*status = one;
-		if (has_written_too_much(outputs))
+		poll(fds, 3, part_ms_to_look(job));
+		for (int i = 0; i < 2; i++)
+			if (fds[i].revents)
+				take_output(job, command, i);
+		/* What it printed last is read before its end is noticed. */
+		if (fds[2].revents && !fds[0].revents && !fds[1].revents && take_signal(job, command))
+			return 1;
+		if (has_written_too_much(command))
 			return report_error("workload", "the command has printed more than %d MiB",
 					    MOST_OUTPUT_BYTES >> 20);
-		if (ended)
+		if (part_looks(job) || command->has_ended)
 			return 0;
 		if (clock_ns() > deadline)
-			return report_error("workload", "the command was not done in %lu s: see --deadline",
-					    job->patience_s);
+			return report_program_error(command->outputs[1], "workload",
+						    "the command was not done in %lu s: see --deadline", job->patience_s);
 	}
 }
 
 static void report_output(const char *name, int fd)
 {
-	FILE *file = fdopen(fd, "r");
+	FILE *file = fdopen(dup(fd), "r");
 
 	if (!file)
 		return;
@@ -166,31 +173,50 @@ static void report_output(const char *name, int fd)
 	fclose(file);
 }
 
+static int run(const struct job *job, struct command *command)
+{
+	uint64_t began, took;
+	int failed;
+
+	report_stage("command");
+	if (part_prepare(job))
+		return 1;
+	began = clock_ns();
+	if (start(job, command))
+		return 1;
+	part_started(job);
+	failed = wait_for_end(job, command);
+	took = clock_ns() - began;
+	failed = failed || part_end(job, command->outputs[1]);
+	if (!job->stay || failed)
+		kill_descendants();
+	if (failed)
+		return 1;
+	report_output("stdout", command->outputs[0]);
+	report_output("stderr", command->outputs[1]);
+	report_command(took, command->status);
+	return 0;
+}
+
 int run_command(const struct job *job)
 {
-	int outputs[2] = { memfd_create("stdout", MFD_CLOEXEC), memfd_create("stderr", MFD_CLOEXEC) };
-	uint64_t begin, nanoseconds;
-	int failed, status = 0;
+	struct command command = { 0 };
 	sigset_t signals;
-	pid_t command;
+	int failed;
 
-	if (outputs[0] < 0 || outputs[1] < 0) {
-		report_error("machine", "cannot keep what the command prints: %m");
-		return MEASURE_REPORTED;
-	}
 	if (become_subreaper(&signals) || use_cpus(job->cpus))
 		return MEASURE_REPORTED;
-	report_stage("command");
-	begin = clock_ns();
-	if (start(job, outputs, &command))
-		return MEASURE_REPORTED;
-	failed = wait_for_end(job, command, &signals, outputs, &status);
-	nanoseconds = clock_ns() - begin;
-	kill_descendants();
-	if (failed)
-		return MEASURE_REPORTED;
-	report_output("stdout", outputs[0]);
-	report_output("stderr", outputs[1]);
-	report_command(nanoseconds, status);
-	return MEASURED;
+	command.signals = signalfd(-1, &signals, SFD_CLOEXEC);
+	if (job->dilated || job->slowed)
+		set_clock();
+	if (job->in_root)
+		run_before_others();
+	failed = (job->marked && install_mark()) || services_start(job) || run(job, &command);
+	if (job->stay && !failed) {
+		/* The controller ends the machine now, and reads in its memory what the services still hold. */
+		report_end(report_files(job));
+		for (;;)
+			pause();
+	}
+	return failed ? MEASURE_REPORTED : MEASURED;
 }

@@ -19,6 +19,7 @@
 #include "job.h"
 #include "recorder.h"
 #include "report.h"
+#include "root.h"
 
 #define PLACE "/tmp"
 #define DISK "/dev/ram0"
@@ -183,6 +184,13 @@ static int mount_disk(const struct job *job)
 	return failed;
 }
 
+static int show_to_programs(const struct job *job)
+{
+	if (job->in_root && mount(PLACE, ROOT_FOLDER PLACE, NULL, MS_BIND, NULL))
+		return report_error("machine", "cannot mount " PLACE " in the root file system: %m");
+	return 0;
+}
+
 int file_system_mount(const struct job *job)
 {
 	if (load_modules(job))
@@ -193,7 +201,7 @@ int file_system_mount(const struct job *job)
 		return report_error("setting", "the kernel has no file system %s", job->file_system);
 	if (job->disk_mib && fill_disk(job->disk_mib))
 		return 1;
-	if (mount_disk(job))
+	if (mount_disk(job) || show_to_programs(job))
 		return 1;
 	if (chdir(PLACE))
 		return report_error("machine", "cannot work in " PLACE ": %m");

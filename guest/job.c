@@ -40,6 +40,36 @@ static const char *add_text(char **texts, unsigned long *number, unsigned long m
 	return set_text(&texts[(*number)++], value);
 }
 
+static const char *add_word(struct words *words, const char *value)
+{
+	return add_text(words->all, &words->nr, MAX_WORDS, value);
+}
+
+/* The words that follow are the service's. */
+static const char *add_service(struct job *job)
+{
+	if (job->nr_services == MAX_SERVICES)
+		return TOO_MANY;
+	job->nr_services++;
+	return NULL;
+}
+
+static const char *add_service_word(struct job *job, const char *key, const char *value)
+{
+	struct service *service = &job->services[job->nr_services - 1];
+
+	if (!job->nr_services)
+		return UNKNOWN;
+	return add_word(!strcmp(key, "ready_word") ? &service->ready : &service->words, value);
+}
+
+static const char *add_port(struct job *job, const char *value)
+{
+	if (job->nr_ports == MAX_SERVICES)
+		return TOO_MANY;
+	return set_number(&job->ports[job->nr_ports++], value);
+}
+
 static const char *set_mode(struct job *job, const char *value)
 {
 	job->threads = !strcmp(value, "thread");
@@ -85,6 +115,8 @@ static unsigned long *number_of(struct job *job, const char *key)
 		{ "disk_mib", &job->disk_mib },	  { "dilated", &job->dilated },
 		{ "slowed", &job->slowed },	  { "copies", &job->copies },
 		{ "time_slice_operations", &job->time_slice_operations }, { "time_slice_seed", &job->time_slice_seed },
+		{ "time_slice_instructions", &job->time_slice_instructions },
+		{ "warm_up_ms", &job->warm_up_ms }, { "record_ms", &job->record_ms },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
@@ -102,6 +134,7 @@ static int *flag_of(struct job *job, const char *key)
 		{ "watch", &job->watch },	{ "choose_functions", &job->choose_functions },
 		{ "blocked_user", &job->blocked_user }, { "allow_hotplug", &job->allow_hotplug },
 		{ "stay", &job->stay },		{ "time_slices", &job->time_slices },
+		{ "in_root", &job->in_root },	{ "marked", &job->marked },
 	};
 
 	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
@@ -118,7 +151,9 @@ static char **text_of(struct job *job, const char *key)
 	} texts[] = {
 		{ "blocked", &job->blocked }, { "efficiency", &job->efficiency }, { "oncpu", &job->oncpu },
 		{ "cgroup", &job->cgroup },   { "file_system", &job->file_system }, { "mount_options", &job->mount_options },
-		{ "tests", &job->tests },
+		{ "tests", &job->tests },     { "user", &job->user },	{ "folder", &job->folder },
+		{ "command_cpus", &job->command_cpus }, { "service_cpus", &job->service_cpus },
+		{ "begin_at", &job->begin_at }, { "end_at", &job->end_at },
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
@@ -148,7 +183,15 @@ static const char *add_line(struct job *job, const char *key, const char *value)
 	if (!strcmp(key, "function"))
 		return add_text(job->functions, &job->nr_functions, MAX_FUNCTIONS, value);
 	if (!strcmp(key, "word"))
-		return add_text(job->words, &job->nr_words, MAX_WORDS, value);
+		return add_word(&job->command, value);
+	if (!strcmp(key, "service"))
+		return add_service(job);
+	if (!strcmp(key, "service_word") || !strcmp(key, "ready_word"))
+		return add_service_word(job, key, value);
+	if (!strcmp(key, "ready_port"))
+		return add_port(job, value);
+	if (!strcmp(key, "env"))
+		return add_text(job->variables, &job->nr_variables, MAX_VARIABLES, value);
 	if (!strcmp(key, "read"))
 		return add_text(job->reads, &job->nr_reads, MAX_READS, value);
 	return UNKNOWN;
@@ -175,7 +218,8 @@ int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES])
 	size_t room = 0;
 	ssize_t length;
 
-	*job = (struct job){ .patience_s = 60 };
+	memset(job, 0, sizeof(*job));
+	job->patience_s = 60;
 	while (!wrong && (length = getline(&line, &room, text)) >= 0) {
 		if (line[length - 1] == '\n')
 			line[--length] = 0;

@@ -12,15 +12,30 @@
 #define MAX_MODULES 64
 #define MAX_FUNCTIONS 256
 #define MAX_WORDS 256
+#define MAX_SERVICES 16
+#define MAX_VARIABLES 64
 #define MAX_VALUE_BYTES 4000
 
 #define JOB_ERROR_BYTES 256
+
+/* The words of a command, NULL after the last. */
+struct words {
+	unsigned long nr;
+	char *all[MAX_WORDS + 1];
+};
+
+/* A program that runs beside the command. */
+struct service {
+	struct words words;
+	struct words ready; /* a command that succeeds once it is ready; none: at once */
+};
 
 struct job {
 	int threads;		   /* tasks are threads of one process, not processes */
 	int time_slices;		   /* operations end a task's time slice on the emulator */
 	unsigned long time_slice_operations; /* how many in a row end one; 0: one */
 	unsigned long time_slice_seed;   /* of the random choice which of them do; 0: none is made */
+	unsigned long time_slice_instructions; /* of a CPU, that end its time slice; 0: no number does */
 	int stay;		   /* send the end message while the tasks still run, and leave them alone */
 	unsigned long cpus;	   /* CPUs that must be online; 0: not checked */
 	unsigned long tasks;	   /* 0: run no workload */
@@ -58,8 +73,23 @@ struct job {
 	char *oncpu;		   /* the BPF program that counts samples, NULL: do not */
 	unsigned long oncpu_ms;
 	unsigned long oncpu_period_us; /* between two samples of a CPU */
-	unsigned long nr_words;
-	char *words[MAX_WORDS + 1]; /* of a command to run instead of the workload */
+	struct words command; /* to run instead of the workload */
+	int in_root; /* programs run in the root file system, and the recorded part is theirs */
+	unsigned long nr_services;
+	struct service services[MAX_SERVICES]; /* started one after the other */
+	unsigned long nr_ports;
+	unsigned long ports[MAX_SERVICES]; /* of loopback, at which something must listen before the command runs */
+	unsigned long nr_variables;
+	char *variables[MAX_VARIABLES]; /* "NAME=VALUE" of their environment */
+	char *user;		   /* that they run as; NULL: root */
+	char *folder;		   /* that they work in; NULL: as the agent */
+	char *command_cpus;	   /* "0-3,8" that the command may use; NULL: all */
+	char *service_cpus;
+	char *begin_at;		   /* what the command prints when its recorded part begins; NULL: nothing */
+	char *end_at;		   /* the same of its end */
+	unsigned long warm_up_ms;  /* of the command before its recorded part */
+	unsigned long record_ms;   /* how long that is; 0: to the command's end */
+	int marked;		   /* the program itself marks its recorded part (bigiron-mark) */
 	char *tests; /* the file of pairs of calls to run instead of it, NULL: none */
 	unsigned long copies; /* of each that are made at once; 0: one */
 	unsigned long nr_reads;

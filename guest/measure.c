@@ -32,15 +32,6 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
-/* After a change of the clock's speed: the vDSO would follow with the next tick, and timers when they are set. */
-static void set_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	clock_settime(CLOCK_REALTIME, &now);
-}
-
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {

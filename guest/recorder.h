@@ -6,6 +6,7 @@
 #ifndef RECORDER_H
 #define RECORDER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -27,6 +28,12 @@ enum recorder_mark {
 	MARK_CALL = 6,	  /* what this CPU does from now on is a call's */
 	MARK_CALL_END = 7,
 	MARK_TEST_END = 8,
+	/* With RECORD_PROGRAM, from any process; what it records of a program may have several parts: */
+	MARK_BEGIN = 9,	  /* from now on all that CPUs execute is counted, but not what the agent does */
+	MARK_END = 10,	  /* no longer */
+	/* At any time, and until the next one: */
+	MARK_TIME_SLICES = 11, /* length: the instructions of a CPU's time slice, 0: any number;
+				  memory: the seed of a random number between half and one and a half times that, or 0 */
 };
 
 /*
@@ -49,6 +56,7 @@ enum recorder_what {
 	RECORD_LOCKS = 16,    /* locks that are taken, and how long they are held */
 	RECORD_TRACE = 32,    /* with conflicts and locks: what sampled operations do, in order */
 	RECORD_TESTS = 64,    /* with conflicts: each test's alone, between marks and not by the tasks' counts */
+	RECORD_PROGRAM = 128, /* on all CPUs between MARK_BEGIN and MARK_END, and not by tasks' counts: there are no slots */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)
@@ -100,6 +108,21 @@ static inline void recorder_show_agent(void)
 		     : [getppid] "i"(SYS_getppid)
 		     : "r0", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
 #endif
+}
+
+/*
+ * Be ready to record a program. `what`: bits of enum recorder_what. The caller is the agent: what it does is not counted.
+ */
+void record_program(uint64_t what);
+/* From the first to the second all is counted. The recording ends with MARK_DISARM. */
+static inline void record_program_begin(void)
+{
+	recorder_mark(MARK_BEGIN, NULL, 0);
+}
+
+static inline void record_program_end(void)
+{
+	recorder_mark(MARK_END, NULL, 0);
 }
 
 /* Hand /proc/kallsyms to the recorder, as far as there is one. */

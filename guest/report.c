@@ -243,23 +243,59 @@ void report_cgroup(const char *const *controllers, const int *absent, unsigned l
 	}
 }
 
-int report_error(const char *kind, const char *format, ...)
+#define TAIL_BYTES 4096
+
+/* The last lines of a file. */
+static void json_tail(FILE *out, int fd)
+{
+	char text[TAIL_BYTES + 1], *from = text;
+	off_t size = lseek(fd, 0, SEEK_END);
+	ssize_t length = pread(fd, text, TAIL_BYTES, size > TAIL_BYTES ? size - TAIL_BYTES : 0);
+
+	text[length > 0 ? length : 0] = 0;
+	if (size > TAIL_BYTES && strchr(text, '\n'))
+		from = strchr(text, '\n') + 1;
+	json_string(out, from);
+}
+
+static int report_error_of(int output, const char *kind, const char *format, va_list args)
 {
 	char *text = NULL;
-	va_list args;
 
-	va_start(args, format);
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
-	va_end(args);
 	WITH_REPORT("error", out) {
 		fprintf(out, "{\"kind\":");
 		json_string(out, kind);
 		fprintf(out, ",\"text\":");
 		json_string(out, text ? text : format);
+		if (output >= 0) {
+			fprintf(out, ",\"output\":");
+			json_tail(out, output);
+		}
 		fputc('}', out);
 	}
 	free(text);
+	return 1;
+}
+
+int report_error(const char *kind, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	report_error_of(-1, kind, format, args);
+	va_end(args);
+	return 1;
+}
+
+int report_program_error(int output, const char *kind, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	report_error_of(output, kind, format, args);
+	va_end(args);
 	return 1;
 }
 

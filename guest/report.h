@@ -67,6 +67,9 @@ void report_end(int failed);
 /* KIND is "job", "setting", "workload" or "machine". Returns 1, for the caller to return. */
 int report_error(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same with the last lines of what a program printed, open as `output`. */
+int report_program_error(int output, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* The workload's standard error goes to a memory file, to be quoted when it fails. */
 void capture_workload_stderr(void);
 const char *workload_stderr(void);

@@ -35,6 +35,9 @@ enum entry_kind {
 	ENTRY_SWITCHED,	       /* the stack is that of the task that was switched to */
 	ENTRY_PREEMPTED,       /* a task must give up its CPU */
 	ENTRY_RESUMED,	       /* and has it again */
+	ENTRY_NEW_TASK,	       /* begins */
+	ENTRY_SYSTEM_CALL,     /* by a program of the kernel's own kind */
+	ENTRY_OTHER_SYSTEM_CALL, /* by another: its calls have other numbers */
 	ENTRY_ALLOC,	       /* a function that returns a new object */
 	ENTRY_ALLOC_BULK,      /* one that puts pointers to new objects where its fourth argument says */
 	NR_ENTRY_KINDS,
@@ -44,6 +47,7 @@ enum entry_kind {
 #define TICK_WORK "task_mm_cid_work", "task_numa_work"
 
 #define ENTRY_BYTES 8
+#define STACK_TOP_BYTES 64
 
 /* The range that an INSN_FILL stores over: where it starts is the sum of two registers, of which there may be one. */
 struct fill_form {
@@ -68,6 +72,7 @@ struct arch {
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */
 	unsigned int entry_moves; /* by how many bytes at most the two differ, or the latter from the stack's top */
+	const char *system_call_register; /* a system call's number, as the kernel is entered */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */
@@ -88,6 +93,8 @@ struct arch {
 	bool (*is_atomic)(const uint8_t *bytes, size_t size);
 	/* Of a symbol, and its type as nm(1) has it. */
 	enum entry_kind (*entry_kind)(const char *symbol, char type);
+	/* Whether user code was interrupted by what is saved at the top of a stack, its last words; NULL: not known. */
+	bool (*is_user_entry)(const uint64_t words[STACK_TOP_BYTES / 8]);
 	/* How far behind a function's symbol every call of it comes by; its first ENTRY_BYTES tell. */
 	unsigned int (*entry_offset)(const uint8_t bytes[ENTRY_BYTES]);
 	/* The place of the first direct call of `callee` in `size` bytes of code at `pc`, and of what follows it. */

@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "guest.h"
 #include "lock_calls.h"
+#include "program.h"
 #include "request.h"
 #include "trace_events.h"
 #include "xalloc.h"
@@ -46,6 +47,13 @@ static void count(struct cpu *cpu, struct block *block)
 	block->executions++;
 }
 
+/* Where only their sum is wanted. */
+static void count_context(struct cpu *cpu, const struct block *block)
+{
+	if (is_recording(cpu))
+		cpu->instructions.instructions[cpu->contexts.context] += block->executed.instructions;
+}
+
 /* One callback for all uses: most of a callback's cost is the call. */
 static void on_block(unsigned int nr UNUSED, void *userdata)
 {
@@ -54,6 +62,10 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 
 	if (request.what & RECORD_INSTRUCTIONS)
 		count(cpu, block);
+	else if (request.what & RECORD_PROGRAM)
+		count_context(cpu, block);
+	if (request.what & RECORD_PROGRAM)
+		program_execute(cpu, block->executed.instructions);
 	if (request.what & RECORD_LOCKS)
 		lock_calls_execute(cpu, block->executed.instructions);
 	if (cpu->contexts.stack->trace)

@@ -37,18 +37,32 @@ void contexts_update(struct contexts_of_cpu *contexts)
 void contexts_reset(struct contexts_of_cpu *contexts)
 {
 	contexts->stack = memset(&contexts->unknown, 0, sizeof(contexts->unknown));
+	contexts->in_user = contexts->entering = contexts->entering_agent = false;
+	contexts->emergency_stack = contexts->switching = false;
+	contexts_update(contexts);
 }
 
-void contexts_enter_user(struct contexts_of_cpu *contexts)
+static void empty(struct stack *stack)
 {
-	struct stack *stack = contexts->stack;
-
-	contexts->in_user = true;
 	stack->interrupts = stack->nesting = stack->lost_nesting = 0;
 	stack->preempted = false;
 	stack->deferred = stack->excluded_until_sp = 0;
 	chain_reset(&stack->calls);
 	fill_ended(&stack->fills[0]);
+}
+
+void contexts_begin_task(struct contexts_of_cpu *contexts)
+{
+	empty(contexts->stack);
+	contexts_update(contexts);
+}
+
+void contexts_enter_user(struct contexts_of_cpu *contexts)
+{
+	const struct stack *stack = contexts->stack;
+
+	contexts->in_user = true;
+	empty(contexts->stack);
 	contexts->context = is_agent(stack) ? CONTEXT_HARNESS : CONTEXT_OPERATION;
 }
 

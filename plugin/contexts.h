@@ -16,7 +16,6 @@
 
 struct trace;
 
-#define NR_STACKS 1024
 #define MAX_NESTING 32
 
 /*
@@ -53,13 +52,11 @@ struct contexts_of_cpu {
 	bool entering_agent;  /* the task that enters the kernel now is the agent */
 	bool emergency_stack; /* is on a stack for emergencies, until the interrupt's return */
 	bool switching;	      /* is about to change to another task's stack */
-	uint64_t evicted_stacks; /* forgotten for others; learnt again if their tasks enter the kernel again */
 	uint64_t lost_entries; /* interrupts and exceptions beyond MAX_NESTING */
-	struct stack stacks[NR_STACKS];
 	struct stack unknown; /* stands for the CPU's stack until a call or a return has shown it */
 };
 
-/* Recording begins: the CPU's stack is unknown. */
+/* Recording begins: neither the CPU's stack nor its mode is known. */
 void contexts_reset(struct contexts_of_cpu *contexts);
 
 /* The agent's stack; 0: unknown. */
@@ -67,6 +64,9 @@ void contexts_set_agent_stack(uint64_t base);
 
 /* The stack, or what is on it, has changed: find the context again. */
 void contexts_update(struct contexts_of_cpu *contexts);
+
+/* The stack has a new task: nothing is on it yet. */
+void contexts_begin_task(struct contexts_of_cpu *contexts);
 
 /* The task returned to user mode: its stack is empty. */
 void contexts_enter_user(struct contexts_of_cpu *contexts);

@@ -3,10 +3,13 @@
 
 #include <string.h>
 
+#include "accesses.h"
 #include "allocators.h"
 #include "cpu.h"
 #include "guest.h"
 #include "lock_calls.h"
+#include "program.h"
+#include "request.h"
 #include "stacks.h"
 #include "trace_events.h"
 #include "xalloc.h"
@@ -22,6 +25,18 @@ static struct call_sites {
 	struct call_sites *next;
 } *call_sites;
 
+/* What lies at the top of a task's stack tells whether it was entered from user mode: also one not seen before. */
+static void find_owner(struct stack *stack)
+{
+	const uint64_t *words;
+
+	if (!guest.arch->is_user_entry)
+		return;
+	words = guest_read_memory(stack->base + guest.stack_bytes - STACK_TOP_BYTES, STACK_TOP_BYTES);
+	if (words)
+		stack->user = guest.arch->is_user_entry(words);
+}
+
 /* The CPU changes to another stack. */
 static void change_stack(struct cpu *cpu, uint64_t base, bool is_call)
 {
@@ -34,6 +49,8 @@ static void change_stack(struct cpu *cpu, uint64_t base, bool is_call)
 	if (contexts->entering)
 		contexts_move_entry(before, contexts->stack);
 	contexts->stack->task |= contexts->switching;
+	if (contexts->switching && request.what & RECORD_PROGRAM)
+		find_owner(contexts->stack);
 	/* A call to an interrupt's stack: its chain continues that of the interrupted stack. */
 	if (is_call && !contexts->stack->task && !contexts->stack->user && !contexts->entering)
 		chain_continue(&contexts->stack->calls, chain);
@@ -79,6 +96,17 @@ static void on_user_code(unsigned int nr UNUSED, void *userdata UNUSED)
 	enter_user_mode(this_cpu());
 }
 
+/* The same of a program's. */
+static void on_user_block(unsigned int nr UNUSED, void *nr_insns)
+{
+	struct cpu *cpu = this_cpu();
+
+	enter_user_mode(cpu);
+	if (is_recording(cpu))
+		cpu->user_instructions += (uint64_t)nr_insns;
+	program_execute(cpu, (uint64_t)nr_insns);
+}
+
 static void leave_user_mode(struct cpu *cpu)
 {
 	if (!cpu->contexts.in_user)
@@ -86,6 +114,31 @@ static void leave_user_mode(struct cpu *cpu)
 	cpu->contexts.in_user = false;
 	cpu->contexts.entering = true;
 	cpu->contexts.stack->user = true;
+	if (request.what & RECORD_PROGRAM)
+		accesses_next_operation(cpu);
+}
+
+/* The first thing that a task executes, on a stack that may have been another's. */
+static void on_new_task(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	lock_calls_forget_task(cpu, cpu->contexts.stack);
+	contexts_begin_task(&cpu->contexts);
+}
+
+static void on_system_call(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (is_recording(cpu))
+		program_count_system_call(guest_read_register(guest.registers.system_call));
+}
+
+static void on_other_system_call(unsigned int nr UNUSED, void *pc UNUSED)
+{
+	if (is_recording(this_cpu()))
+		program_count_system_call(NO_SYSTEM_CALL);
 }
 
 /* At an ENTRY_OLD_* and its return, the stack pointer is on the task's stack. */
@@ -283,6 +336,13 @@ static void on_conditional_return(unsigned int nr UNUSED, void *userdata)
 void control_flow_arm(void)
 {
 	contexts_set_agent_stack(0);
+	control_flow_begin();
+}
+
+void control_flow_begin(void)
+{
+	if (request.what & RECORD_PROGRAM)
+		stacks_reset();
 	for_each_cpu(cpu)
 		contexts_reset(&cpu->contexts);
 }
@@ -297,7 +357,16 @@ void control_flow_expect_agent(void)
 
 void control_flow_watch_user(struct qemu_plugin_tb *tb)
 {
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	if (request.what & RECORD_PROGRAM)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, QEMU_PLUGIN_CB_NO_REGS,
+						     (void *)qemu_plugin_tb_n_insns(tb));
+	else
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+
+static bool is_of_programs(enum entry_kind kind)
+{
+	return kind == ENTRY_NEW_TASK || kind == ENTRY_SYSTEM_CALL || kind == ENTRY_OTHER_SYSTEM_CALL;
 }
 
 void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)
@@ -313,9 +382,14 @@ void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kin
 		[ENTRY_SWITCHED] = on_switched,
 		[ENTRY_PREEMPTED] = on_preempted,
 		[ENTRY_RESUMED] = on_resumed,
+		[ENTRY_NEW_TASK] = on_new_task,
+		[ENTRY_SYSTEM_CALL] = on_system_call,
+		[ENTRY_OTHER_SYSTEM_CALL] = on_other_system_call,
 		[NR_ENTRY_KINDS] = NULL,
 	};
 
+	if (is_of_programs(kind) && !(request.what & RECORD_PROGRAM))
+		return;
 	old_entries |= kind == ENTRY_OLD_EXCEPTION || kind == ENTRY_OLD_INTERRUPT;
 	if (callbacks[kind])
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, callbacks[kind], QEMU_PLUGIN_CB_R_REGS,

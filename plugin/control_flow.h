@@ -11,8 +11,11 @@
 #include "arch.h"
 #include "qemu_api.h"
 
-/* Recording begins: the agent's stack is not known any more. */
+/* There is a new request: the agent is not known any more. */
 void control_flow_arm(void);
+
+/* A part of a program's recording begins: code was not watched before. */
+void control_flow_begin(void);
 
 /* The next kernel entry on this CPU is the agent's. */
 void control_flow_expect_agent(void);

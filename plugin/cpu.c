@@ -12,10 +12,12 @@ void cpus_init(unsigned int nr)
 	cpus.all = xcalloc(nr, sizeof(*cpus.all));
 	cpus.nr = nr;
 	cpus.line_tables = xcalloc(nr, sizeof(*cpus.line_tables));
+	cpus.shared_line_tables = xcalloc(nr, sizeof(*cpus.shared_line_tables));
 	cpus.instruction_tables = xcalloc(nr, sizeof(*cpus.instruction_tables));
 	cpus.lock_tables = xcalloc(nr, sizeof(*cpus.lock_tables));
 	for (unsigned int i = 0; i < nr; i++) {
 		cpus.line_tables[i] = &cpus.all[i].lines;
+		cpus.shared_line_tables[i] = &cpus.all[i].shared_lines;
 		cpus.instruction_tables[i] = &cpus.all[i].instructions;
 		cpus.lock_tables[i] = &cpus.all[i].locks.table;
 	}

@@ -17,11 +17,14 @@
 /* One part per module: only that module changes it, and the module that sees what happens (control_flow.c, accesses.c). */
 struct cpu {
 	void *state; /* QEMU's; NULL: not known yet */
-	unsigned int recording; /* tasks on this CPU that are in their recorded operations (operations.h) */
+	unsigned int recording; /* tasks on this CPU in their recorded operations (operations.h); a program (program.h) */
+	uint64_t user_instructions; /* of a program, in user mode */
+	int64_t window_left; /* instructions until a program's next window, if no other CPU is faster */
 	struct contexts_of_cpu contexts;
 	struct open_lines open_lines;
 	struct string_access strings[2]; /* of the string instructions that run: their loads, their stores */
 	struct line_table lines;
+	struct line_table shared_lines; /* of a program, in the windows that have ended */
 	struct instruction_table instructions;
 	struct locks_of_cpu locks;
 };
@@ -32,7 +35,7 @@ extern struct cpus {
 	void *running; /* QEMU's state of the CPU that ran last */
 	struct cpu *cpu; /* the same */
 	/* Each CPU's table, by number. */
-	struct line_table **line_tables;
+	struct line_table **line_tables, **shared_line_tables;
 	struct instruction_table **instruction_tables;
 	struct lock_table **lock_tables;
 } cpus;

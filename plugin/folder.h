@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The folder in which the recorder leaves its files: docs/contributing/protocol.md. */
+/* The folder in which the recorder leaves its files: docs/contributing/recorder-protocol.md. */
 #ifndef FOLDER_H
 #define FOLDER_H
 

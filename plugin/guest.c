@@ -44,6 +44,7 @@ void guest_find_registers(void)
 	guest.registers.fourth_argument = guest_register(arch->call_registers[2]);
 	guest.registers.stack = guest_register(arch->stack_register);
 	guest.registers.entry_stack = guest_register(arch->entry_stack_register);
+	guest.registers.system_call = guest_register(arch->system_call_register);
 	guest.registers.condition = guest_register(arch->condition_register);
 	guest.registers.state = guest_register(arch->state_register);
 	guest.registers.saved_state = guest_register(arch->saved_state_register);

@@ -17,7 +17,7 @@
 struct guest_registers {
 	struct qemu_plugin_register *mark[4]; /* magic, mark, memory, length (guest/recorder.h) */
 	struct qemu_plugin_register *result, *first_argument, *fourth_argument; /* of a call */
-	struct qemu_plugin_register *stack, *entry_stack, *condition, *state, *saved_state, *repeats;
+	struct qemu_plugin_register *stack, *entry_stack, *system_call, *condition, *state, *saved_state, *repeats;
 };
 
 /* Set by guest_init(), guest_find_registers() and guest_find_stack_bytes(), and then constant. */

@@ -296,8 +296,8 @@ static bool is_line_shared(const struct line_totals *totals, uint64_t key)
 	return is_shared(pair, line_in(totals, pair, key));
 }
 
-/* Only the rows that are written need the instructions. */
-static void expand_part(const struct line_totals *totals, struct line_table *table,
+/* Only the rows that are written need the instructions: they go to the table `to`, which may be the same. */
+static void expand_part(const struct line_totals *totals, const struct line_table *table, struct line_table *to,
 			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	struct line_walk walk = walk_lines(&table->sequences, &sequence_type, totals);
@@ -309,7 +309,7 @@ static void expand_part(const struct line_totals *totals, struct line_table *tab
 		if (is_stack(line_of(seen->line)))
 			stack_accesses[context_of(seen->line)] += seen->times * sequence_of(seen->sequence)->accesses;
 		else if (is_line_shared(totals, seen->line))
-			expand(table, seen);
+			expand(to, seen);
 	}
 }
 
@@ -331,16 +331,22 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 	}
 }
 
-int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
-		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+/* How many parts the lines are looked at in. */
+static unsigned int parts_of(struct line_table *const *tables, unsigned int nr_tables)
 {
 	uint64_t most = 0;
-	unsigned int nr_parts;
-	bool whole = true;
 
 	for (unsigned int t = 0; t < nr_tables; t++)
 		most += tables[t]->counts.used + tables[t]->sequences.used;
-	nr_parts = most / MAX_TOTALS + 1;
+	return most / MAX_TOTALS + 1;
+}
+
+int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
+		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	unsigned int nr_parts = parts_of(tables, nr_tables);
+	bool whole = true;
+
 	for (unsigned int part = 0; whole && part < nr_parts; part++) {
 		struct line_totals totals = {
 			.part = part,
@@ -351,12 +357,51 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 
 		whole = add_totals(&totals, tables, nr_tables);
 		for (unsigned int t = 0; whole && t < nr_tables; t++)
-			expand_part(&totals, tables[t], is_stack, stack_accesses);
+			expand_part(&totals, tables[t], tables[t], is_stack, stack_accesses);
 		if (whole)
 			write_part(out, &totals, tables, nr_tables, is_stack, stack_accesses);
 		hash_free(&totals.table, &total_type);
 	}
 	return whole && !ferror(out) ? 0 : -1;
+}
+
+static void keep_part(const struct line_totals *totals, const struct line_table *table, struct line_table *kept,
+		      bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	struct line_walk walk = walk_lines(&table->counts, &count_type, totals);
+	const struct line_count *count;
+
+	while ((count = next_line(&walk))) {
+		if (!is_in_part(totals, count->line))
+			continue;
+		if (is_stack(line_of(count->line)))
+			stack_accesses[context_of(count->line)] += count->reads + count->writes;
+		else if (is_line_shared(totals, count->line))
+			add_count(kept, count);
+	}
+	expand_part(totals, table, kept, is_stack, stack_accesses);
+}
+
+bool lines_keep_shared(struct line_table *const *tables, struct line_table *const *kept, unsigned int nr_tables,
+		       unsigned int line_bytes, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	/* Kept: it is made very often. */
+	static struct line_totals totals = { .table = { .max_bytes = TOTALS_BYTES } };
+	bool whole = true;
+
+	totals.line_bytes = line_bytes;
+	totals.nr_parts = parts_of(tables, nr_tables);
+	for (totals.part = 0; whole && totals.part < totals.nr_parts; totals.part++) {
+		hash_clear(&totals.table, &total_type);
+		whole = add_totals(&totals, tables, nr_tables);
+		for (unsigned int t = 0; whole && t < nr_tables; t++)
+			keep_part(&totals, tables[t], kept[t], is_stack, stack_accesses);
+	}
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		hash_clear(&tables[t]->counts, &count_type);
+		hash_clear(&tables[t]->sequences, &sequence_type);
+	}
+	return whole;
 }
 
 static void write_test(FILE *out, uint64_t test, const struct line_totals *totals, struct line_table *const *tables,

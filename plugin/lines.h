@@ -110,6 +110,13 @@ struct line_row {
 int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
 		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
 
+/*
+ * Move the counts of all shared lines to the tables of those to keep, and forget all others: what the same line is later
+ * used for, by others, is another matter. Returns false if there is no memory to find out which are shared.
+ */
+bool lines_keep_shared(struct line_table *const *tables, struct line_table *const *kept, unsigned int nr_tables,
+		       unsigned int line_bytes, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
+
 /* Write the same rows as CSV, with `test` first, but only what operations did. Destructive, too. */
 int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
 		     unsigned int line_bytes, bool (*is_stack)(uint64_t address));

@@ -6,15 +6,21 @@
 #include "folder.h"
 #include "guest.h"
 #include "operations.h"
+#include "parts.h"
+#include "program.h"
 #include "request.h"
 #include "results.h"
+#include "stacks.h"
 #include "symbols.h"
 #include "tests.h"
-#include "trace_events.h"
+#include "time_slices.h"
+#include "traces.h"
 #include "translation.h"
 
 #define LINES_BYTES (384ull << 20) /* for all CPUs together */
 #define MAX_SYMBOLS_PART (1 << 20)
+
+static bool is_asked; /* from MARK_ARM to MARK_DISARM */
 
 static void mark_symbols(uint64_t address, size_t length)
 {
@@ -29,14 +35,17 @@ static void mark_arm(uint64_t address, size_t length)
 {
 	const struct recorder_arm *wanted;
 
-	if (translation_is_armed() || length != sizeof(*wanted))
+	if (is_asked || length != sizeof(*wanted))
 		return;
 	wanted = guest_read_memory(address, length);
 	if (!wanted || !request_is_valid(wanted))
 		return;
-	trace_events_forget();
+	if (request.what & RECORD_TRACE)
+		stacks_end_traces();
 	request = *wanted;
+	is_asked = true;
 	operations_arm();
+	program_arm();
 	traces_arm(request.what & RECORD_TRACE ? request.nr_slots : 0, request.operations);
 	for_each_cpu(cpu) {
 		lines_init(&cpu->lines, LINES_BYTES / cpus.nr);
@@ -50,9 +59,24 @@ static void mark_arm(uint64_t address, size_t length)
 
 static void mark_disarm(void)
 {
+	is_asked = false;
 	tests_disarm();
 	results_write();
 	translation_arm(false);
+}
+
+static void mark_time_slices(uint64_t instructions, uint64_t seed)
+{
+	time_slices_set(instructions, seed);
+	translation_again();
+}
+
+static void mark_part(enum recorder_mark mark)
+{
+	if (mark == MARK_BEGIN)
+		parts_begin();
+	else if (mark == MARK_END)
+		parts_end();
 }
 
 void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -69,10 +93,14 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 		mark_symbols(memory, length);
 	else if (mark == MARK_ARM)
 		mark_arm(memory, length);
+	else if (mark == MARK_TIME_SLICES)
+		mark_time_slices(length, memory);
 	else if (mark == MARK_AGENT && translation_is_armed())
 		control_flow_expect_agent();
-	else if (mark == MARK_DISARM && translation_is_armed())
+	else if (mark == MARK_DISARM && is_asked)
 		mark_disarm();
-	else if (translation_is_armed() && request.what & RECORD_TESTS)
+	else if (is_asked && request.what & RECORD_TESTS)
 		tests_on_mark(mark, length);
+	else if (is_asked && request.what & RECORD_PROGRAM)
+		mark_part(mark);
 }

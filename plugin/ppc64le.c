@@ -164,6 +164,8 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 	const char *vector;
 
 	(void)type;
+	if (!strcmp(symbol, "system_call_common") || !strcmp(symbol, "system_call_vectored_common"))
+		return ENTRY_SYSTEM_CALL;
 	if (!strcmp(symbol, "_switch"))
 		return ENTRY_CONTEXT_SWITCH;
 	if (IS_ONE_OF(symbol, length, ftrace))
@@ -211,6 +213,7 @@ const struct arch arch_ppc64le = {
 	.memory = { { 0xc000000000000000, 0xc008000000000000 } },
 	.mark_registers = { "r3", "r4", "r5", "r6" },
 	.call_registers = { "r3", "r3", "r6" },
+	.system_call_register = "r0",
 	.stack_register = "r1",
 	.entry_stack_register = "r1",
 	.condition_register = "cr",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The recorder: a QEMU plugin that counts, while a workload's tasks do a fixed number of operations, how often each
- * kernel instruction on each CPU touches each cache line, how many instructions each function executes, which locks
- * are taken.
+ * The recorder: a QEMU plugin that counts, while a workload's tasks do a fixed number of operations or in a part of a
+ * program's run, how often each kernel instruction on each CPU touches each cache line, how many instructions each
+ * function executes, which locks are taken.
  *
  *	marks		the agent's commands: arm, disarm	-> request
  *	translation	instruments code, once it is armed, with callbacks of
@@ -14,6 +14,8 @@
  *	allocators	    calls of allocators			-> allocations
  *	trace_events	    what sampled operations do, in order	-> traces
  *	symbols		the kernel's symbols, and what they mean
+ *	parts		the parts of a program's run		-> program
+ *	time_slices	how long QEMU runs a CPU before the next
  *	tests		many small recordings, one after the other
  *	results		writes it all				-> folder
  *

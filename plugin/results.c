@@ -12,8 +12,12 @@
 #include "guest.h"
 #include "operations.h"
 #include "pages.h"
+#include "parts.h"
+#include "program.h"
+#include "request.h"
 #include "stacks.h"
 #include "symbols.h"
+#include "time_slices.h"
 #include "traces.h"
 
 static uint64_t stack_accesses[NR_CONTEXTS];
@@ -31,20 +35,19 @@ static void write_lost(FILE *out)
 {
 	struct chains_lost chains = chains_lost();
 	struct symbols_lost symbols = symbols_lost();
-	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0, stacks = 0, entries = 0;
+	uint64_t accesses = 0, instructions = 0, acquisitions = 0, held_locks = 0, entries = 0;
 
 	for_each_cpu(cpu) {
-		accesses += cpu->lines.counts.lost;
+		accesses += cpu->lines.counts.lost + cpu->shared_lines.counts.lost;
 		instructions += cpu->instructions.counts.lost;
 		acquisitions += cpu->locks.table.counts.lost;
 		held_locks += cpu->locks.table.forgotten;
-		stacks += cpu->contexts.evicted_stacks;
 		entries += cpu->contexts.lost_entries;
 	}
 	fprintf(out, ",\"lost\":{\"accesses\":%lu,\"instructions\":%lu,\"acquisitions\":%lu,\"held_locks\":%lu",
 		accesses, instructions, acquisitions, held_locks);
 	fprintf(out, ",\"calls\":%lu,\"chains\":%lu,\"stacks\":%lu,\"nested_interrupts\":%lu", chains.calls,
-		chains.chains, stacks, entries);
+		chains.chains, stacks_evicted(), entries);
 	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
 		traces_lost());
 	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
@@ -81,6 +84,8 @@ static int write_summary(FILE *out)
 	write_contexts(out, "instructions", instructions);
 	fprintf(out, ",\"unreleased\":%lu,\"traces\":", unreleased);
 	traces_write_summary(out);
+	fprintf(out, ",\"time_slice_instructions\":%lu,\"program\":", time_slice.instructions);
+	program_write(out);
 	write_lost(out);
 	fprintf(out, "}\n");
 	return ferror(out) ? -1 : 0;
@@ -89,6 +94,8 @@ static int write_summary(FILE *out)
 static int write_lines(FILE *out)
 {
 	memset(stack_accesses, 0, sizeof(stack_accesses));
+	if (request.what & RECORD_PROGRAM)
+		return program_write_lines(out, stack_accesses);
 	return lines_write_shared(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain, stack_accesses);
 }
 
@@ -134,6 +141,8 @@ void results_write(void)
 		{ "recording.json", write_summary }, /* last: it says that the rest is whole */
 	};
 
+	if (request.what & RECORD_PROGRAM)
+		parts_end();
 	operations_stop();
 	accesses_flush();
 	blocks_flush();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Writes what was recorded into the recorder's folder: docs/contributing/protocol.md. */
+/* Writes what was recorded into the recorder's folder: docs/contributing/recorder-protocol.md. */
 #ifndef RESULTS_H
 #define RESULTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Many small tests, one after the other, each recorded alone. The calls of a test run on different CPUs, between the
- * agent's marks. docs/contributing/protocol.md describes the output.
+ * agent's marks. docs/contributing/recorder-protocol.md describes the output.
  */
 #ifndef TESTS_H
 #define TESTS_H

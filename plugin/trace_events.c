@@ -404,18 +404,6 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb)
 					     (void *)qemu_plugin_tb_n_insns(tb));
 }
 
-void trace_events_forget(void)
-{
-	if (!(request.what & RECORD_TRACE))
-		return;
-	for_each_cpu(cpu) {
-		cpu->contexts.unknown.trace = NULL;
-		for (unsigned int nr = 0; nr < NR_STACKS; nr++)
-			if (cpu->contexts.stacks[nr].trace)
-				cpu->contexts.stacks[nr].trace = NULL;
-	}
-}
-
 void trace_events_last(struct cpu *cpu, uint64_t task)
 {
 	traces_end(task, cpu->contexts.stack->trace && !cpu->contexts.stack->excluded_until_sp);

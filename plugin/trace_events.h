@@ -36,9 +36,6 @@ void trace_events_watch_user(struct qemu_plugin_tb *tb);
 void trace_events_next(struct cpu *cpu, uint64_t task, uint64_t number);
 void trace_events_last(struct cpu *cpu, uint64_t task);
 
-/* Before there is a new request: all traces end, also those of tasks that have not done all of their operations. */
-void trace_events_forget(void);
-
 /* To be called only while the CPU's stack has a trace: */
 
 /* A block of so many instructions of the kernel begins. */

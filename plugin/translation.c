@@ -9,6 +9,7 @@
 #include "lock_calls.h"
 #include "request.h"
 #include "symbols.h"
+#include "time_slices.h"
 #include "trace_events.h"
 #include "user_code.h"
 
@@ -81,7 +82,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		}
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
-		if (i == 0 && request.what & (RECORD_INSTRUCTIONS | RECORD_LOCKS))
+		if (i == 0 && request.what & (RECORD_INSTRUCTIONS | RECORD_LOCKS | RECORD_PROGRAM))
 			blocks_watch(insn, symbols_function(pc), nr_insns);
 		if (request.what & RECORD_LOCKS)
 			lock_calls_watch(insn, code, size, nr_insns - i);
@@ -122,6 +123,9 @@ static bool is_user_code(uint64_t address)
 
 static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb)
 {
+	/* What is watched of a program's blocks counts their instructions for all uses. */
+	if (!translation.armed || !(request.what & RECORD_PROGRAM))
+		time_slices_watch(tb);
 	if (is_user_code(qemu_plugin_tb_vaddr(tb))) {
 		translate_user(tb);
 	} else if (translation.armed && is_kernel_address(qemu_plugin_tb_vaddr(tb))) {
@@ -154,6 +158,11 @@ void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark)
 void translation_arm(bool armed)
 {
 	translation.armed = armed;
+	translation_again();
+}
+
+void translation_again(void)
+{
 	qemu_plugin_reset(translation.id, install);
 }
 

@@ -49,6 +49,6 @@ void user_code_watch(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t
 {
 	if (request.what & RECORD_USER && request.what & RECORD_CONFLICTS)
 		watch_accesses(insn, guest.arch->classify(bytes, size));
-	else if (!(request.what & RECORD_TESTS))
+	else if (!(request.what & (RECORD_TESTS | RECORD_PROGRAM)))
 		qemu_plugin_register_vcpu_mem_cb(insn, on_store, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, NULL);
 }

@@ -185,9 +185,20 @@ static enum entry_kind old_entry_kind(const char *symbol, char type)
 static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const deferred[] = { TICK_WORK };
+	/* The second one before 4.20, with PTI: the first is then in a trampoline that has another address. */
+	static const char *const new_task[] = { "ret_from_fork", "ret_from_fork_asm" };
+	static const char *const system_calls[] = { "entry_SYSCALL_64", "entry_SYSCALL_64_stage2" };
+	static const char *const others[] = { "entry_INT80_compat", "entry_SYSENTER_compat", "entry_SYSCALL_compat",
+					      "asm_int80_emulation" };
 
 	if (IS_ONE_OF(symbol, strlen(symbol), deferred))
 		return ENTRY_DEFERRED;
+	if (IS_ONE_OF(symbol, strlen(symbol), new_task))
+		return ENTRY_NEW_TASK;
+	if (IS_ONE_OF(symbol, strlen(symbol), system_calls))
+		return ENTRY_SYSTEM_CALL;
+	if (IS_ONE_OF(symbol, strlen(symbol), others))
+		return ENTRY_OTHER_SYSTEM_CALL;
 	if (!strcmp(symbol, "__switch_to_asm"))
 		return ENTRY_CONTEXT_SWITCH;
 	/* Before 4.9 the scheduling task switches stacks itself, and calls this on the next task's stack. */
@@ -200,6 +211,20 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 	    !strstr(symbol, "double_fault") && !strstr(symbol, "machine_check"))
 		return ENTRY_EXCEPTION;
 	return old_entry_kind(symbol, type);
+}
+
+/* struct pt_regs ends with the words that an entry pushes: rip, cs, rflags, rsp, ss. */
+static bool is_user_frame(const uint64_t *end)
+{
+	/* arch/x86/include/asm/segment.h: __USER32_CS, __USER_CS, __USER_DS */
+	return (end[-4] == 0x23 || end[-4] == 0x33) && end[-1] == 0x2b;
+}
+
+static bool is_user_entry(const uint64_t words[STACK_TOP_BYTES / 8])
+{
+	const uint64_t *top = words + STACK_TOP_BYTES / 8;
+
+	return is_user_frame(top) || is_user_frame(top - 2); /* TOP_OF_KERNEL_STACK_PADDING, with CONFIG_X86_FRED */
 }
 
 static unsigned int entry_offset(const uint8_t bytes[ENTRY_BYTES])
@@ -233,6 +258,7 @@ const struct arch arch_x86_64 = {
 	.no_stack_to = 0xfffffe8000000000,
 	.mark_registers = { "rax", "rdi", "rsi", "rdx" },
 	.call_registers = { "rax", "rdi", "rcx" },
+	.system_call_register = "rax",
 	.entry_stack_register = "rsp",
 	/*
 	 * arch/x86/entry/entry_64.S: an error code or a vector's number may lie below the five words that iret loads,
@@ -249,6 +275,7 @@ const struct arch arch_x86_64 = {
 	.may_unlock = may_unlock,
 	.is_atomic = is_atomic,
 	.entry_kind = entry_kind,
+	.is_user_entry = is_user_entry,
 	.entry_offset = entry_offset,
 	.find_call = find_call,
 };

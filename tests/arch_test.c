@@ -32,6 +32,9 @@ static const char *const entry_kinds[] = {
 	[ENTRY_EMERGENCY_STACK] = "emergency stack",
 	[ENTRY_DEFERRED] = "deferred",
 	[ENTRY_FTRACE] = "ftrace",
+	[ENTRY_NEW_TASK] = "new task",
+	[ENTRY_SYSTEM_CALL] = "system call",
+	[ENTRY_OTHER_SYSTEM_CALL] = "other system call",
 };
 
 static size_t read_hex(const char *hex, uint8_t bytes[16])

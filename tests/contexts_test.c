@@ -12,6 +12,10 @@
  *	iret [SP]		a return from an interrupt or exception, likewise
  *	switch			another task's stack is next
  *	switched		the stack is the next task's already
+ *	cpu NUMBER		from now on, it is this CPU that does so
+ *	program			what is recorded is a program, of which a part begins
+ *	owner WHAT		what lies at the top of all stacks: user, or kernel
+ *	fork			the first code of a new task
  *
  * Standard output: the CPU's context after each.
  */
@@ -19,11 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../plugin/accesses.h"
 #include "../plugin/allocators.h"
 #include "../plugin/control_flow.h"
 #include "../plugin/cpu.h"
 #include "../plugin/guest.h"
 #include "../plugin/lock_calls.h"
+#include "../plugin/program.h"
+#include "../plugin/request.h"
 #include "../plugin/trace_events.h"
 
 struct qemu_plugin_insn {
@@ -37,9 +44,12 @@ struct qemu_plugin_tb {
 };
 
 static struct qemu_plugin_tb user;
-static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old;
-static char state;
+static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old, forked;
+static char states[2];
+static bool user_below; /* what lies at the top of the stacks: whether their tasks came from user mode */
 static uint64_t stack_pointer, stack_bytes;
+
+struct time_slice time_slice;
 
 /* QEMU */
 
@@ -47,7 +57,7 @@ __thread void *current_cpu;
 
 void *qemu_get_cpu(int index)
 {
-	return index ? NULL : &state;
+	return &states[index];
 }
 
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)
@@ -76,6 +86,12 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin
 {
 	(void)flags, (void)userdata;
 	tb->on_run = callback;
+}
+
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb)
+{
+	(void)tb;
+	return 1;
 }
 
 GArray *qemu_plugin_get_registers(void)
@@ -111,6 +127,8 @@ bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t le
 
 	/* At a stack's end, what the kernel writes there behind its struct thread_info. */
 	words[13] = address % stack_bytes ? 0 : 0x57ac6e9d;
+	words[4] = user_below ? 0x33 : 0;
+	words[7] = user_below ? 0x2b : 0;
 	data->data = (uint8_t *)words;
 	data->len = length;
 	return true;
@@ -121,6 +139,11 @@ bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t le
 void lock_calls_forget_task(struct cpu *cpu, struct stack *stack)
 {
 	(void)cpu, (void)stack;
+}
+
+void accesses_next_operation(struct cpu *cpu)
+{
+	(void)cpu;
 }
 
 void lock_calls_forget_cpu(struct cpu *cpu)
@@ -135,6 +158,10 @@ void lock_calls_forget_cpu(struct cpu *cpu)
 	}
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+NOT_CALLED(void, program_count_system_call, uint64_t number)
+NOT_CALLED(void, program_next_window, void)
+NOT_CALLED(void, time_slices_begin, void)
+NOT_CALLED(void, time_slices_end, void)
 NOT_CALLED(void, lock_calls_returned, struct cpu *cpu, uint64_t sp)
 NOT_CALLED(void, trace_events_exception, struct cpu *cpu)
 NOT_CALLED(void, trace_events_exception_return, struct cpu *cpu)
@@ -146,8 +173,8 @@ NOT_CALLED(void, allocators_returned, struct cpu *cpu, uint64_t sp)
 static void start(void)
 {
 	guest_init("x86_64");
-	cpus_init(1);
-	current_cpu = &state;
+	cpus_init(2);
+	current_cpu = states;
 	control_flow_watch_user(&user);
 	control_flow_watch_entry(&interrupt, ENTRY_INTERRUPT);
 	control_flow_watch_entry(&exception, ENTRY_EXCEPTION);
@@ -158,6 +185,16 @@ static void start(void)
 	control_flow_watch(&ret, INSN_RETURN, NULL);
 	control_flow_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
 	control_flow_arm();
+}
+
+static void begin_program(void)
+{
+	request.what = RECORD_PROGRAM;
+	for_each_cpu(cpu)
+		cpu->window_left = INT64_MAX;
+	control_flow_watch_user(&user);
+	control_flow_watch_entry(&forked, ENTRY_NEW_TASK);
+	control_flow_begin();
 }
 
 static bool is_command(const char *line, const char *command)
@@ -175,8 +212,18 @@ static void obey(const char *line)
 {
 	uint64_t sp;
 
+	unsigned int nr;
+
 	if (!strcmp(line, "user\n"))
 		user.on_run(0, NULL);
+	else if (sscanf(line, "cpu %u", &nr) == 1)
+		current_cpu = &states[nr % 2];
+	else if (!strcmp(line, "program\n"))
+		begin_program();
+	else if (!strncmp(line, "owner ", 6))
+		user_below = !strcmp(line + 6, "user\n");
+	else if (!strcmp(line, "fork\n"))
+		forked.on_run(0, NULL);
 	else if (is_command(line, "interrupt"))
 		interrupt.on_run(0, NULL);
 	else if (is_command(line, "exception"))
@@ -209,7 +256,7 @@ int main(int argc, char **argv)
 	start();
 	while (fgets(line, sizeof(line), stdin)) {
 		obey(line);
-		puts(context_name(cpus.all->contexts.context));
+		puts(context_name(this_cpu()->contexts.context));
 	}
 	free(cpus.all);
 	return 0;

@@ -24,6 +24,7 @@
 
 #define NR_CPUS 2
 #define NR_SITES 2
+#define NR_STACKS 8
 
 struct qemu_plugin_insn {
 	uint64_t pc;
@@ -141,10 +142,14 @@ static void start(void)
 	accesses_watch_next(&next, (const uint8_t[]){ 0x90, 0x90, 0xf3, 0xaa }, 4);
 }
 
+static struct stack stacks_of[NR_CPUS][NR_STACKS];
+
 static void run_on(unsigned int cpu, unsigned int stack, unsigned int level)
 {
 	current_cpu = &states[cpu];
-	cpus.all[cpu].contexts.stack = &cpus.all[cpu].contexts.stacks[stack];
+	if (stack >= NR_STACKS)
+		exit(1);
+	cpus.all[cpu].contexts.stack = &stacks_of[cpu][stack];
 	cpus.all[cpu].contexts.stack->base = (uint64_t)(stack + 1) << 20;
 	cpus.all[cpu].contexts.stack->nesting = level;
 }

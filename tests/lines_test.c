@@ -7,6 +7,7 @@
  *	add TABLE CONTEXT ADDRESS PC SIZE_SHIFT READS WRITES
  *	fill FIRST COUNT	in each table, of as many lines that no other table has
  *	stack ADDRESS		the line is on a task's stack
+ *	window			a program's window ends: what is shared in it is kept
  *	test NUMBER		write what lines_write_test() does, and begin again
  *
  * Standard output: what that and, as CSV, in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
@@ -19,7 +20,9 @@
 
 #define MAX_TABLES 64
 
-static struct line_table tables[MAX_TABLES];
+static struct line_table tables[MAX_TABLES], kept[MAX_TABLES];
+static bool has_windows;
+static uint64_t stack_accesses[NR_CONTEXTS];
 static unsigned int nr_tables;
 static unsigned int line_bytes = LINE_BYTES;
 static uint64_t stack;
@@ -73,6 +76,20 @@ static void write_test(unsigned long number)
 		lines_clear(&tables[t]);
 }
 
+static void end_window(void)
+{
+	struct line_table *all[MAX_TABLES], *all_kept[MAX_TABLES];
+
+	for (unsigned int t = 0; t < nr_tables; t++) {
+		lines_flush(&tables[t]);
+		all[t] = &tables[t];
+		all_kept[t] = &kept[t];
+	}
+	if (!lines_keep_shared(all, all_kept, nr_tables, line_bytes, is_stack, stack_accesses))
+		exit(1);
+	has_windows = true;
+}
+
 static void obey(const char *line)
 {
 	unsigned int table, context, size_shift, reads, writes;
@@ -82,10 +99,14 @@ static void obey(const char *line)
 		   &writes) == 7) {
 		add(table, context, address, pc, size_shift, reads, writes);
 	} else if (sscanf(line, "tables %u %lu", &nr_tables, &bytes) == 2) {
-		for (unsigned int t = 0; t < nr_tables; t++)
+		for (unsigned int t = 0; t < nr_tables; t++) {
 			lines_init(&tables[t], bytes);
+			lines_init(&kept[t], bytes);
+		}
 	} else if (sscanf(line, "fill %lx %lu", &address, &count) == 2) {
 		fill(address, count);
+	} else if (!strcmp(line, "window\n") || !strcmp(line, "window")) {
+		end_window();
 	} else if (sscanf(line, "test %lu", &count) == 1) {
 		write_test(count);
 	} else if (sscanf(line, "stack %lx", &stack) != 1 && sscanf(line, "line %u", &line_bytes) != 1) {
@@ -94,7 +115,7 @@ static void obey(const char *line)
 	}
 }
 
-static int write_shared(struct line_table *const *all, uint64_t stack_accesses[NR_CONTEXTS])
+static int write_shared(struct line_table *const *all)
 {
 	FILE *rows = tmpfile();
 	struct line_row row;
@@ -129,7 +150,7 @@ static long peak_kib(void)
 
 int main(void)
 {
-	uint64_t stack_accesses[NR_CONTEXTS] = { 0 }, accesses[NR_CONTEXTS] = { 0 }, lost = 0;
+	uint64_t accesses[NR_CONTEXTS] = { 0 }, lost = 0;
 	struct line_table *all[MAX_TABLES];
 	char line[256];
 
@@ -142,7 +163,11 @@ int main(void)
 		for (int context = 0; context < NR_CONTEXTS; context++)
 			accesses[context] += tables[t].accesses[context];
 	}
-	if (write_shared(all, stack_accesses))
+	if (has_windows)
+		end_window();
+	for (unsigned int t = 0; has_windows && t < nr_tables; t++)
+		all[t] = &kept[t];
+	if (write_shared(all))
 		return 1;
 	fprintf(stderr, "{");
 	write_numbers("accesses", accesses);

@@ -178,7 +178,7 @@ def test_counts_are_those_of_the_host_s_clock(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--fresh-boot",)])
 def test_two_studies_have_the_same_times(more: tuple[str, ...], tmp_path: Path) -> None:
-    """To the last digit from one snapshot, but for a rare race of QEMU's threads; booted again, nearly."""
+    """To the last digit from one snapshot; booted again, nearly."""
     times, rows = [], []
     for name in ("s", "t"):
         folder = tmp_path / name

@@ -102,7 +102,7 @@ def test_a_command_that_fails(
         (
             "echo",
             "--machine vm",
-            "a command runs only on a real machine, because virtual machines have no programs",
+            "a command in a virtual machine needs a root file system: give --root debian:trixie+PACKAGE",
         ),
     ],
 )

@@ -15,7 +15,8 @@ from bigiron.doctor import Check, can_run
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
     "KVM", "QEMU for ppc64le", "cross compiler for ppc64le", "kernels from source",
-    "kernels from source for ppc64le", "BPF compiler, libbpf", "BPF", "perf",
+    "kernels from source for ppc64le", "root file systems", "root file systems for ppc64le",
+    "BPF compiler, libbpf", "BPF", "perf",
 ]  # fmt: skip
 
 

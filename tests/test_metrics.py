@@ -127,6 +127,70 @@ def read_lkp(folder: Path) -> readers.Reading:
                 Figure("mem/memcpy x86-64-movsb: copied", "GB/s", "more", 55.32932),
             ],
         ),
+        (
+            "redis-benchmark",
+            "redis-benchmark.txt",
+            [
+                Figure("SET: requests", "requests/s", "more", 39840.64, 4),
+                Figure("SET: latency, mean", "ms", "less", 0.07, 4),
+                Figure("GET: requests", "requests/s", "more", 39761.43, 4),
+                Figure("GET: latency, mean", "ms", "less", 0.066, 4),
+            ],
+        ),
+        (
+            "netperf",
+            "netperf.txt",
+            [
+                Figure("TCP REQUEST/RESPONSE: transactions", "transactions/s", "more", 11654.66),
+                Figure("TCP STREAM: throughput", "Mbit/s", "more", 8467.93),
+            ],
+        ),
+        (
+            "netperf",
+            "netperf-keys.txt",
+            [Figure("TCP REQUEST/RESPONSE: transactions", "transactions/s", "more", 10249.26)],
+        ),
+        (
+            "iperf3",
+            "iperf3.json",
+            [
+                Figure("TCP: sent", "bits/s", "more", 135735425.4686742, 2),
+                Figure("TCP: received", "bits/s", "more", 135372551.66784015, 2),
+            ],
+        ),
+        (
+            "sockperf",
+            "sockperf.txt",
+            [
+                Figure("latency, mean", "us", "less", 11.138),
+                Figure("latency, 99th percentile", "us", "less", 13.699),
+            ],
+        ),
+        (
+            "wrk",
+            "wrk.txt",
+            [
+                Figure("latency, mean", "ms", "less", 1.51, 4),
+                Figure("requests", "requests/s", "more", 12702.76, 4),
+            ],
+        ),
+        (
+            "ab",
+            "ab.txt",
+            [
+                Figure("requests", "requests/s", "more", 7242.81, 2),
+                Figure("latency, mean", "ms", "less", 0.276, 2),
+            ],
+        ),
+        (
+            "pgbench",
+            "pgbench.txt",
+            [
+                Figure("latency, mean", "ms", "less", 0.266, 2),
+                Figure("transactions", "transactions/s", "more", 7521.200384, 2),
+            ],
+        ),
+        ("memcaslap", "memcaslap.txt", [Figure("operations", "operations/s", "more", 39233.0, 4)]),
     ],
 )  # fmt: skip
 def test_real_output(format: str, file: str, figures: list[Figure]) -> None:
@@ -194,6 +258,23 @@ def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
     assert read_text
     with pytest.raises(UserError, match=complaint):
         read_text(text)
+
+
+@pytest.mark.parametrize(
+    ("format", "file", "operations"),
+    [
+        ("redis-benchmark", "redis-benchmark.txt", (40000, "request")),
+        ("netperf", "netperf-keys.txt", (2000, "send")),
+        ("iperf3", "iperf3.json", (16640, "KiB")),
+        ("sockperf", "sockperf.txt", (38800, "message")),
+        ("wrk", "wrk.txt", (12994, "request")),
+        ("ab", "ab.txt", (500, "request")),
+        ("pgbench", "pgbench.txt", (400, "transaction")),
+        ("memcaslap", "memcaslap.txt", (2000, "operation")),
+    ],
+)
+def test_how_many_operations_there_were(format: str, file: str, operations: tuple[int, str]) -> None:
+    assert readers.operations(format, "")((FIGURES / file).read_text()) == operations
 
 
 @given(text=st.text() | st.text(alphabet="tasks,proc012.-naif\n#: ").map(lambda text: CSV + text))

@@ -40,6 +40,7 @@ STANDS_FOR = {
     "command": {"perf", "setup.sh"} | QEMU | GCC,
     "compiler": {"clang"} | GCC,
     "dying_with()": {"setpriv", "sh"},
+    "namespaces()": {"unshare"},
     "kind.mkfs[0]": {"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"},
     "one": {"make", "flex", "bison", "bc", "pahole"} | GCC,
     "path": QEMU | GCC | {"perf"},
@@ -63,7 +64,7 @@ NOT_INSTALLED = {
 def declared() -> set[str]:
     """Programs in setup.sh's table."""
     table = re.findall(
-        r"^(?:program|qemu|rust|python) +(\S+) ", (ROOT / "setup.sh").read_text(), re.MULTILINE
+        r"^(?:program|qemu|emulator|rust|python) +(\S+) ", (ROOT / "setup.sh").read_text(), re.MULTILINE
     )
     assert len(table) > 20
     return set(table)

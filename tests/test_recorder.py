@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from bigiron import compile, workloads
 from bigiron.errors import MachineError
+from bigiron.machines.vm import qemu
 from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
@@ -316,6 +317,13 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
         ("d page_fault", "none"),
         ("T __switch_to", "switched"),
         ("T nmi", "none"),
+        # System calls, and what a new task executes first
+        ("T entry_SYSCALL_64", "system call"),
+        ("t entry_SYSCALL_64_after_hwframe", "none"),
+        ("T entry_INT80_compat", "other system call"),
+        ("T asm_int80_emulation", "other system call"),
+        ("T ret_from_fork", "new task"),
+        ("T ret_from_fork_asm", "new task"),
         ("T do_IRQ", "none"),
     ],
 )
@@ -560,6 +568,48 @@ ADDS = st.lists(
 
 @given(adds=ADDS)
 def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> None:
+    found = written(lines, "tables 3 1000000", *commands_of(adds))
+    assert by_place(found) == shared_in(adds)
+    assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
+    assert found.accesses == accesses_in(adds)
+    assert found.lost == 0
+
+
+@given(windows=st.lists(ADDS, max_size=4))
+def test_of_a_program_what_is_shared_in_a_window_is_kept(
+    lines: Path, windows: list[list[tuple[int, ...]]]
+) -> None:
+    commands = [command for adds in windows for command in (*commands_of(adds), "window")]
+    found = written(lines, "tables 3 1000000", *commands)
+    together: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for adds in windows:
+        for key, (reads, writes, touched) in shared_in(adds).items():
+            sums = together[key]
+            sums[:] = sums[0] + reads, sums[1] + writes, sums[2] | touched
+    assert by_place(found) == together
+    assert found.accesses == accesses_in([add for adds in windows for add in adds])
+    assert found.lost == 0
+
+
+def commands_of(adds: Iterable[tuple[int, ...]]) -> Iterator[str]:
+    return (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
+
+
+def accesses_in(adds: Sequence[tuple[int, ...]]) -> list[int]:
+    return [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
+
+
+def by_place(found: Written) -> dict[tuple[int, ...], list[int]]:
+    return {
+        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
+            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
+        ]
+        for row in found.rows
+    }  # fmt: skip
+
+
+def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """The reads, writes and bytes of each table, context, line and instruction, of shared lines."""
     counts: dict[tuple[int, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
     tables, writes_to = defaultdict(set), defaultdict(int)
     for table, context, address, pc, size, reads, writes in adds:
@@ -577,17 +627,7 @@ def test_what_was_added_is_written(lines: Path, adds: list[tuple[int, ...]]) -> 
         both = tables[line] | tables[other]
         return bool(tables[other]) and len(both) > 1 and writes_to[line] + writes_to[other] > 0
 
-    commands = (f"add {t} {c} {address:x} {pc:x} {size} {r} {w}" for t, c, address, pc, size, r, w in adds)
-    found = written(lines, "tables 3 1000000", *commands)
-    assert {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
-            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
-        ]
-        for row in found.rows
-    } == {key: count for key, count in counts.items() if is_shared(key[2])}  # fmt: skip
-    assert len(found.rows) == len({tuple(row.items()) for row in found.rows})
-    assert found.accesses == [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
-    assert found.lost == 0
+    return {key: count for key, count in counts.items() if is_shared(key[2])}
 
 
 def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
@@ -1242,7 +1282,18 @@ def test_an_operation_that_is_lost_sight_of_is_cut_and_counted(traces: Path) -> 
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    parts = ["control_flow", "contexts", "stacks", "chains", "cpu", "guest", "hash", "x86_64", "ppc64le"]
+    parts = [
+        "control_flow",
+        "contexts",
+        "stacks",
+        "chains",
+        "cpu",
+        "guest",
+        "hash",
+        "request",
+        "x86_64",
+        "ppc64le",
+    ]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 
 
@@ -1367,6 +1418,109 @@ def test_any_stack_may_be_the_first(contexts: Path) -> None:
     for number in range(4096):
         stack = STACK + 16384 * number
         home = stack // 16384 * 0x9E3779B97F4A7C15 % 2**64 >> 32
-        if home % 1024 == 0:
+        if home % 2048 == 0:
             break
     assert contexts_after(contexts, "user", "interrupt", f"call {stack:x}")[-1] == "interrupt"
+
+
+def test_a_program_s_task_takes_its_stack_to_another_cpu(contexts: Path) -> None:
+    """In the middle of a system call or an interrupt: what it is doing is still known there."""
+    here = ["program", "owner user", "user", f"call {STACK:x}", "interrupt", f"call {STACK - 64:x}", "switch"]
+    there = ["cpu 1", "switch", f"return {STACK - 64:x}", "iret", f"return {STACK:x}", "user"]
+    assert contexts_after(contexts, *here, *there)[-5:] == [
+        "interrupt", "interrupt", *["process"] * 3,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("owner", "context"), [("user", "process"), ("kernel", "kthread")])
+def test_a_stack_shows_whose_it_is(owner: str, context: str, contexts: Path) -> None:
+    """Of a task that was in the kernel when the recorded part began."""
+    commands = ["program", f"owner {owner}", "user", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
+    assert contexts_after(contexts, *commands)[-1] == context
+
+
+def test_a_new_task_takes_nothing_over_from_the_last_one_on_its_stack(contexts: Path) -> None:
+    """Which may have ended in an interrupt, killed by a signal."""
+    killed = ["program", "owner user", "user", "interrupt", f"call {STACK:x}", "switch"]
+    other = [f"return {ANOTHER_STACK:x}", "switch", f"return {STACK:x}"]
+    assert contexts_after(contexts, *killed, *other, "fork")[-2:] == ["interrupt", "process"]
+
+
+def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:
+    before = ["program", "user", "interrupt", f"call {STACK:x}", "program"]
+    assert contexts_after(contexts, *before, f"call {STACK - 64:x}", "user", f"call {STACK:x}")[-4:] == [
+        "interrupt", "interrupt", "process", "process",
+    ]  # fmt: skip
+
+
+# What ends a CPU's time slice
+
+
+@pytest.fixture(scope="module")
+def time_slices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("time_slices")
+    return built("time_slices", ["time_slices"], folder, "-rdynamic", "-DHAS_CPU_EXIT")
+
+
+def ended(time_slices: Path, *commands: str) -> list[str]:
+    done = subprocess.run(
+        [time_slices], input="\n".join(commands), capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_time_slice_ends_after_so_many_instructions(time_slices: Path) -> None:
+    own = ["block 0 40", "block 0 40", "block 0 40"]  # 120 of 100
+    assert ended(time_slices, "set 100 0", *own, "block 1 99", "block 0 99", "block 0 1") == [
+        "set 100", "0 after 120", "0 after 199",
+    ]  # fmt: skip
+
+
+def test_each_time_slice_is_its_cpu_s_own(time_slices: Path) -> None:
+    """One that ended otherwise, by a PAUSE, does not shorten the next."""
+    assert ended(time_slices, "set 100 0", *["block 0 60", "block 1 60"] * 9) == ["set 100"]
+
+
+def test_a_cpu_that_runs_alone_has_one_time_slice_after_the_other(time_slices: Path) -> None:
+    assert ended(time_slices, "set 100 0", *["block 2 50"] * 9) == [
+        "set 100", *["2 after 100"] * 4,
+    ]  # fmt: skip
+
+
+def test_no_number_of_instructions_ends_time_slices_that_end_by_time(time_slices: Path) -> None:
+    assert ended(time_slices, "block 0 1000000", "set 100 0", "set 0 0", "block 0 1000000") == [
+        "set 100", "set 0",
+    ]  # fmt: skip
+
+
+def test_random_time_slices_are_as_long_on_average(time_slices: Path) -> None:
+    commands = ["set 1000 7", *["block 0 10"] * 100_000]
+    first, *rest = ended(time_slices, *commands)
+    assert [first, *rest] == ended(time_slices, *commands)
+    lengths = [int(line.removeprefix("0 after ")) for line in rest]
+    assert 500 <= min(lengths) < 520 and 1480 < max(lengths) <= 1500
+    assert sum(lengths) / len(lengths) == pytest.approx(1000, rel=0.05)
+
+
+def test_without_qemu_s_function_time_slices_end_by_time(tmp_path: Path) -> None:
+    program = built("time_slices", ["time_slices"], tmp_path)
+    assert ended(program, "set 100 0", "block 0 1000") == ["set 0"]
+
+
+@pytest.mark.parametrize(("options", "can"), [(["-rdynamic"], True), ([], False), (["-static"], False)])
+def test_whether_a_qemu_can_end_time_slices_is_known_before(
+    options: list[str], can: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "qemu.c").write_text(
+        "void cpu_exit(void *cpu) { (void)cpu; }\nint main(void) { return 0; }\n"
+    )
+    subprocess.run(["gcc", *options, tmp_path / "qemu.c", "-o", tmp_path / "qemu"], check=True)
+    found = qemu.find_qemu(str(tmp_path / "qemu"))
+    assert found and found.ends_time_slices is can
+
+
+def test_a_script_may_start_a_qemu_that_can(tmp_path: Path) -> None:
+    (tmp_path / "qemu").write_text('#!/bin/sh\nexec qemu-system-x86_64 "$@"\n')
+    (tmp_path / "qemu").chmod(0o755)
+    found = qemu.find_qemu(str(tmp_path / "qemu"))
+    assert found and found.ends_time_slices

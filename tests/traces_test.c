@@ -139,12 +139,14 @@ bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place)
 
 /* The test */
 
+static struct stack stacks_of[NR_CPUS];
+
 static struct cpu *on(unsigned int nr)
 {
 	struct cpu *cpu = &cpus.all[nr];
 
 	current_cpu = &states[nr];
-	cpu->contexts.stack = &cpu->contexts.stacks[nr];
+	cpu->contexts.stack = &stacks_of[nr];
 	cpu->contexts.stack->base = 0xffffc90000010000 + ((uint64_t)nr << 14);
 	return cpu;
 }

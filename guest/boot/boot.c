@@ -25,6 +25,7 @@
 #include "archive.h"
 #include "handover.h"
 #include "modules.h"
+#include "root.h"
 
 static const struct {
 	const char *type, *path;
@@ -83,19 +84,31 @@ static void wait_for_clock(void)
 	}
 }
 
+static int load_modules(int with_symbols)
+{
+	if (modules_load())
+		return 1;
+	if (with_symbols)
+		record_module_symbols();
+	return 0;
+}
+
 int main(void)
 {
 	struct room room;
 	const char *archive;
 	size_t length;
+	int with_symbols;
 
 	mount_all();
 	bring_up_loopback();
 	report_open(SECOND_SERIAL_LINE);
-	if (!access("/symbols", F_OK))
+	with_symbols = !access("/symbols", F_OK);
+	if (with_symbols)
 		record_symbols();
 	wait_for_clock();
-	if (modules_load() || room_make(&room) || handover_wait(&room, &archive, &length) || archive_unpack(AT_FDCWD, archive, length)) {
+	if (load_modules(with_symbols) || root_mount() || room_make(&room) || handover_wait(&room, &archive, &length) ||
+	    archive_unpack(AT_FDCWD, archive, length)) {
 		report_end(1);
 		halt_machine();
 	}

@@ -5,18 +5,22 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../report.h"
 
+#define OPTIONAL "optional-"
+
+/* "07-erofs.ko", or "06-optional-crc32c_intel.ko" */
 static int load(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC), failed;
 
 	if (fd < 0)
 		return report_error("machine", "cannot read the module %s: %m", name);
-	failed = syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST;
+	failed = syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST && !strstr(name, OPTIONAL);
 	if (failed)
 		report_error("setting", "the kernel does not load the module %s: %m", name);
 	close(fd);
@@ -25,13 +29,13 @@ static int load(int folder, const char *name)
 
 int modules_load(void)
 {
-	DIR *folder = opendir("/modules");
-	struct dirent *entry;
-	int failed = 0;
+	int folder = open("/modules", O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = 0;
+	struct dirent **entries;
+	int number = folder < 0 ? 0 : scandirat(folder, ".", &entries, NULL, alphasort);
 
-	while (folder && !failed && (entry = readdir(folder)))
-		failed = entry->d_type == DT_REG && load(dirfd(folder), entry->d_name);
-	if (folder)
-		closedir(folder);
+	for (int i = 0; i < number && !failed; i++)
+		failed = entries[i]->d_type == DT_REG && load(folder, entries[i]->d_name);
+	if (folder >= 0)
+		close(folder);
 	return failed;
 }

@@ -2,7 +2,7 @@
 #ifndef MODULES_H
 #define MODULES_H
 
-/* Load all that lie in /modules, in any order. Non-zero after reporting which one the kernel refuses. */
+/* Load all that lie in /modules, in the order of their names. Non-zero after reporting which one the kernel refuses. */
 int modules_load(void);
 
 #endif

@@ -64,6 +64,12 @@ def boot(compiler: str) -> Path:
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
 
 
+def mark(compiler: str) -> Path:
+    """bigiron-mark, with which a program marks its own recorded part."""
+    source = _source_folder("guest") / "mark" / "mark.c"
+    return _compile("bigiron-mark", compiler, (*_FLAGS, "-static"), [source], "bigiron-mark")
+
+
 def pairs(compiler: str) -> Path:
     """The static program that makes the system calls of the commutativity matrix's tests."""
     guest = _source_folder("guest")
@@ -92,6 +98,19 @@ def recorder() -> Path:
 def recorder_source() -> str:
     """The hash of the recorder's sources: counts of different recorders are not compared."""
     return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
+
+
+@cache
+def system_calls(compiler: str) -> dict[str, int]:
+    """The numbers of system calls by name, as the C library's headers for an architecture have them."""
+    program = shutil.which(compiler)
+    if program is None:
+        raise UserError(f"no {compiler} on PATH: apt-get install {_package(compiler)}")
+    with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
+        source.write("#include <asm/unistd.h>\n")
+        source.flush()
+        text = _run([program, "-dM", "-E", source.name], "the list of system calls")
+    return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", text)}
 
 
 def symbols(program: Path, compiler: str) -> str:

@@ -19,6 +19,7 @@ from bigiron.architectures import PPC64LE, X86_64, Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
+from bigiron.roots import image, packages
 from bigiron.util import subprocesses
 
 State = Literal["ok", "missing", "limited"]
@@ -64,6 +65,8 @@ def examine() -> list[Check]:
         _static_library(PPC64LE),
         _kernel_builds(X86_64),
         _kernel_builds(PPC64LE),
+        _roots(X86_64),
+        _roots(PPC64LE),
         _bpf_programs(X86_64),
         _bpf(),
         _perf(),
@@ -197,6 +200,21 @@ def _kernel_builds(target: Architecture) -> Check:
         else "no ccache: each build folder compiles everything again"
     )
     return Check(name, "ok", f"{compiler}; {keeps}")
+
+
+def _roots(target: Architecture) -> Check:
+    """Root file systems are made of packages as root of a user namespace, which not every machine allows."""
+    name = "root file systems" + ("" if target is X86_64 else f" for {target.name}")
+    try:
+        tools = [image.sqfstar(), packages.mmdebstrap(), packages.find_emulator(target)]
+    except UserError as error:
+        what, _, advice = str(error).partition(": ")
+        return Check(name, "missing", what, advice)
+    tried = _run_tool(*packages.namespaces(), "true")
+    if tried.returncode:
+        advice = _install("uidmap", "newuidmap") + ", allow user namespaces, or run as root"
+        return Check(name, "limited", f"not of packages: {_last_line(tried.stderr)}", advice)
+    return Check(name, "ok", ", ".join(filter(None, tools)))
 
 
 def _bpf_programs(target: Architecture) -> Check:

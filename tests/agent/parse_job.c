@@ -24,7 +24,12 @@ void parse(FILE *text, FILE *rows)
 			job.record, job.operations, job.patience_s);
 	print_all(rows, "set", job.settings, job.nr_settings);
 	print_all(rows, "function", job.functions, job.nr_functions);
-	print_all(rows, "word", job.words, job.nr_words);
+	print_all(rows, "word", job.command.all, job.command.nr);
+	for (unsigned long i = 0; i < job.nr_services; i++) {
+		print_all(rows, "service_word", job.services[i].words.all, job.services[i].words.nr);
+		print_all(rows, "ready_word", job.services[i].ready.all, job.services[i].ready.nr);
+	}
+	print_all(rows, "env", job.variables, job.nr_variables);
 	print_all(rows, "read", job.reads, job.nr_reads);
 	print_all(rows, "program", (char *const[]){ job.blocked, job.efficiency, job.oncpu }, 3);
 }

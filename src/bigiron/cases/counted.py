@@ -34,7 +34,7 @@ class Counted:
         """Those that were measured."""
         return [record for record in self.study.records() if record.measured]
 
-    def operations(self, cell: CellRecord) -> int:
+    def operations(self, cell: CellRecord) -> float:
         """How many were recorded, of all tasks."""
         return cell.operations("instructions")
 

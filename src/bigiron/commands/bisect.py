@@ -31,6 +31,7 @@ from bigiron.commands.run import (
     FileSystems,
     MachineOptions,
     Mode,
+    ProgramOptions,
     Repetitions,
     Variants,
     WorkloadOptions,
@@ -236,7 +237,7 @@ def _spec(
     # The candidates are added as variants one by one.
     first = Variants(kernel=["none"] if machine.kind == "vm" else None)
     repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
-    spec = question(workload, first, machine, file_systems, repetitions, Options())
+    spec = question(workload, ProgramOptions(), first, machine, file_systems, repetitions, Options())
     resolve.check_numbers(spec)
     return spec
 

@@ -18,7 +18,7 @@ _NOT_ASKED = {
 """Options that say how a study is run, not what it measures."""
 _OF_VARIANTS = {"kernel", "boot", "set_", "boot_sweep", "set_sweep"}
 _KEYS = {"probe": "probes", "reps": "repetitions", "memory": "memory_mib", "disk": "disk_mib",
-         "deadline": "deadline_s"}  # fmt: skip
+         "deadline": "deadline_s", "warm_up": "warm_up_s", "for_": "record_s"}  # fmt: skip
 _READ: Mapping[str, Callable[[Any], object]] = {
     "probe": probe_names,
     "cpus": lambda text: numbers("--cpus", text),

@@ -49,12 +49,13 @@ Fragments = Annotated[
 
 # Headings of --help, in this order
 WORKLOAD = "What to run"
+PROGRAM = "A program in a virtual machine"
 KERNELS = "Which kernels"
 MACHINE = "Which machine"
 RECORD = "What to record"
 STATISTICS = "Statistics"
 RESULTS = "Running, and where results go"
-PANELS = (WORKLOAD, KERNELS, MACHINE, RECORD, STATISTICS, RESULTS)
+PANELS = (WORKLOAD, PROGRAM, KERNELS, MACHINE, RECORD, STATISTICS, RESULTS)
 
 
 class RunByDefault(TyperGroup):

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
 from bigiron import probes, workloads
-from bigiron.analysis.statistics.spread import MOST_BOOTS
+from bigiron.analysis.statistics.spread import MOST_BOOTS, PROGRAM_BOOTS
 from bigiron.analysis.statistics.verdict import FIRST_LOOK, TOLERANCE
 from bigiron.commands import explicit
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
@@ -16,6 +16,7 @@ from bigiron.commands.measure import measure_study
 from bigiron.commands.options import (
     KERNELS,
     MACHINE,
+    PROGRAM,
     RECORD,
     RESULTS,
     STATISTICS,
@@ -66,7 +67,10 @@ class WorkloadOptions:
     workload_file: Annotated[
         Path | None, typer.Option(help="run the testcase() of this C file (will-it-scale's interface)")
     ] = None
-    command: Annotated[str | None, typer.Option(help="run this command: 'fio --numjobs={tasks} ...'")] = None
+    command: Annotated[
+        str | None,
+        typer.Option(help="run this command: 'fio --numjobs={tasks} ...'; in a virtual machine with --root"),
+    ] = None
     probe: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +98,84 @@ class WorkloadOptions:
     allow_hotplug: Annotated[
         bool, typer.Option("--allow-hotplug", help="permit CPU hotplug on a real machine")
     ] = False
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """A command in a virtual machine: where it runs, beside what, and which part of it is recorded."""
+
+    panel: ClassVar[str] = PROGRAM
+
+    root: Annotated[
+        str,
+        typer.Option(
+            help="root file system that the command runs in: debian:trixie+stress-ng, a folder or an archive"
+        ),
+    ] = ""
+    service: Annotated[
+        list[str] | None, typer.Option(help="start this server before the command; may be repeated")
+    ] = None
+    ready: Annotated[
+        list[str] | None,
+        typer.Option(help="run this command until it succeeds: then the service is ready; one per --service"),
+    ] = None
+    ready_port: Annotated[
+        list[int] | None, typer.Option(help="wait until something listens on this port; may be repeated")
+    ] = None
+    env: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the command and its services; may be repeated")
+    ] = None
+    user: Annotated[str, typer.Option(help="user of the root that they run as  [default: root]")] = ""
+    folder: Annotated[str, typer.Option(help="folder of the root that they work in  [default: /]")] = ""
+    command_cpus: Annotated[str, typer.Option(help="CPUs that the command may use, as in 0-3,8")] = ""
+    service_cpus: Annotated[str, typer.Option(help="CPUs that the services may use")] = ""
+    begin_at: Annotated[
+        str, typer.Option(help="record from the first line that the command prints and this matches")
+    ] = ""
+    end_at: Annotated[str, typer.Option(help="record up to the first such line after it")] = ""
+    warm_up: Annotated[
+        float, typer.Option(help="record from so many seconds on after the command's start (VM time)")
+    ] = 0
+    for_: Annotated[float, typer.Option("--for", help="record for so many seconds (VM time)")] = 0
+    marked: Annotated[
+        bool, typer.Option("--marked", help="record between `bigiron-mark begin` and `bigiron-mark end`")
+    ] = False
+    per: Annotated[
+        str,
+        typer.Option(
+            help="count per system-call, per instruction (a million) or per call of the system call NAME, "
+            "instead of per operation of --metric"
+        ),
+    ] = ""
+
+    time_slice_instructions: Annotated[
+        int,
+        typer.Option(
+            help="instructions after which the emulator's next CPU runs; 0: 5000", rich_help_panel=RECORD
+        ),
+    ] = 0
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """The keys of study.toml."""
+        return {
+            "time_slice_instructions": self.time_slice_instructions,
+            "root": self.root and specs.whole("root", self.root),
+            "service": self.service or [],
+            "ready": self.ready or [],
+            "ready_port": self.ready_port or [],
+            "env": self.env or [],
+            "user": self.user,
+            "folder": self.folder,
+            "command_cpus": self.command_cpus,
+            "service_cpus": self.service_cpus,
+            "begin_at": self.begin_at,
+            "end_at": self.end_at,
+            "warm_up_s": self.warm_up,
+            "record_s": self.for_,
+            "marked": self.marked,
+            "per": self.per,
+        }
 
 
 @dataclass(frozen=True)
@@ -157,11 +239,12 @@ class MachineOptions:
         ),
     ] = False
     clock: Annotated[
-        Clock,
+        Clock | None,
         typer.Option(
-            help="drive the virtual machine's clock by the host's time, or by executed instructions"
+            help="drive the virtual machine's clock by the host's time, or by executed instructions  "
+            "[default: host; instructions for a program]"
         ),
-    ] = Clock.host
+    ] = None
     memory: Annotated[int, typer.Option(help="MiB of memory of a virtual machine; 0: by its CPU count")] = 0
     cgroup: Annotated[
         str,
@@ -254,6 +337,7 @@ class ExecutionOptions:
 @grouped(*probes.option_kinds(), panel=RECORD)
 def run(
     workload: WorkloadOptions,
+    program: ProgramOptions,
     file_systems: FileSystems,
     variants: Variants,
     machine: MachineOptions,
@@ -272,7 +356,7 @@ def run(
         spec = extend.with_options(specs.read(file), explicit.question(), str(workload.workload))
         output = output or (file.parent if Path(str(workload.workload)).is_dir() else None)
     else:
-        spec = question(workload, variants, machine, file_systems, repetitions, Options(*options))
+        spec = question(workload, program, variants, machine, file_systems, repetitions, Options(*options))
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
@@ -301,6 +385,7 @@ def _study_file(word: str) -> Path | None:
 
 def question(
     workload: WorkloadOptions,
+    program: ProgramOptions,
     variants: Variants,
     machine: MachineOptions,
     file_systems: FileSystems,
@@ -313,7 +398,7 @@ def question(
     if workload.command and workload.workload:
         raise UserError(f"both a workload ({workload.workload}) and --command: give one of them")
     kind = machine.kind
-    if not variants.kernel and kind == "vm" and not workload.command:
+    if not variants.kernel and kind == "vm" and (program.root or not workload.command):
         raise UserError("no kernel: give --kernel debian/6.12, or one of `bigiron kernel list`")
     if variants.kernel and kind != "vm":
         raise UserError("the kernel of a real machine cannot be chosen: leave out --kernel, or --machine")
@@ -321,10 +406,12 @@ def question(
         raise UserError(f"both a workload ({workload.workload}) and --workload-file: give one of them")
     shape = topologies.parse(machine.topology)
     first = FIRST_LOOK if repetitions.until_decided else 1
+    most = PROGRAM_BOOTS if program.root else MOST_BOOTS
     return Spec(
         workload=workload.workload or "",
         workload_file=str(workload.workload_file) if workload.workload_file else "",
         command=workload.command or "",
+        **program.question,
         mode=workload.mode.value,
         arch=machine.arch,
         probes=[] if workload.probe is None else probe_names(workload.probe),
@@ -336,9 +423,9 @@ def question(
         topology=str(shape),
         like=machine.like,
         check_shape=machine.check_shape,
-        clock=machine.clock.value,
+        clock=machine.clock.value if machine.clock else "",
         repetitions=first if repetitions.reps is None else repetitions.reps,
-        most_boots=MOST_BOOTS if repetitions.reps is None else repetitions.reps,
+        most_boots=most if repetitions.reps is None else repetitions.reps,
         tolerance=TOLERANCE if repetitions.tolerance is None else repetitions.tolerance,
         operations=workload.operations,
         cpus_to_cycle=workload.cpus_to_cycle,

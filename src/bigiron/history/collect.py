@@ -207,7 +207,7 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
             probe: study.table(record, probe) if probe in probes else None
             for probe in ("conflicts", "instructions")
         },
-        operations=record.operations(probes[0]),
+        operations=round(record.operations(probes[0])),
         cpus=record.cpus,
         tasks=record.tasks,
     )

@@ -361,9 +361,6 @@ def _configuration() -> str:
     The sandbox user is root, which means: do not change user. As root, apt would become _apt, which cannot
     enter a user's cache folder; anyone else stays who they are.
     """
-    network = _output_of(
-        "apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Retries"
-    )
     return f"""\
 Dir::Etc::main "/dev/null";
 Dir::Etc::parts "/dev/null";
@@ -377,7 +374,14 @@ Acquire::Retries "3";
 Acquire::GzipIndexes "true";
 Acquire::Languages "none";
 APT::Sandbox::User "root";
-{network}"""
+{network_settings()}"""
+
+
+def network_settings() -> str:
+    """How the machine's own apt gets to the network."""
+    return _output_of(
+        "apt-config", "dump", "--no-empty", "Acquire::http", "Acquire::https", "Acquire::Retries"
+    )
 
 
 def _sources() -> str:

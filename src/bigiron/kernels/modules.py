@@ -1,4 +1,4 @@
-"""The kernel modules that file systems need, from the kernel's own package, in the order in which they load.
+"""The kernel modules that file systems and disks need, from the kernel's own package, in loading order.
 
 A package has no modules.dep, because depmod writes it on installation. So the dependencies are read from the
 modules, as depmod does: `depends`, and the `pre` entries of `softdep`, by name or alias (modinfo(8)).
@@ -8,6 +8,7 @@ renamed.
 """
 
 import gzip
+import hashlib
 import io
 import lzma
 import re
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 else:
     elf = lazy.Module("bigiron.kernels.elf")
 
-ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs")
+ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs", "virtio_pci", "virtio_blk", "erofs", "squashfs", "overlay")
 """The modules that are taken from a package, with their dependencies."""
 
+_ASKED = hashlib.sha256(" ".join(ROOTS).encode()).hexdigest()[:8]  # another bigiron may have asked for fewer
 _MODULE = re.compile(
-    r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/block)/.+\.ko(\.[a-z]+)?"
+    r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/(block|virtio))/.+\.ko(\.[a-z]+)?"
 )
 _BUILT_IN = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/modules\.builtin")
 _SOURCE = re.compile(r"Debian \S+, (linux-(image|binary)-\S+) (\S+)")
@@ -82,7 +84,7 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
 
     Raises UserError if the kernel does not have it.
     """
-    folder = cache_folder("modules") / kernel.sha256
+    folder = cache_folder("modules") / f"{kernel.sha256}-{_ASKED}"
     if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
         return None
     try:

@@ -23,7 +23,7 @@ class Programs:
 
     agent: Path
     recorder: Path | None
-    bpf: tuple[Path, ...] = ()
+    bpf: tuple[Path, ...] = ()  # and bigiron-mark, for programs that mark their own recorded part
     time_slices: bool = False  # whether the agent can end a task's time slice with each of its operations
     init: Path | None = None  # what a virtual machine boots into
     fresh_boot: bool = False  # whether no virtual machine is resumed from a snapshot

@@ -61,6 +61,8 @@ class Error(msgspec.Struct, frozen=True):
 
     kind: Literal["job", "setting", "workload", "machine"]
     text: str
+    output: str = ""
+    """The last lines of what the program printed that is to blame."""
 
 
 class End(msgspec.Struct, frozen=True):

@@ -49,7 +49,7 @@ class Outcome:
         elif message.type == "error":
             kind, text = str(message.content.get("kind")), str(message.content.get("text"))
             if kind == "machine":
-                raise MachineError(text)
+                raise MachineError(text, str(message.content.get("output", "")))
             raise UserError(f"{kind}: {text}" if kind != "workload" else text)
 
     def _continues_a_file(self, message: Message) -> bool:

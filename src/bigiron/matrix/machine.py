@@ -258,7 +258,7 @@ def _check_whole(results: Path, runs: int, failed: Iterable[int]) -> None:
 
 
 class _Row(NamedTuple):
-    """Of test_lines.csv, which has more of it (docs/contributing/protocol.md)."""
+    """Of test_lines.csv, which has more of it (docs/contributing/recorder-protocol.md)."""
 
     place: int  # of a run in the order
     cpu: int

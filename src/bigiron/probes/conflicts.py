@@ -93,11 +93,15 @@ def _collect(raw: RawOutput) -> Table:
         pl.col(name).cast(kind) for name, kind in SCHEMA.items()
     )
     private = pl.col("object") == _PRIVATE
-    facts = _facts(recording) | {
-        "line_bytes": raw.architecture.line_bytes,
-        "pair_bytes": conflicts.PAIR_BYTES,
-        "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
-    }
+    facts = (
+        left.operations
+        | _facts(recording)
+        | {
+            "line_bytes": raw.architecture.line_bytes,
+            "pair_bytes": conflicts.PAIR_BYTES,
+            "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
+        }
+    )
     return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 
 
@@ -193,7 +197,6 @@ def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: O
 
 def _facts(recording: Recording) -> dict[str, object]:
     return {
-        "operations": recording.operations,
         "lost_accesses": recording.lost["accesses"],
         "accesses": recording.accesses,
         "stack_accesses": recording.stack_accesses,
@@ -209,6 +212,7 @@ PROBE = Probe(
     job=_job,
     collect=_collect,
     needs_recorder=True,
+    measures=("unbounded", "bounded", "program"),
     by_default="vm",
     compare=lambda read, options: shared_lines.compare(read, options),
     has_verdicts=True,

@@ -40,7 +40,7 @@ def _collect(raw: RawOutput) -> Table:
     return Table(
         frame.group_by(keys).agg(pl.col("instructions").sum()).sort(keys),
         {
-            "operations": recording.operations,
+            **found.operations,
             "instructions": recording.instructions,
             "lost_instructions": recording.lost["instructions"],
         },
@@ -58,6 +58,7 @@ PROBE = Probe(
     compare=lambda read, options: instructions.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    measures=("unbounded", "bounded", "program"),
     by_default="vm",
     stacks=StackSource(
         lambda table, done, contexts: instructions.stacks(table, done, contexts),

@@ -51,7 +51,7 @@ def _collect(raw: RawOutput) -> Table:
     return Table(
         sums.sort(keys),
         {
-            "operations": recording.operations,
+            **found.operations,
             "lost_acquisitions": recording.lost["acquisitions"],
             "unreleased": recording.unreleased,
         },
@@ -82,6 +82,7 @@ PROBE = Probe(
     compare=lambda read, options: locks.compare(read, options),
     has_verdicts=True,
     needs_recorder=True,
+    measures=("unbounded", "bounded", "program"),
     by_default="vm",
     only_on=("x86_64",),
 )

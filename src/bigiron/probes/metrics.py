@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
@@ -54,27 +55,60 @@ def _job(request: CellRequest) -> list[str]:
     return [f"word {word}" for word in request.command]
 
 
-def _collect(raw: RawOutput) -> Table:
-    """Raises UserError or MachineError if there are no figures; the latter with the output's last lines."""
-    ended = next((message.content for message in raw.messages if message.type == "command"), None)
+@dataclass(frozen=True)
+class Output:
+    """What a command that succeeded printed."""
+
+    text: str
+    seconds: float
+
+    @property
+    def tail(self) -> str:
+        """Its last lines."""
+        return "\n".join(sanitize(self.text).splitlines()[-_TAIL:])
+
+
+def output_of(messages: list[Message]) -> Output:
+    """What the command printed; MachineError, with the last lines of it, if it failed."""
+    ended = next((message.content for message in messages if message.type == "command"), None)
     if ended is None:
         raise MachineError("the agent did not report the command's exit status")
-    output = "\n".join(_printed(raw.messages, stream) for stream in ("stdout", "stderr")).strip()
-    tail = "\n".join(sanitize(output).splitlines()[-_TAIL:])
+    text = "\n".join(_printed(messages, stream) for stream in ("stdout", "stderr")).strip()
+    output = Output(text, ended["nanoseconds"] / 1e9)
     if ended["signal"] or ended["status"]:
         how = (
             f"was killed by signal {ended['signal']}"
             if ended["signal"]
             else f"failed: status {ended['status']}"
         )
-        raise MachineError(f"the command {how}", tail)
+        raise MachineError(f"the command {how}", output.tail)
+    return output
+
+
+def operations_in(output: Output, request: CellRequest) -> tuple[int, str]:
+    """The operations that the command did, and the name of one; MachineError if it does not say so."""
+    asked = request.options[MetricsOptions]
+    try:
+        found = readers.operations(asked.metric, asked.unit)(output.text)
+    except UserError as error:
+        raise MachineError(str(error), output.tail) from None
+    if not found[0]:
+        why = f"the command's output has no number of operations for {asked.metric}"
+        raise MachineError(why, output.tail)
+    return found
+
+
+def _collect(raw: RawOutput) -> Table:
+    """Raises UserError or MachineError if there are no figures; the latter with the output's last lines."""
+    printed = output_of(raw.messages)
+    output, tail = printed.text, printed.tail
     asked = raw.request.options[MetricsOptions]
     try:
         read = readers.reader(asked.metric, asked.unit, asked.less_is_better)
         figures = _at(read(output), raw.request.tasks)
         if not figures:
             raise UserError(f"the command's output has no metric {asked.metric}")
-        return Table(readers.table(figures), {"seconds": ended["nanoseconds"] / 1e9})
+        return Table(readers.table(figures), {"seconds": printed.seconds})
     except UserError as error:
         raise MachineError(str(error), tail) from None
 

@@ -36,6 +36,8 @@ class CellRequest:
     in_vm: bool = True  # each CPU has its turn on one of the host's
     slow_clock: bool = False  # the machine's clock follows instructions: a second of it takes minutes
     command: tuple[str, ...] = ()  # to run instead of a workload
+    per: str = ""  # what counts of a program are divided by; empty: the operations that its metric reads
+    marked: bool = False  # the program marks its recorded parts itself
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Table:
 class StackSource:
     """How to make stacks of a probe's table, and their weights. The first weight is the default."""
 
-    stacks: Callable[[pl.DataFrame, int, Contexts], pl.DataFrame]
+    stacks: Callable[[pl.DataFrame, float, Contexts], pl.DataFrame]
     """Of a table and the operations recorded: `context`, the frames, and a column WEIGHT_per_op for each."""
     what: str
     weights: tuple[str, ...]
@@ -102,8 +104,9 @@ class Metric:
 MetricSamples: TypeAlias = Iterator[tuple[Metric, tuple[float, ...]]]
 
 
-WorkloadKind = Literal["unbounded", "bounded", "command"]
-"""Tasks that go on for ever; a round of operations, as of CPU hotplug; an external command."""
+WorkloadKind = Literal["unbounded", "bounded", "command", "program"]
+"""Tasks that go on for ever; a round of operations, as of CPU hotplug; an external command on a real machine,
+or in a virtual one."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron import compile
 from bigiron.analysis import kernel_functions
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
@@ -18,6 +19,7 @@ from bigiron.introspect.mm.structs import WORD
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
+from bigiron.probes import metrics
 from bigiron.probes.probe import RawOutput
 from bigiron.util import decode
 from bigiron.util.lazy import DType
@@ -33,6 +35,32 @@ class TracedTask(msgspec.Struct):
     cut: int  # that were lost sight of
 
 
+class RecordedProgram(msgspec.Struct):
+    """What the recorder counted of a program, in all of its recorded parts."""
+
+    parts: int  # 0: none began
+    windows: int  # a cache line is shared if several CPUs access it in the same one
+    lost_windows: int  # in which the recorder had no room to find out
+    instructions: dict[str, int]  # by context, among them `user`: in user mode
+    system_calls: dict[int, int]  # entered, by number
+    other_system_calls: int  # entered by 32-bit programs, or without a number that Linux has
+
+    @property
+    def all_system_calls(self) -> int:
+        """How many system calls were entered."""
+        return sum(self.system_calls.values()) + self.other_system_calls
+
+    @property
+    def all_instructions(self) -> int:
+        """How many instructions were executed, in user mode and in the kernel."""
+        return sum(self.instructions.values())
+
+    @property
+    def user_share(self) -> float:
+        """The share of instructions that were executed in user mode."""
+        return self.instructions["user"] / self.all_instructions if self.all_instructions else 0
+
+
 class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
@@ -46,11 +74,19 @@ class Recording(msgspec.Struct):
     unreleased: int  # locks whose release was not seen
     traces: list[TracedTask]  # of each task, where they were recorded
     lost: dict[str, int]  # what found no room, by name
+    time_slice_instructions: int = 0  # of a CPU, that end its time slice; 0: they end otherwise
+    program: RecordedProgram | None = None  # None: a workload's operations were recorded
 
     @property
     def losses(self) -> dict[str, int]:
         """The numbers of events that it had to leave out (`Table.lost`)."""
-        known = {what: self.lost.get(name, 0) for name, what in _LOSSES.items()}
+        lost = dict(self.lost)
+        if self.program:
+            lost |= {
+                "windows": self.program.lost_windows,
+                "time_slices": int(not self.time_slice_instructions),
+            }
+        known = {what: lost.get(name, 0) for name, what in _LOSSES.items()}
         return known | {"acquisitions of locks, whose release was not seen": self.unreleased}
 
 
@@ -70,8 +106,10 @@ _LOSSES = {
     "functions": "functions of the kernel, for which the recorder had no room",
     "entry_points": "entry points of the kernel, for which the recorder had no room",
     "lock_functions": "functions that take locks, for which the recorder had no room",
+    "time_slices": "recordings with time slices by instructions: QEMU lacks cpu_exit, so they end by time",
+    "windows": "windows of a program, for whose cache lines the recorder had no room",
 }
-"""By the recorder's names (docs/contributing/protocol.md)."""
+"""By the recorder's names (docs/contributing/recorder-protocol.md)."""
 
 
 def read_recording(results: Path) -> Recording:
@@ -97,6 +135,13 @@ class Recorded:
         self.chains = Chains(raw.results, self.symbols)
 
     @cached_property
+    def operations(self) -> dict[str, object]:
+        """Facts of each table: the recorded operations of each task; those of a program, and what one is."""
+        if not self._raw.request.command:
+            return {"operations": self.recording.operations}
+        return dict(program_operations(self._raw, self.recording))
+
+    @cached_property
     def objects(self) -> Objects:
         """The objects in the machine's memory."""
         raw = self._raw
@@ -105,6 +150,39 @@ class Recorded:
         return objects_in(
             raw.ram, raw.architecture, raw.messages, raw.results, self.symbols, self.recording, self.chains
         )
+
+
+PER_SYSTEM_CALL, PER_INSTRUCTION = "system-call", "instruction"
+_MILLION = 1_000_000
+
+
+def program_operations(raw: RawOutput, recording: Recording) -> Iterator[tuple[str, object]]:
+    """What a program's counts are divided by, and what else is known of its recorded part.
+
+    MachineError if the program failed or did no operation.
+    """
+    program, request = recording.program, raw.request
+    output = metrics.output_of(raw.messages)
+    if program is None:
+        raise MachineError("the recorder did not record a program")
+    if not program.parts:
+        raise MachineError("the program marked no part: it must run `bigiron-mark begin`", output.tail)
+    number: float
+    if not request.per:
+        number, operation = metrics.operations_in(output, request)
+    elif request.per == PER_SYSTEM_CALL:
+        number, operation = program.all_system_calls, "system call"
+    elif request.per == PER_INSTRUCTION:
+        number, operation = program.all_instructions / _MILLION, "million instructions"
+    else:
+        calls = compile.system_calls(raw.architecture.compiler)
+        number, operation = program.system_calls.get(calls[request.per], 0), request.per
+    if not number:
+        raise MachineError(f"the program's recorded part has no {operation}: give another --per", output.tail)
+    yield "operations", [number]
+    yield "operation", operation
+    yield "system_calls", program.all_system_calls
+    yield "user_instructions", program.instructions.get("user", 0)
 
 
 def recorded(raw: RawOutput) -> Recorded:

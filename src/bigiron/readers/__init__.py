@@ -3,13 +3,24 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
 
-__all__ = ["SCHEMA", "Better", "Figure", "Format", "Reading", "formats", "reader", "table"]
+__all__ = [
+    "SCHEMA",
+    "Better",
+    "Figure",
+    "Format",
+    "Reading",
+    "formats",
+    "needed_option",
+    "operations",
+    "reader",
+    "table",
+]
 
 
 def _find() -> dict[str, Format]:
@@ -63,6 +74,49 @@ def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list
         path = metric.removeprefix(_JSON)
         return lambda output: [Figure(path, unit, better, _in_json(output, path))]
     return _by_expression(metric, unit, better)
+
+
+def operations(metric: str, unit: str) -> Callable[[str], tuple[int, str]]:
+    r"""How to read the number of operations that a command did, and the name of one, from its output.
+
+    The value that `json:PATH` or a regular expression finds is that number; several add up.
+
+    >>> operations(r"transactions: (\d+)", "transaction")("transactions: 12")
+    (12, 'transaction')
+    >>> operations("perf-bench", "")("# Executed 10,000 getppid() calls")
+    (10000, 'getppid')
+    """
+    if metric in _FORMATS:
+        read_text = _FORMATS[metric].read_text
+        if unit or read_text is None:
+            reader(metric, unit, less_is_better=False)
+            raise UserError(f"metric {metric} does not say how many operations there were: give --per")
+
+        def of_format(output: str) -> tuple[int, str]:
+            reading = read_text(output)
+            return reading.operations, reading.operation
+
+        return of_format
+    read = reader(metric, unit, less_is_better=False)
+
+    def of_figures(output: str) -> tuple[int, str]:
+        return round(sum(figure.value for figure in read(output))), unit or "operation"
+
+    return of_figures
+
+
+def needed_option(metric: str, words: Sequence[str]) -> list[str]:
+    """The option that a command lacks to print the metric.
+
+    >>> needed_option("stress-ng", ["stress-ng", "--msg", "4"])
+    ['--metrics-brief']
+    >>> needed_option("stress-ng", ["stress-ng", "--msg", "4", "--metrics"])
+    []
+    """
+    option = _FORMATS[metric].option if metric in _FORMATS else ""
+    if not option or Path(words[0]).name != metric or any(word.startswith("--metrics") for word in words):
+        return []
+    return [option]
 
 
 def _by_expression(metric: str, unit: str, better: Better) -> Callable[[str], list[Figure]]:

@@ -50,6 +50,10 @@ class Reading:
     about: Mapping[str, str] = field(default_factory=dict)
     cpus: int | None = None
     workload: str | None = None
+    operations: int = 0
+    """How many operations the program did in all, where the output says so."""
+    operation: str = ""
+    """What one of them is: a bogo op, an event."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Format:
     read_text: Callable[[str], Reading] | None = None
     read_folder: Callable[[Folder], Reading] | None = None
     file_is_workload: bool = False
+    option: str = ""
+    """An option without which the program of that name does not print the figures."""
 
 
 def number(text: str, line: int | None, what: str) -> float:

@@ -54,7 +54,9 @@ def _read(text: str) -> Reading:
         for direction in _DIRECTIONS:
             done = [each for job in jobs if (each := getattr(job, direction)).total_ios]
             figures += _figures(f"{label(name, None)} {direction}", done, tasks) if done else []
-    return Reading(figures, {"fio": label(output.version, None)})
+    ios = sum(getattr(job, direction).total_ios for job in output.jobs for direction in _DIRECTIONS)
+    about = {"fio": label(output.version, None)}
+    return Reading(figures, about, operations=ios, operation="I/O operation")
 
 
 def _figures(name: str, done: list[_Direction], tasks: int) -> list[Figure]:

@@ -5,6 +5,7 @@ import re
 from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
 
 _BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
+_EXECUTED = re.compile(r"# Executed ([\d,]+) (.+?)(?: operations| calls)?(?: between .*)?$")
 _FUNCTION = re.compile(r"# function '(.+?)'")
 _TASKS = re.compile(
     r"# \d+ groups == (\d+) (?:processes|threads) run|Run summary \[PID \d+\]: .*?(\d+) threads"
@@ -26,16 +27,19 @@ def _read(text: str) -> Reading:
     [Figure(metric='sched/pipe: time', unit='s', better='less', value=0.125, tasks=None, run=1)]
     """
     figures: list[Figure] = []
-    tasks, benchmark = None, "perf bench"
+    tasks, benchmark, done, operation = None, "perf bench", 0, "operation"
     for line, written in lines(text):
         if found := _BENCHMARK.match(written):
             benchmark, tasks = label(found[1], line), None
+        elif found := _EXECUTED.match(written):
+            done += int(found[1].replace(",", ""))
+            operation = label(found[2].replace("()", ""), line)
         elif found := _FUNCTION.match(written):
             benchmark = f"{benchmark.partition(' ')[0]} {label(found[1], line)}"
         elif found := _TASKS.match(written):
             tasks = count(found[1] or found[2], line)
         figures += figures_in(written, line, _FIGURES, tasks, f"{benchmark}: ")
-    return Reading(figures)
+    return Reading(figures, operations=done, operation=operation)
 
 
 FORMAT = Format("perf-bench", "what `perf bench` prints", _read)

@@ -5,6 +5,7 @@ import re
 from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, lines
 
 _THREADS = re.compile(r"Number of threads: (\S+)")
+_EVENTS = re.compile(r" *total number of events: +(\d+)")
 _FIGURES: tuple[Pattern, ...] = (
     (re.compile(r" *events per second: +(\S+)"), "events", "events/s", "more"),
     (re.compile(r"Total operations: \d+ \( *(\S+) per second\)"), "operations", "operations/s", "more"),
@@ -23,13 +24,16 @@ _FIGURES: tuple[Pattern, ...] = (
 def _read(text: str) -> Reading:
     """What its tests say of their speed, and latencies; the time only of tests that say nothing else."""
     figures: list[Figure] = []
-    tasks = None
+    tasks, events = None, 0
     for line, written in lines(text):
         if found := _THREADS.match(written):
             tasks = count(found[1], line)
+        elif found := _EVENTS.match(written):
+            events += int(found[1])
         figures += figures_in(written, line, _FIGURES, tasks)
     has_speed = any(figure.better == "more" for figure in figures)
-    return Reading([figure for figure in figures if not (has_speed and figure.metric == "total time")])
+    kept = [figure for figure in figures if not (has_speed and figure.metric == "total time")]
+    return Reading(kept, operations=events, operation="event")
 
 
 FORMAT = Format("sysbench", "what sysbench prints", _read)

@@ -1,8 +1,10 @@
 """What `bigiron explain` prints: findings with their evidence, the most expensive first."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison import explain, model
@@ -30,6 +32,7 @@ from bigiron.util.english import first_n, join_and, plural
 PROBES = ("conflicts", "locks", "instructions")
 """The probes that are explained, if recorded."""
 
+_Place: TypeAlias = tuple[int, int]  # CPUs and tasks
 _AtPlace = TypeVar("_AtPlace", LinesAt, Point)
 
 _WIDTH = 72  # of a mail
@@ -49,6 +52,8 @@ class Explanation:
     boots: int  # the smallest number among the variants
     missing: tuple[str, ...]  # probes that were not recorded there
     caveats: tuple[str, ...] = ()  # missing counts, differences between machines
+    alone: Explanation | None = None
+    """What limits a program on the first variant, where no difference between the variants is known."""
 
     @property
     def recorded(self) -> Recorded:
@@ -67,6 +72,25 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     if not read:
         raise UserError(f"{study.folder} has no counts to explain: {study.recording(*PROBES)}")
     point, there = _to_explain(read)
+    explained = _explanation(study, there, point, options, lines)
+    if explained.findings or not (explained.recorded.others and study.spec.runs_program):
+        return explained
+    alone = {name: _of_variant(one, explained.recorded.base) for name, one in there.items()}
+    return replace(explained, alone=_explanation(study, alone, point, options, None))
+
+
+def _of_variant(measured: Measurements, name: str) -> Measurements:
+    points = {point: {name: cells[name]} for point, cells in measured.points.items() if name in cells}
+    return replace(measured, points=points, lost={}, machine_differences={}, changed=())
+
+
+def _explanation(
+    study: Study,
+    there: Mapping[str, Measurements],
+    point: _Place,
+    options: Options,
+    lines: SharedLines | None,
+) -> Explanation:
     if "conflicts" in there:
         lines = lines or shared_lines.line_up_all(there["conflicts"], options)
     found = Recorded(
@@ -86,9 +110,6 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
         tuple(name for name in PROBES if name not in there),
         tuple(_caveats(study, there, point)),
     )
-
-
-_Place: TypeAlias = tuple[int, int]  # CPUs and tasks
 
 
 def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
@@ -134,6 +155,8 @@ def as_text(found: Explanation) -> str:
     caveats = (f"{one[0].upper()}{one[1:].rstrip('.')}." for one in found.caveats)
     for note in (*notes(found), *caveats):
         said += ["", *textwrap.wrap(note, _WIDTH)]
+    if found.alone:
+        said += ["", as_text(replace(found.alone, caveats=())).rstrip()]
     return "\n".join(said) + "\n"
 
 

@@ -1,6 +1,6 @@
 """What `bigiron show` prints: what a study asks, and every cell's identity and state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bigiron import probes
@@ -43,7 +43,9 @@ def _question(spec: Spec) -> list[str]:
             f"figures     {spec.options[MetricsOptions].metric}",
             *variants,
         ]
-    if spec.command:
+    if spec.runs_program:
+        lines = [*_program(spec), f"probes      {', '.join(_probe(spec, one) for one in spec.probes)}"]
+    elif spec.command:
         lines = [
             f"command     {sanitize(spec.command)}",
             f"metric      {spec.options[MetricsOptions].metric}",
@@ -68,6 +70,33 @@ def _question(spec: Spec) -> list[str]:
         )
         lines.append(f"variant     {variant.name}: kernel {variant.kernel}{details}")
     return lines
+
+
+def _program(spec: Spec) -> Iterator[str]:
+    """A program in a virtual machine: where it runs, beside what, which part is recorded, and the unit."""
+    yield f"command     {sanitize(spec.command)}"
+    yield f"root        {spec.root} ({spec.root_sha256[:12]})"
+    for number, service in enumerate(spec.service):
+        ready = spec.ready[number] if number < len(spec.ready) else ""
+        yield f"service     {sanitize(service)}" + (f", ready: {sanitize(ready)}" if ready else "")
+    if spec.ready_port:
+        yield f"ready       when something listens on {', '.join(map(str, spec.ready_port))}"
+    places = {"user": spec.user, "folder": spec.folder, "command on CPUs": spec.command_cpus,
+              "services on CPUs": spec.service_cpus, "environment": sanitize(" ".join(spec.env))}  # fmt: skip
+    if given := [f"{what} {value}" for what, value in places.items() if value]:
+        yield f"runs        {', '.join(given)}"
+    parts = {
+        "from a line that matches": sanitize(spec.begin_at),
+        "after": f"{spec.warm_up_s:g} s" if spec.warm_up_s else "",
+        "to a line that matches": sanitize(spec.end_at),
+        "for": f"{spec.record_s:g} s" if spec.record_s else "",
+    }
+    part = ", ".join(f"{what} {value}" for what, value in parts.items() if value)
+    marked = "between the program's own marks" if spec.marked else "the whole command"
+    yield f"recorded    {part or marked}"
+    metric = spec.options[MetricsOptions]
+    of_metric = f"{metric.unit or 'operation'} that {metric.metric} reads"
+    yield f"counts      per {spec.per.replace('-', ' ') or of_metric}"
 
 
 def _probe(spec: Spec, name: str) -> str:

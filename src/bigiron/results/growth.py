@@ -112,7 +112,7 @@ def growth_study(
             f"{study.folder} has no variant measured with the probe {probe} at {growth.FEWEST} numbers of "
             "CPUs, 2 and more: growth needs that many, preferably 5 (--cpus 2,3,4,6,8)"
         )
-    return Report(study.name, study.spec.workload, contexts, source, tables)
+    return Report(study.name, study.workload, contexts, source, tables)
 
 
 def _table(

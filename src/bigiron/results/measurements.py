@@ -22,10 +22,11 @@ def read(study: Study, probe: str) -> Measurements:
     measured = study.measured(probe)
     return Measurements(
         study=study.name,
-        workload=study.spec.workload,
+        workload=study.workload,
         probe=probe,
         time=study.time,
         operations=study.operations(probe),
+        operation=study.operation,
         scope=study.spec.options[ConflictsOptions].scope,
         machine=study.spec.simulation.machine,
         points=_cells(study, measured, probe),
@@ -68,7 +69,9 @@ def _phrase(of: str, environment: Mapping[str, Any]) -> str:
     if of == "the boot":
         return "when booted again"
     ended_by = environment["time_slice"]
-    return "with time slices at random" if ended_by == "random" else f"with time slices of {ended_by}"
+    return (
+        "with time slices at random" if ended_by.startswith("random") else f"with time slices of {ended_by}"
+    )
 
 
 def _with_noise(study: Study, probe: str) -> Measurements:
@@ -76,7 +79,7 @@ def _with_noise(study: Study, probe: str) -> Measurements:
     records = [record for record in study.records() if record.measured]
     return Measurements(
         study=study.name,
-        workload=study.spec.workload,
+        workload=study.workload,
         probe=probe,
         time=study.time,
         operations=study.spec.operations,

@@ -89,7 +89,7 @@ def stacks_of(
     last = records[0]
     return StackComparison(
         title=(
-            f"{study.spec.workload}, {last.variant}, {plural(last.cpus, 'CPU')}, "
+            f"{study.workload}, {last.variant}, {plural(last.cpus, 'CPU')}, "
             f"{plural(last.tasks, 'task')}, {probe}"
         ),
         cpus=last.cpus,

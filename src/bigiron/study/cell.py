@@ -13,7 +13,7 @@ from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.vm.shape_change import change
-from bigiron.study import simulated, store
+from bigiron.study import program, simulated, store
 from bigiron.study.environment import CLOCK, environment, refuse_another_clock, refuse_another_machine
 from bigiron.study.plan import Cell
 from bigiron.study.resolve import command_words
@@ -151,7 +151,8 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         files_at=spec.engine.files_at,
         in_vm=spec.engine.emulated,
         slow_clock=spec.clock == "instructions",
-        command=tuple(command_words(spec.command, cell.tasks)) if spec.command else (),
+        command=tuple(command_words(spec, cell.tasks)) if spec.command else (),
+        per=spec.per,
     )
 
 
@@ -178,7 +179,7 @@ def agent_job(spec: Spec, cell: Cell) -> str:
         *([f"cpus {cell.cpus}"] if engine.emulated or spec.command else []),  # that must be online
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
-        f"patience_s {engine.deadline_s(cell.cpus) // (1 if spec.command else 2)}",
+        f"patience_s {engine.deadline_s(cell.cpus) // (1 if spec.command and not engine.emulated else 2)}",
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),
@@ -188,4 +189,6 @@ def agent_job(spec: Spec, cell: Cell) -> str:
         # a word.
         wanted = frozenset(lines)
         lines += [line for line in probes.probe(name).job(request) if line not in wanted]
+    if spec.runs_program:
+        lines += program.job(spec, request.command)
     return "\n".join(lines) + "\n"

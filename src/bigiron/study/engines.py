@@ -37,6 +37,8 @@ def _vm(spec: "Spec") -> Engine:
         slow_clock=spec.clock == "instructions",
         measures_time=spec.measures_time,
         changes_code=spec.changes_code,
+        root=spec.root_disk,
+        time_slice_instructions=spec.time_slice_instructions,
     )
 
 

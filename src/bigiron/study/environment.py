@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bigiron import compile, probes
 from bigiron.errors import UserError
 from bigiron.machines.engine import Job
+from bigiron.study import program
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
@@ -22,7 +23,7 @@ def environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
         asked = {
             "workload": spec.workload,
             "workload_sha256": spec.workload_sha256,
-            **({"command": spec.command} if spec.command else _of_workload(spec)),
+            **({"command": spec.command, **_of_program(spec)} if spec.command else _of_workload(spec)),
             **_of_probes(spec),
             "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
@@ -31,6 +32,11 @@ def environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         }
     return asked | spec.engine.environment(job)
+
+
+def _of_program(spec: Spec) -> dict[str, object]:
+    """What is asked of a program in a virtual machine; its root is the engine's."""
+    return {key: getattr(spec, key) for key in program.KEYS if key != "root"} if spec.runs_program else {}
 
 
 def _of_workload(spec: Spec) -> dict[str, object]:
@@ -46,9 +52,15 @@ def _of_probes(spec: Spec) -> dict[str, object]:
     return {
         key: value
         for probe in probes.probes()
-        if probe.options and ("command" in probe.measures) == bool(spec.command)
+        if probe.options and _is_of(spec, probe)
         for key, value in spec.options[probe.options].environment().items()
     }
+
+
+def _is_of(spec: Spec, probe: probes.Probe) -> bool:
+    if spec.runs_program:
+        return "command" in probe.measures or probe.name in spec.probes
+    return ("command" in probe.measures) == bool(spec.command)
 
 
 class SameMachine:

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shlex
 from pathlib import Path
 
 import msgspec
@@ -16,8 +15,10 @@ from bigiron.machines.real import real, ssh
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm.file_system import MOST_DISK_MIB
 from bigiron.probes import Probe, WorkloadKind
+from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.simulator import machine_files
+from bigiron.study import program
 from bigiron.study.spec import MOST_CPUS, MOST_REPETITIONS, Spec, Variant, slug, whole
 from bigiron.workloads import Workload
 
@@ -37,6 +38,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         raise UserError('address and machine = "ssh" belong together: give both or neither')
     if spec.address:
         ssh.check(spec.address)
+    program.refuse_without_root(spec)
     if spec.command:
         return _resolve_command(spec), None
     workload = (
@@ -87,21 +89,27 @@ def not_recorded(probe: Probe, arch: str) -> str:
 
 
 def _resolve_command(spec: Spec) -> Spec:
-    """Like `resolve`, for an external command: it runs on a real machine, and only its output is recorded."""
+    """Like `resolve`, for an external command.
+
+    On a real machine only its output is recorded; in a virtual one all that the machine does.
+    """
     if not spec.engine.has_programs:
         raise UserError(
-            "a command runs only on a real machine, because virtual machines have no programs: "
-            "give --machine host or ssh://USER@HOST"
+            "a command in a virtual machine needs a root file system: give --root debian:trixie+PACKAGE, or "
+            "--machine host or ssh://USER@HOST"
         )
-    reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
-    if spec.workload_file or spec.probes not in ([], reading):
-        raise UserError("--command excludes --workload-file and --probe: only the command's output is read")
-    spec = msgspec.structs.replace(spec, probes=reading)
+    if spec.root:
+        spec = program.checked(spec)
+    else:
+        reading = [probe.name for probe in probes.probes() if "command" in probe.measures]
+        if spec.workload_file or spec.probes not in ([], reading):
+            raise UserError(
+                "--command excludes --workload-file and --probe: only the command's output is read"
+            )
+        spec = msgspec.structs.replace(spec, probes=reading)
     check_options(spec)
-    if not spec.command.isprintable():
-        raise UserError(f"command {spec.command!r}: use one printable line")
-    words = command_words(spec.command, 1)
-    command_words(spec.command, _MOST_TASKS)  # its longest form
+    words = command_words(spec, 1)
+    command_words(spec, _MOST_TASKS)  # its longest form
     if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
         raise UserError(
             "--tasks needs {tasks} in the command: without it the command cannot run with other task counts"
@@ -109,37 +117,37 @@ def _resolve_command(spec: Spec) -> Spec:
     check_numbers(spec)
     spec = _on_engine(spec)
     _check_names(spec)
+    if spec.root_disk:
+        program.check_cpus(spec)
+        root = spec.root_disk.root
+        spec = msgspec.structs.replace(spec, root=whole("root", spec.root), root_sha256=root.sha256)
+    else:
+        sha256 = real.program_sha256(spec.address, words[0])
+        spec = msgspec.structs.replace(spec, workload_sha256=sha256)
     return msgspec.structs.replace(
         spec,
         workload=Path(words[0]).name,
-        workload_sha256=real.program_sha256(spec.address, words[0]),
         tasks=spec.tasks if "{tasks}" in spec.command else [1],
         variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
     )
 
 
-def command_words(command: str, tasks: int) -> list[str]:
-    """The words of a command with the number of tasks filled in. No shell interprets it.
+def command_words(spec: Spec, tasks: int) -> list[str]:
+    """The words of the command with the number of tasks filled in. No shell interprets it.
 
-    >>> command_words("fio --name='my job' --numjobs={tasks}", 4)
+    >>> command_words(Spec(command="fio --name='my job' --numjobs={tasks}", variant=[]), 4)
     ['fio', '--name=my job', '--numjobs=4']
-    >>> command_words("fio --numjobs={cpus}", 4)
+    >>> command_words(Spec(command="fio --numjobs={cpus}", variant=[]), 4)
     Traceback (most recent call last):
     bigiron.errors.UserError: command: {cpus} is unknown: only {tasks} is filled in
     """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UserError(f"command {command!r}: {error}") from None
-    for unknown in re.findall(r"\{\w+\}", command.replace("{tasks}", "")):
+    for unknown in re.findall(r"\{\w+\}", spec.command.replace("{tasks}", "")):
         raise UserError(f"command: {unknown} is unknown: only {{tasks}} is filled in")
-    if not words or not all(word.isprintable() for word in words):
-        raise UserError("command: use one printable line")
-    words = [word.replace("{tasks}", str(tasks)) for word in words]
-    limits.check("the command's words", words, limits.MAX_WORDS)
+    words = [word.replace("{tasks}", str(tasks)) for word in program.words_of("command", spec.command)]
     if "/" in words[0] and not words[0].startswith("/"):
-        raise UserError(f"command: it runs in a temporary folder: give the absolute path of {words[0]}")
-    return words
+        where = spec.folder or "/" if spec.root else "a temporary folder"
+        raise UserError(f"command: it runs in {where}: give the absolute path of {words[0]}")
+    return program.with_needed_option(spec, words)
 
 
 def check_cpus(cpus: list[int]) -> None:
@@ -184,6 +192,7 @@ def _on_engine(spec: Spec) -> Spec:
         )
     spec = msgspec.structs.replace(spec, cgroup=str(cgroup.parse(spec.cgroup)))
     _check_file_system(spec, engine)
+    spec = _with_clock(spec)
     _check_clock(spec, engine)
     if spec.check_shape and probes.DEFAULT not in spec.probes:
         raise UserError(f"check_shape compares shared cache lines: add --probe {probes.DEFAULT}")
@@ -197,6 +206,12 @@ def _on_engine(spec: Spec) -> Spec:
         digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
         spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
     return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+
+
+def _with_clock(spec: Spec) -> Spec:
+    """The question with a clock. By the host's, a program would mostly be interrupted by ticks."""
+    by_instructions = spec.runs_program and architecture(spec.arch).counter
+    return msgspec.structs.replace(spec, clock=spec.clock or ("instructions" if by_instructions else "host"))
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:
@@ -235,6 +250,8 @@ def _check_repetitions(spec: Spec) -> None:
 def check_options(spec: Spec) -> None:
     """Check the options of the recorded probes. UserError for an option of another probe."""
     for probe in probes.probes():
+        if spec.runs_program and probe.options is MetricsOptions:
+            continue  # it names the operations of the program
         if probe.options and probe.name in spec.probes:
             spec.options[probe.options].check()
         elif probe.options and probe.options in spec.options:

@@ -56,13 +56,14 @@ def _programs(spec: Spec, workload: Workload | None, fresh_boot: bool, aside: St
         spec.engine.emulated and spec.time_slice == "operation" and bool(workload and not workload.has_rounds)
     )
     recorder = aside.submit(compile.recorder) if probes.needs_recorder(spec.probes) else None
+    marking = (compile.mark(target.compiler),) if spec.marked else ()
     boot = aside.submit(compile.boot, target.compiler) if spec.engine.emulated else None
     return Programs(
         compile.agent(
             workload, target.compiler, libbpf.flags(target) if programs else (), time_slices=by_operation
         ),
         result(recorder) if recorder else None,
-        tuple(compile.bpf(name) for name in programs),
+        tuple(compile.bpf(name) for name in programs) + marking,
         by_operation,
         result(boot) if boot else None,
         fresh_boot,

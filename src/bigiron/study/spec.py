@@ -12,6 +12,7 @@ from bigiron.analysis.statistics.verdict import Look
 from bigiron.errors import UserError
 from bigiron.machines.engine import Engine
 from bigiron.machines.vm.file_system import FileSystem
+from bigiron.machines.vm.root_disk import RootDisk
 from bigiron.probes import Options
 from bigiron.probes.options import read_options
 from bigiron.study import engines
@@ -70,6 +71,37 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Of the C file; filled in when the study is created."""
     command: str = ""
     """An external command instead of a workload; `{tasks}` in it is replaced by the number of tasks."""
+    root: str = ""
+    """For virtual machines: the root file system that the command runs in (bigiron.roots)."""
+    root_sha256: str = ""
+    """Of its image; filled in when the study is created."""
+    service: list[str] = []
+    """Commands of servers that run beside the command in a virtual machine, started in this order."""
+    ready: list[str] = []
+    """A command for each service, which succeeds once the service is ready; empty: it is ready at once."""
+    ready_port: list[int] = []
+    """Ports of loopback at which something must listen before the command runs."""
+    env: list[str] = []
+    """NAME=VALUE: environment variables of the command and its services."""
+    user: str = ""
+    """As which user of the root they run; empty: root."""
+    folder: str = ""
+    """The folder of the root in which they work; empty: `/`."""
+    command_cpus: str = ""
+    """CPUs that the command may use, as in 0-3,8; empty: all."""
+    service_cpus: str = ""
+    begin_at: str = ""
+    """The recorded part begins when the command prints a line that matches this POSIX regular expression."""
+    end_at: str = ""
+    warm_up_s: float = 0
+    """How long the command runs before its recorded part begins, by the machine's clock."""
+    record_s: float = 0
+    """How long the recorded part is; 0: until the command ends, or `end_at`."""
+    marked: bool = False
+    """Whether the program marks its recorded parts itself, with bigiron-mark or as bigiron.h does."""
+    per: str = ""
+    """What counts are divided by: the number of system calls (`system-call`), of millions of instructions
+    (`instruction`) or of system calls of this name; empty: of the operations that `metric` reads."""
     mode: Literal["process", "thread"] = "process"
     machine: str = "vm"
     """Where it runs: `vm`, `host` (the machine that bigiron runs on), `ssh`, ... (study/engines.py)."""
@@ -108,10 +140,13 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 
     Each operation of its task, or only the emulator's clock.
     """
-    clock: Literal["host", "instructions"] = "host"
+    time_slice_instructions: int = 0
+    """The same for a program: so many instructions of the CPU. Filled in when the study is created."""
+    clock: Literal["", "host", "instructions"] = ""
     """What a virtual machine's clock follows while its tasks run: the host's clock, or executed instructions.
 
-    It counts about as many instructions per nanosecond as a processor executes.
+    In the latter case about as many instructions make a nanosecond as a processor executes in it. Empty:
+    instructions for a program on x86_64, else the host's clock; filled in when the study is created.
     """
     memory_mib: int = 0
     """Memory of a virtual machine; 0: depends on its CPUs."""
@@ -161,6 +196,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return engines.engine(self)
 
     @property
+    def root_disk(self) -> RootDisk | None:
+        """The requested root file system, if any."""
+        return RootDisk(self.root, self.arch, self.root_sha256) if self.root else None
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether the workload is a program in a virtual machine."""
+        return bool(self.root and self.command)
+
+    @property
     def file_system(self) -> FileSystem | None:
         """The requested file system that the workload uses, if any."""
         if not self.fs:
@@ -168,7 +213,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return FileSystem(self.fs, self.mkfs_options, self.mount_options, self.disk_mib)
 
 
-_UNSANITIZED_KEYS = ("set", "command")  # they are sent to a machine; code that prints them must sanitize them
+_UNSANITIZED_KEYS = ("set", "command", "service", "ready", "env", "begin_at", "end_at")
+"""They are sent to a machine: code that prints them must sanitize them."""
 
 
 def read(path: Path) -> Spec:
@@ -226,7 +272,11 @@ def _in_words(message: str) -> str:
 
 def whole(key: str, value: Any) -> Any:
     """A key's value; if it names a file, its absolute path."""
-    names_file = key == "workload_file" or (key == "like" and value.endswith(".toml"))
+    names_file = (
+        key == "workload_file"
+        or (key == "like" and value.endswith(".toml"))
+        or (key == "root" and value != "host" and not value.startswith("debian:"))
+    )
     return str(Path(value).resolve()) if names_file and value else value
 
 

@@ -86,9 +86,10 @@ class CellRecord(msgspec.Struct, kw_only=True):
         """Whether it has results."""
         return self.failure is None
 
-    def operations(self, probe: str) -> int:
+    def operations(self, probe: str) -> float:
         """The operations of all tasks while the probe recorded; 0 if the probe does not count them."""
-        return sum(self.facts.get(probe, {}).get("operations", ()))
+        recorded: list[float] = self.facts.get(probe, {}).get("operations", [])
+        return sum(recorded)
 
     @property
     def clock_slower(self) -> int:
@@ -228,11 +229,28 @@ class Study:
             point.setdefault(record.variant, []).append(record)
         return points
 
-    def operations(self, probe: str) -> int:
-        """Recorded operations of each task; the largest number if cells differ."""
+    def operations(self, probe: str) -> float:
+        """Recorded operations of each task, or of a program; the largest number if cells differ."""
         facts = (record.facts.get(probe, {}) for record in self.records() if record.measured)
         recorded = (one["operations"] for one in facts if one.get("operations"))
         return max(map(max, recorded), default=self.spec.operations)
+
+    @property
+    def operation(self) -> str:
+        """What one operation of a program is: `bogo op`, `system call`; "" for a workload."""
+        if not self.spec.runs_program:
+            return ""
+        facts = (one for record in self.records() if record.measured for one in record.facts.values())
+        return next((str(one["operation"]) for one in facts if one.get("operation")), "")
+
+    @property
+    def workload(self) -> str:
+        """The workload as titles name it: for a program, with what its counts are divided by.
+
+        `open1`, `stress-ng (per bogo op)`
+        """
+        per = self.operation
+        return f"{self.spec.workload} (per {per})" if per else self.spec.workload
 
     def table(self, record: CellRecord, probe: str) -> pl.DataFrame:
         """A probe's table in one cell. Verifies its checksum."""

@@ -38,9 +38,9 @@ class Cell:
     """The probe's other tables, where it has several: without its name in front."""
 
     @property
-    def operations(self) -> int:
+    def operations(self) -> float:
         """Of all tasks together."""
-        return max(1, int(sum(self.facts["operations"])))
+        return float(sum(self.facts["operations"])) or 1.0
 
 
 Cells: TypeAlias = Mapping[str, Sequence[Cell]]
@@ -55,7 +55,7 @@ class Measurements:
     workload: str
     probe: str
     time: str  # VM time, real time or simulated time
-    operations: int  # of a task; where cells differ, the most
+    operations: float  # of a task, or of a program; where cells differ, the most
     scope: str
     machine: str  # that was simulated; else ""
     points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
@@ -65,6 +65,17 @@ class Measurements:
     """How the machines of the variants differ there, where they do, in a sentence."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
+    operation: str = ""  # what one is, of a program: a bogo op, a system call
+
+    @property
+    def recorded(self) -> str:
+        """What its counts are divided by, for a heading.
+
+        `500 operations per task`; `an operation is one bogo op, 160,000 recorded`
+        """
+        if not self.operation:
+            return f"{self.operations} operations per task"
+        return f"an operation is one {self.operation}, {self.operations:,.6g} recorded"
 
     @property
     def about(self) -> dict[str, Any]:
@@ -73,7 +84,8 @@ class Measurements:
 
     def about_counts(self, options: Options) -> dict[str, Any]:
         """The same of counts per operation."""
-        return {**self.about, "operations": self.operations, "contexts": options.contexts}
+        what = {"operation": self.operation} if self.operation else {}
+        return {**self.about, "operations": self.operations, **what, "contexts": options.contexts}
 
     def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
         """What is compared at each number of CPUs and tasks."""

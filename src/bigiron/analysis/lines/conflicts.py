@@ -72,7 +72,7 @@ _NEARLY = 0.9  # of the writes to the field that is written most
 
 
 def profile(
-    counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1], line_bytes: int = 64
+    counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1], line_bytes: int = 64
 ) -> pl.DataFrame:
     """The shared cache lines of one cell, most accessed first.
 
@@ -98,7 +98,7 @@ def profile(
     return _described(lines, touched, told.with_columns(halves=pl.lit([], SCHEMA["halves"])))
 
 
-def pairs(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
     """The lines of one cell that are shared only as a pair, most accessed first: a row a pair.
 
     Its accesses are those that find a line gone only because another CPU took the line beside it: what the
@@ -152,7 +152,7 @@ def _described(lines: pl.DataFrame, touched: pl.DataFrame, told: pl.DataFrame) -
     )
 
 
-def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+def stacks(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
     """Paths to the shared cache lines, without recycled ones: a row per context, path and object.
 
     The columns `accesses_per_op` and `writes_per_op` have the sums that `profile` has. `object` is what
@@ -166,7 +166,7 @@ def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CO
     )
 
 
-def shared(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+def shared(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
     """The counts of the shared cache lines, without recycled ones, with what each is per operation.
 
     `path` has the function at its end, and `object` is what `profile` calls the line.
@@ -176,7 +176,7 @@ def shared(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = CO
     return touched.drop("object").join(lines, on="line")
 
 
-def _weighted(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
+def _weighted(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...]) -> pl.DataFrame:
     """The counts with what each is per operation, and with whole paths."""
     touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
         accesses=pl.max_horizontal("reads", "writes")
@@ -235,7 +235,7 @@ def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
 
 
 def _by_layout(
-    touched: pl.DataFrame, operations: int, line_bytes: int, of_pairs: bool = False
+    touched: pl.DataFrame, operations: float, line_bytes: int, of_pairs: bool = False
 ) -> pl.DataFrame:
     """What of a line's accesses depends on where objects lie in their slab, and whether the rest is even.
 

@@ -241,7 +241,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
-            f"({measured.operations} operations per task; counts, not times; CPUs: writers/readers)"
+            f"({measured.recorded}; counts, not times; CPUs: writers/readers)"
         ),
         title="Conflicts: accesses per operation to cache lines that CPUs share",
         thing="adjacent lines" if options.pairs else "shared cache line",

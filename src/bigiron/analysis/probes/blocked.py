@@ -69,7 +69,7 @@ def places(table: pl.DataFrame, contexts: Sequence[str] = CONTEXTS) -> pl.DataFr
     )
 
 
-def stacks(table: pl.DataFrame, operations: int, contexts: Sequence[str]) -> pl.DataFrame:
+def stacks(table: pl.DataFrame, operations: float, contexts: Sequence[str]) -> pl.DataFrame:
     """Microseconds and times per operation by `context`, `task` and `path`, for formats that hold stacks."""
     return (
         table.filter(pl.col("context").is_in(contexts))

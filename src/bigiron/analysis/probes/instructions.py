@@ -46,7 +46,9 @@ SCHEMA = Schema(
 )
 
 
-def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
+def profile(
+    counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = ("process",)
+) -> pl.DataFrame:
     """The instructions of every function per operation, the most self instructions first.
 
     `counts` has the columns of the probe `instructions`. A function that occurs twice in a call path counts
@@ -76,7 +78,7 @@ def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = (
     )
 
 
-def stacks(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
+def stacks(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
     """The instructions by whole call path: a row per context and path.
 
     The sum of `instructions_per_op` is that of `profile`'s `self_per_op`.
@@ -148,7 +150,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         heading=(
             f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "kernel instructions per operation, in "
-            f"{' and '.join(options.contexts)} context ({measured.operations} operations per task; "
+            f"{' and '.join(options.contexts)} context ({measured.recorded}; "
             "self: the function's own; total: with its callees)"
         ),
         title="Kernel instructions per operation",

@@ -59,7 +59,9 @@ SCHEMA = Schema(
 )
 
 
-def profile(counts: pl.DataFrame, operations: int, contexts: tuple[str, ...] = ("process",)) -> pl.DataFrame:
+def profile(
+    counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = ("process",)
+) -> pl.DataFrame:
     """The locks of one cell: those that several CPUs take first, then by how long they are held.
 
     `counts` has the columns of the probe locks; `operations` is how many were recorded, of all tasks.
@@ -179,7 +181,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
             "the kernel's locks: acquisitions per operation "
             "and hold time in instructions, in "
-            f"{' and '.join(options.contexts)} context ({measured.operations} operations per task; longest: "
+            f"{' and '.join(options.contexts)} context ({measured.recorded}; longest: "
             "instructions of one acquisition; CPUs: that take one of them)"
         ),
         title="Locks: acquisitions per operation, and hold time in instructions",

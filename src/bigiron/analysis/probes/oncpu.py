@@ -8,7 +8,7 @@ UNITS = {"cycles": "cycles", "cpu-clock": "nanoseconds"}
 """What the cost is, by the event that took the samples."""
 
 
-def stacks(table: pl.DataFrame, operations: int, contexts: tuple[str, ...]) -> pl.DataFrame:
+def stacks(table: pl.DataFrame, operations: float, contexts: tuple[str, ...]) -> pl.DataFrame:
     """Cost and samples per operation by `context` and `path`: the program's functions, then the kernel's.
 
     `table` has the columns of the probe oncpu. Outermost frames without a name are left out.

@@ -85,7 +85,7 @@ def count(
     conflicts: pl.DataFrame,
     locks: pl.DataFrame,
     work: pl.DataFrame,
-    operations: int,
+    operations: float,
     tasks: int,
     most_tasks: int,
     threads: bool,
@@ -198,7 +198,7 @@ def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(~pl.col("whole").is_in(waiting))
 
 
-def _tree(work: pl.DataFrame, operations: int) -> Call:
+def _tree(work: pl.DataFrame, operations: float) -> Call:
     root = Call()
     # In an order, as samples go by it: else no two predictions of one study would be the same.
     own = work.group_by("whole").agg(pl.col("instructions").sum()).sort("whole")
@@ -214,14 +214,14 @@ def _call(root: Call, path: Iterable[str]) -> Call:
     return call
 
 
-def _fills(work: pl.DataFrame, operations: int) -> Iterator[Site]:
+def _fills(work: pl.DataFrame, operations: float) -> Iterator[Site]:
     """Where pages are cleared, and how many."""
     for path, function, instructions in work.select("whole", "function", "instructions").iter_rows():
         if each := kernel_functions.INSTRUCTIONS_PER_CLEARED_PAGE.get(function):
             yield Site(tuple(path.split(";")), instructions / operations / each, Event("fill", _PAGE))
 
 
-def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Site]:
+def _interrupts(work: pl.DataFrame, operations: float, tasks: int) -> Iterator[Site]:
     """Where an operation interrupts the other tasks' CPUs, and how often: from what it executes for each."""
     sent = work.filter(pl.col("function").str.contains(kernel_functions.INTERRUPTS))
     for path, instructions in sent.select("whole", "instructions").iter_rows():
@@ -231,7 +231,7 @@ def _interrupts(work: pl.DataFrame, operations: int, tasks: int) -> Iterator[Sit
 
 
 def _lines(
-    touched: pl.DataFrame, beside: pl.DataFrame | None, operations: int, nodes: Nodes, most_tasks: int
+    touched: pl.DataFrame, beside: pl.DataFrame | None, operations: float, nodes: Nodes, most_tasks: int
 ) -> tuple[pl.DataFrame, list[Line], dict[int, _LineOwner]]:
     """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
@@ -317,7 +317,7 @@ def _sites(
     of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
     lines: list[Line],
-    operations: int,
+    operations: float,
     more_visits: Mapping[str, float],
 ) -> Iterator[Site]:
     """The accesses, without those that take a lock or give it back: they come with executing it."""
@@ -361,7 +361,7 @@ def _written_by_locks(
     taken: pl.DataFrame,
     of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
-    operations: int,
+    operations: float,
 ) -> defaultdict[int, float]:
     """How often an operation writes each line by taking locks on it and giving them back."""
     written: defaultdict[int, float] = defaultdict(float)
@@ -382,7 +382,7 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
 
 
 def _sections(
-    taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: int
+    taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: float
 ) -> Iterator[Section]:
     looks = touched.filter((pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("writes") == 0))
     looked = set(looks["address"])

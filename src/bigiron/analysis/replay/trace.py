@@ -144,7 +144,7 @@ def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
     return events.join(unpaired, on=["task", "operation"], how="anti", maintain_order="left")
 
 
-def stacks(table: pl.DataFrame, operations: int, _contexts: tuple[str, ...] = ()) -> pl.DataFrame:
+def stacks(table: pl.DataFrame, operations: float, _contexts: tuple[str, ...] = ()) -> pl.DataFrame:
     """How often an operation does what, in which function: a row a function and event."""
     what = pl.concat_str(pl.coalesce("access", "kind"), "object", separator=" ", ignore_nulls=True)
     return (

@@ -26,6 +26,9 @@ FEWEST_BOOTS = 2
 MOST_BOOTS = 4
 """Of each kernel, that are added while something is undecided."""
 
+PROGRAM_BOOTS = 2
+"""The same of programs, each cell of which takes many times as long as a workload's."""
+
 _WHOLE = 0.005  # half operations; how far from whole what the program decides is
 _NEARLY_NONE = 0.05  # of a count, that chance adds to what the program decides
 _EVENLY = 0.005  # by how much the counts of CPUs differ that do the same, and from whole numbers
@@ -88,7 +91,7 @@ def strongest(verdicts: Iterable[Verdict]) -> Verdict:
     return next((one for one in (Verdict.changed, Verdict.undecided) if one in found), Verdict.unchanged)
 
 
-def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operations: int) -> pl.DataFrame:
+def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operations: float) -> pl.DataFrame:
     """Of each group whether all CPUs have the same count in each operation, or in every second one.
 
     `counted` has the columns `of`, which name the group, `cpu` and the count. Returned: `of` and `even`.
@@ -103,7 +106,7 @@ def even(counted: pl.DataFrame, of: Sequence[str], count: str, cpus: int, operat
     )
 
 
-def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: int) -> dict[str, float]:
+def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: float) -> dict[str, float]:
     """By group, how much of its count per operation CPUs do not have the same share of; inf: any of it.
 
     The program decides what the CPU with the least has, if that is a whole number or a half per operation

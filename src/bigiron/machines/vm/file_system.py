@@ -113,7 +113,7 @@ class FileSystem:
             machine,
             job=machine.job + "".join(f"{line}\n" for line in self._job(later)),
             files=(*machine.files, *disk, *(module.file for module in later)),
-            modules=(*machine.modules, *(module.file for module in modules if module not in later)),
+            modules=(*machine.modules, *(module for module in modules if module not in later)),
         )
 
     def _job(self, modules: Sequence[kernels.Module]) -> list[str]:

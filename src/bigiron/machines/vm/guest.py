@@ -199,7 +199,10 @@ def started(
                 raise KernelCrashError(f"the kernel crashed while {stage}: {crash}", _tail(log)) from None
             reason = _why_it_ended(words[0], stage, stderr, process.returncode)
             raise MachineError(reason, _tail(log)) from None
-        except (MachineError, RefusedError) as error:
+        except MachineError as error:
+            # What a program printed says more of its failure than the console does.
+            raise MachineError(error.reason, error.console_tail or _tail(bytes(guest.log))) from None
+        except RefusedError as error:
             raise MachineError(str(error), _tail(bytes(guest.log))) from None
 
 
@@ -214,8 +217,26 @@ class _Pair:
     theirs: socket.socket
 
 
+_SO_SNDBUFFORCE = 32  # asm-generic/socket.h
+_ROOM_BYTES = 16 << 20
+
+
+def _enlarge(channel: socket.socket) -> None:
+    """Give what a guest writes more room.
+
+    QEMU sends each byte alone, and each takes almost a KiB of the socket's buffer: by default there is room
+    for less than 300. A guest that wrote more before this process read it would wait, for as long as a busy
+    host takes: then its clock would not follow its instructions alone.
+    """
+    with suppress(PermissionError):
+        channel.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _ROOM_BYTES)
+        return
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM_BYTES)  # as much as everybody may have
+
+
 def _pair(stack: ExitStack) -> _Pair:
     ours, theirs = socket.socketpair()
+    _enlarge(theirs)
     return _Pair(stack.enter_context(ours), stack.enter_context(theirs))
 
 

@@ -40,11 +40,17 @@ def archive(entries: list[Entry]) -> bytes:
 
 
 def initramfs(
-    boot: bytes, room_mib: int, *, symbols: bool, modules: Mapping[str, bytes] | None = None
+    boot: bytes,
+    room_mib: int,
+    *,
+    symbols: bool,
+    modules: Mapping[str, bytes] | None = None,
+    root_disk: str = "",
 ) -> bytes:
     """What a virtual machine boots into (guest/boot/), and how much room it is to have for `handover()`.
 
-    With `symbols` it hands those of the kernel to the recorder. It loads `modules` before it waits.
+    With `symbols` it hands those of the kernel to the recorder. It loads `modules`, in the order of their
+    names, and mounts the root file system that `root_disk` describes, before it waits.
     """
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("dev", "proc", "sys", "tmp")]
     if modules:
@@ -56,6 +62,7 @@ def initramfs(
             Entry("init", stat.S_IFREG | 0o755, boot),
             Entry("room", stat.S_IFREG | 0o644, f"{room_mib}\n".encode()),
             *([Entry("symbols", stat.S_IFREG | 0o644)] if symbols else []),
+            *([Entry("root-disk", stat.S_IFREG | 0o644, root_disk.encode())] if root_disk else []),
             *(Entry(f"modules/{name}", stat.S_IFREG | 0o644, file) for name, file in (modules or {}).items()),
         ]
     )

@@ -1,8 +1,10 @@
 """The QEMU on this machine: whether it is new enough, and whether it was built with plugins."""
 
+import mmap
 import platform
 import re
 import shutil
+import struct
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +28,9 @@ class Qemu:
     path: Path
     version: str  # "10.0.2", or "" where it did not say
     plugins: bool
+    ends_time_slices: bool = (
+        True  # whether the recorder can end a CPU's time slice after so many instructions
+    )
 
     @property
     def fault(self) -> str:
@@ -87,7 +92,34 @@ def _identify(path: str, mtime_ns: int) -> Qemu:
     with_plugin = _first_line(path, "-plugin", "none", "--version")
     line = with_plugin or _first_line(path, "--version")
     version = re.search(r"version (\d+(?:\.\d+)*)", line)
-    return Qemu(Path(path), version[1] if version else "", bool(with_plugin))
+    return Qemu(
+        Path(path), version[1] if version else "", bool(with_plugin), _exports(Path(path), b"cpu_exit")
+    )
+
+
+_ELF = b"\x7fELF\x02\x01"  # of 64 bits, little-endian
+_DYNAMIC_SYMBOLS = 11  # SHT_DYNSYM
+_SECTION = struct.Struct("<2I4Q2I2Q")
+
+
+def _exports(program: Path, symbol: bytes) -> bool:
+    """Whether a program has a dynamic symbol of that name. A script may start a program that has it.
+
+    >>> _exports(Path("/bin/sh"), b"no such symbol")
+    False
+    """
+    try:
+        with program.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content[: len(_ELF)] != _ELF or _has_symbol(content, b"\0%b\0" % symbol)
+    except (OSError, ValueError, struct.error, IndexError):
+        return True  # it is damaged: QEMU's own errors say more
+
+
+def _has_symbol(content: mmap.mmap, name: bytes) -> bool:
+    (start,), (size, number) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<2H", content, 58)
+    sections = [_SECTION.unpack_from(content, start + size * place) for place in range(number)]
+    names = [sections[link] for _, kind, _, _, _, _, link, *_ in sections if kind == _DYNAMIC_SYMBOLS]
+    return any(content.find(name, at, at + length) >= 0 for _, _, _, _, at, length, *_ in names)
 
 
 def _first_line(*command: str) -> str:

@@ -15,6 +15,8 @@ class ShapeChange:
     times_nodes: int = 1
     time_slice: str = "operation"  # what ends a CPU's time slice on the emulator's one thread
     time_slice_job: tuple[str, ...] = ()  # of the agent, to have it so (docs/contributing/protocol.md)
+    times_slice: int = 1  # the same of time slices by instructions: how many times longer
+    slice_seed: int = 0  # of their random lengths; 0: all are as long
     boots: bool = False  # a boot of its own, of other random numbers: objects lie elsewhere in their slabs
 
 
@@ -27,12 +29,14 @@ CHANGES = (
         "time slices",
         time_slice="10 operations",
         time_slice_job=("time_slice_operations 10",),
+        times_slice=10,
     ),
     ShapeChange(
         "time-slices-at-random",
         "time slices",
         time_slice="random",
         time_slice_job=(f"time_slice_seed {_SEED}",),
+        slice_seed=_SEED,
     ),
     ShapeChange("booted-again", "the boot", boots=True),
 )

@@ -32,6 +32,7 @@ from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
 from bigiron.machines.vm.topology import Topology
+from bigiron.roots import Root
 from bigiron.util import lazy
 from bigiron.util.threads import StoppableThreads
 
@@ -66,10 +67,12 @@ class VirtualMachine:
     kvm: bool = False
     changes_code: bool = False  # the kernel its own, while its CPUs run
     time_slices: bool = False  # whether the agent can end a task's time slice with each of its operations
+    time_slice_instructions: int = 0  # of a CPU, which end its time slice; 0: no number does
     change: ShapeChange = AS_ASKED  # of which that of its time slices is still to be made
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
-    modules: tuple[Path, ...] = ()  # that it loads as it boots: it is kept with them
+    modules: tuple[kernels.Module, ...] = ()  # that it loads in this order as it boots: it is kept with them
+    root: Root | None = None  # the root file system of programs: it is kept with that mounted
     from_snapshot: bool = False  # whether it is resumed from one that was booted and kept
     boot_number: int = 1  # which of the boots of such a machine it is resumed from
     instructions_per_ns: int = 0  # of all its CPUs, by which its clock runs; 0: it follows the host's clock
@@ -80,11 +83,23 @@ class VirtualMachine:
     def time_slice(self) -> str:
         """What ends a CPU's time slice on the emulator's one thread: `operation`, or only `time`.
 
-        `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once.
+        `10 operations` or `random` where the time slices are changed; `none` where all CPUs run at once. For
+        programs `5000 instructions`, or `random, about 5000 instructions`; `time` where QEMU has no way to do
+        so, or there is no recorder.
         """
         if self.accelerator != _ONE_THREAD:
             return "none"
+        if self.slice_instructions:
+            random = "random, about " if self.change.slice_seed else ""
+            return f"{random}{self.slice_instructions} instructions"
         return self.change.time_slice if self.time_slices else "time"
+
+    @property
+    def slice_instructions(self) -> int:
+        """How many instructions of a CPU end its time slice; 0: no number does."""
+        qemu = find_qemu(self.architecture.qemu)
+        can = self.plugin and qemu and qemu.ends_time_slices
+        return self.time_slice_instructions * self.change.times_slice if can else 0
 
     @property
     def boot_line(self) -> str:
@@ -172,6 +187,9 @@ def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], Non
 
 def _content(vm: VirtualMachine) -> bytes:
     slices = ("time_slices", *vm.change.time_slice_job) if vm.time_slice == vm.change.time_slice else ()
+    if vm.slice_instructions:
+        seed = (f"time_slice_seed {vm.change.slice_seed}",) if vm.change.slice_seed else ()
+        slices = (f"time_slice_instructions {vm.slice_instructions}", *seed)
     dilated = (f"dilated {vm.instructions_per_ns}",) if vm.instructions_per_ns else ()
     slowed = (f"slowed {vm.clock_slower}",) if vm.clock_slower > 1 else ()
     job = vm.job + "".join(f"{line}\n" for line in (*slices, *dilated, *slowed))
@@ -200,9 +218,14 @@ class _Boot:
         """The initramfs that it boots into."""
         boot = (self.vm.init or compile.boot(self.vm.architecture.compiler)).read_bytes()
         symbols = self.vm.from_snapshot or bool(self.vm.plugin or self.vm.instructions_per_ns)
-        modules = {file.name: file.read_bytes() for file in self.vm.modules}
+        modules = {
+            f"{number:03}-{'' if one.required else 'optional-'}{one.file.name}": one.file.read_bytes()
+            for number, one in enumerate(self.vm.modules)
+        }
+        root = f"{self.vm.root.file_system} {self.vm.root.sha256}\n" if self.vm.root else ""
         file = self.folder / "initramfs"
-        file.write_bytes(initramfs(boot, self.room_mib, symbols=symbols, modules=modules))
+        content = initramfs(boot, self.room_mib, symbols=symbols, modules=modules, root_disk=root)
+        file.write_bytes(content)
         return file
 
     def booted(self) -> Outcome:
@@ -454,9 +477,17 @@ def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels
         command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_per_ns else ())]
     if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
         command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
+    if vm.root:
+        command += _disk(vm.root)
     if vm.plugin:
         command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
     return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]
+
+
+def _disk(root: Root) -> list[str]:
+    """A read-only disk with one queue: one for each CPU would be one interrupt for each."""
+    drive = f"file={_escaped(root.image)},format=raw,if=none,id=root,read-only=on"
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=root,num-queues=1"]
 
 
 def _parameters(vm: VirtualMachine) -> str:

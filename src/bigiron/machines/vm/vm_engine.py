@@ -17,6 +17,7 @@ from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.cgroup import OF_A_SERVICE, Cgroup
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.root_disk import RootDisk
 from bigiron.machines.vm.server import server
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm.topology import Topology
@@ -52,6 +53,13 @@ class VmEngine(Engine):
     slow_clock: bool = False  # whether it follows what CPUs execute, and not the host's
     measures_time: bool = False  # by the machine's clock
     changes_code: bool = False  # the kernel its own, while its CPUs run
+    root: RootDisk | None = None  # that programs run in; None: there are no programs
+    time_slice_instructions: int = 0  # of a CPU, which end its time slice; 0: no number does
+
+    @property
+    def has_programs(self) -> bool:  # type: ignore[override]
+        """Those of a root file system."""
+        return bool(self.root)
 
     def cpus(self, asked: list[int]) -> list[int]:
         """As many as anybody asks for, as far as the topology allows; by default as many as that has."""
@@ -77,6 +85,8 @@ class VmEngine(Engine):
         kernel = kernels.find(name, self.target)
         if self.file_system:
             self.file_system.check_kernel(kernel)
+        if self.root:
+            self.root.check_kernel(kernel)
         return BootedKernel(kernel.name, kernel.sha256)
 
     def prepare(self, cpus: list[int]) -> None:
@@ -131,6 +141,7 @@ class VmEngine(Engine):
             "from_snapshot": machine.from_snapshot,
             "boot_number": machine.boot_number,
             **(self.file_system.environment(kernel) if self.file_system else {}),
+            **(self.root.environment() if self.root else {}),
         }
 
     def run(
@@ -171,6 +182,7 @@ class VmEngine(Engine):
             kvm=under_kvm,
             changes_code=self.changes_code,
             time_slices=job.programs.time_slices,
+            time_slice_instructions=self.time_slice_instructions,
             change=job.change,
             init=job.programs.init,
             from_snapshot=target.resumes
@@ -180,6 +192,8 @@ class VmEngine(Engine):
         )
         if self.file_system:
             machine = self.file_system.put_into(machine, kernel)
+        if self.root:
+            machine = self.root.put_into(machine, kernel)
         if under_kvm:
             return machine
         return _with_slow_clock(machine, job) if self.slow_clock else self._with_host_clock(machine, job)

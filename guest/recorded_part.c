@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "recorded_part.h"
+
+#include <regex.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "job.h"
+#include "recorder.h"
+#include "report.h"
+
+#define LONGEST_LINE 4096
+#define SECOND_MS 1000
+
+static struct {
+	enum { BEFORE, INSIDE, AFTER } place;
+	uint64_t started, began, ended; /* by the clock */
+	regex_t begin_at, end_at;
+	struct {
+		char text[LONGEST_LINE + 1];
+		size_t length;
+	} lines[2]; /* what each output has of a line that is not whole yet */
+} part;
+
+static int compile(regex_t *pattern, const char *text)
+{
+	char error[128];
+	int failed;
+
+	if (!text)
+		return 0;
+	failed = regcomp(pattern, text, REG_EXTENDED | REG_NOSUB);
+	if (!failed)
+		return 0;
+	regerror(failed, pattern, error, sizeof(error));
+	return report_error("job", "'%s' is no regular expression: %s", text, error);
+}
+
+static int is_whole(const struct job *job)
+{
+	return !job->begin_at && !job->warm_up_ms && !job->marked;
+}
+
+int part_prepare(const struct job *job)
+{
+	if (compile(&part.begin_at, job->begin_at) || compile(&part.end_at, job->end_at))
+		return 1;
+	if (job->record)
+		record_program(job->record);
+	return 0;
+}
+
+void (*part_before(const struct job *job))(void)
+{
+	return job->record && is_whole(job) ? record_program_begin : NULL;
+}
+
+int part_follows_output(const struct job *job)
+{
+	return job->begin_at || job->end_at;
+}
+
+void part_started(const struct job *job)
+{
+	part.started = clock_ns();
+	if (is_whole(job)) {
+		part.place = INSIDE;
+		part.began = part.started;
+	}
+}
+
+static void begin(void)
+{
+	part.place = INSIDE;
+	part.began = clock_ns();
+	record_program_begin();
+}
+
+static void end(void)
+{
+	record_program_end();
+	part.place = AFTER;
+	part.ended = clock_ns();
+}
+
+static void see_line(const struct job *job, const char *line)
+{
+	if (part.place == BEFORE && job->begin_at && !regexec(&part.begin_at, line, 0, NULL, 0))
+		begin();
+	else if (part.place == INSIDE && job->end_at && !regexec(&part.end_at, line, 0, NULL, 0))
+		end();
+}
+
+void part_sees(const struct job *job, int output, const char *bytes, size_t length)
+{
+	char *text = part.lines[output].text;
+	size_t *there = &part.lines[output].length;
+
+	for (size_t i = 0; i < length; i++) {
+		if (bytes[i] != '\n' && *there < LONGEST_LINE) {
+			text[(*there)++] = bytes[i];
+			continue;
+		}
+		text[*there] = 0;
+		*there = 0;
+		see_line(job, text);
+	}
+}
+
+static uint64_t begins_at(const struct job *job)
+{
+	return part.place == BEFORE && job->warm_up_ms ? part.started + job->warm_up_ms * 1000000ull : UINT64_MAX;
+}
+
+static uint64_t ends_at(const struct job *job)
+{
+	return part.place == INSIDE && job->record_ms ? part.began + job->record_ms * 1000000ull : UINT64_MAX;
+}
+
+int part_ms_to_look(const struct job *job)
+{
+	uint64_t next = begins_at(job), now = clock_ns();
+
+	if (ends_at(job) < next)
+		next = ends_at(job);
+	if (next <= now)
+		return 0;
+	return next - now < SECOND_MS * 1000000ull ? (next - now) / 1000000 + 1 : SECOND_MS;
+}
+
+int part_looks(const struct job *job)
+{
+	if (clock_ns() >= begins_at(job))
+		begin();
+	if (clock_ns() >= ends_at(job))
+		end();
+	return part.place == AFTER;
+}
+
+int part_end(const struct job *job, int output)
+{
+	int never_ended = part.place == INSIDE && job->end_at;
+
+	if (part.place == INSIDE)
+		end();
+	if (job->record)
+		recorder_mark(MARK_DISARM, NULL, 0);
+	if (part.place == BEFORE && job->begin_at)
+		return report_program_error(output, "machine", "the command ended and printed no line that matches '%s': see "
+					    "--begin-at", job->begin_at);
+	if (never_ended)
+		return report_program_error(output, "machine", "the command ended and then printed no line that matches '%s': "
+					    "see --end-at", job->end_at);
+	if (part.place == BEFORE && job->warm_up_ms)
+		return report_program_error(output, "machine", "the command ended in less than its warm-up of %g s",
+					    job->warm_up_ms / 1e3);
+	if (job->record && !job->marked)
+		report_recorded(part.ended - part.began);
+	return 0;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "services.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "job.h"
+#include "processes.h"
+#include "report.h"
+
+static struct {
+	pid_t pid;
+	int output;
+} services[MAX_SERVICES];
+
+static void nap(void)
+{
+	const struct timespec time = { .tv_nsec = 20000000 };
+
+	nanosleep(&time, NULL);
+}
+
+static const char *how_it_ended(int status)
+{
+	static char how[64];
+
+	if (WIFSIGNALED(status))
+		snprintf(how, sizeof(how), "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else
+		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
+	return how;
+}
+
+int services_note_end(const struct job *job, pid_t pid, int status)
+{
+	for (unsigned long i = 0; i < job->nr_services; i++) {
+		if (services[i].pid != pid)
+			continue;
+		services[i].pid = 0;
+		/* One that becomes a daemon ends too, and leaves a child. */
+		if (WIFEXITED(status) && !WEXITSTATUS(status))
+			return 0;
+		return report_program_error(services[i].output, "machine", "the service %s %s", job->services[i].words.all[0],
+					    how_it_ended(status));
+	}
+	return 0;
+}
+
+/* Reap what has ended. Returns 1 after reporting that a service failed. */
+static int reap(const struct job *job, pid_t waited_for, int *status, int *has_ended)
+{
+	int one;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &one, WNOHANG)) > 0) {
+		if (pid == waited_for) {
+			*has_ended = 1;
+			*status = one;
+		} else if (services_note_end(job, pid, one)) {
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int is_late(uint64_t deadline)
+{
+	return clock_ns() > deadline;
+}
+
+/* 1: it succeeded; 0: not yet; -1: something failed, and was reported. */
+static int succeeds(const struct job *job, const struct words *words, int output, uint64_t deadline)
+{
+	const struct program program = { .words = words, .cpus = job->service_cpus, .outputs = { output, output } };
+	pid_t pid = start_program(job, &program);
+	int ended = 0, status = 0;
+
+	if (pid < 0)
+		return -1;
+	while (!ended) {
+		if (reap(job, pid, &status, &ended))
+			return -1;
+		if (!ended && is_late(deadline))
+			return 0;
+		if (!ended)
+			nap();
+	}
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static int wait_until_ready(const struct job *job, unsigned long nr, uint64_t deadline)
+{
+	const struct words *ready = &job->services[nr].ready;
+	int output, done = 0;
+
+	if (!ready->nr)
+		return 0;
+	output = memfd_create("ready", MFD_CLOEXEC);
+	while (!done) {
+		if (ftruncate(output, 0))
+			break;
+		lseek(output, 0, SEEK_SET);
+		done = succeeds(job, ready, output, deadline);
+		if (!done && is_late(deadline))
+			done = -report_program_error(output, "machine",
+						     "the service %s was not ready in %lu s: %s did not succeed; see --deadline",
+						     job->services[nr].words.all[0], job->patience_s, ready->all[0]);
+		if (!done)
+			nap();
+	}
+	close(output);
+	return done < 0;
+}
+
+static int listens(unsigned long port)
+{
+	const struct sockaddr_in there = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int connected = fd >= 0 && !connect(fd, (const struct sockaddr *)&there, sizeof(there));
+
+	if (fd >= 0)
+		close(fd);
+	return connected;
+}
+
+static int wait_for_ports(const struct job *job, uint64_t deadline)
+{
+	int status, ended;
+
+	for (unsigned long i = 0; i < job->nr_ports; i++) {
+		while (!listens(job->ports[i])) {
+			if (reap(job, 0, &status, &ended))
+				return 1;
+			if (is_late(deadline))
+				return report_program_error(services[0].output, "machine",
+							    "nothing listened on port %lu in %lu s: see --deadline",
+							    job->ports[i], job->patience_s);
+			nap();
+		}
+	}
+	return 0;
+}
+
+static int start(const struct job *job, unsigned long nr)
+{
+	int output = memfd_create("service", MFD_CLOEXEC);
+	const struct program program = {
+		.words = &job->services[nr].words,
+		.cpus = job->service_cpus,
+		.outputs = { output, output },
+	};
+
+	if (output < 0)
+		return report_error("machine", "cannot keep what a service prints: %m");
+	services[nr].output = output;
+	services[nr].pid = start_program(job, &program);
+	return services[nr].pid < 0;
+}
+
+int services_start(const struct job *job)
+{
+	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
+
+	if (job->nr_services)
+		report_stage("services");
+	for (unsigned long i = 0; i < job->nr_services; i++)
+		if (start(job, i) || wait_until_ready(job, i, deadline))
+			return 1;
+	return wait_for_ports(job, deadline);
+}

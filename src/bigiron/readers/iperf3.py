@@ -1,0 +1,55 @@
+"""iperf3's JSON."""
+
+import msgspec
+
+from bigiron.errors import UserError
+from bigiron.readers.figure import Figure, Format, Reading, count, document, label, number
+from bigiron.util import decode
+
+_KIB = 1024
+
+
+class _Sum(msgspec.Struct):
+    bytes: int
+    bits_per_second: float
+
+
+class _Test(msgspec.Struct):
+    protocol: str
+    num_streams: int
+
+
+class _Start(msgspec.Struct):
+    version: str
+    test_start: _Test
+
+
+class _End(msgspec.Struct):
+    sum_sent: _Sum | None = None
+    sum_received: _Sum | None = None
+
+
+class _Output(msgspec.Struct):
+    start: _Start
+    end: _End
+
+
+def _read(text: str) -> Reading:
+    """What all streams together sent and received per second. An operation is a KiB that was sent."""
+    try:
+        output = decode.convert(document(text), _Output)
+    except msgspec.ValidationError as error:
+        raise UserError(f"this is not iperf3's JSON (--json): {error}") from None
+    name = label(output.start.test_start.protocol, None)
+    tasks = count(str(output.start.test_start.num_streams), None, "streams")
+    figures = []
+    for what, total in (("sent", output.end.sum_sent), ("received", output.end.sum_received)):
+        if total is not None:
+            value = number(repr(total.bits_per_second), None, what)
+            figures.append(Figure(f"{name}: {what}", "bits/s", "more", value, tasks))
+    sent = output.end.sum_sent.bytes // _KIB if output.end.sum_sent else 0
+    about = {"iperf3": label(output.start.version, None)}
+    return Reading(figures, about, operations=max(sent, 0), operation="KiB")
+
+
+FORMAT = Format("iperf3", "iperf3's JSON (--json)", _read)

@@ -1,0 +1,44 @@
+"""The programs of benchmarks/programs.toml are asked for in words that bigiron knows."""
+
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from test_setup import ROOT
+
+from bigiron import readers
+from bigiron.roots.spec import Packages, parse
+from bigiron.study.program import words_of
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import programs
+
+LISTED = msgspec.toml.decode(programs.LIST.read_bytes(), type=programs.Programs)
+WHERE = programs.Where(Path("results"), ("debian/6.12", "debian/7.2"), "trixie", 4)
+
+
+@pytest.mark.parametrize("program", LISTED.program, ids=lambda program: program.name)
+def test_a_program(program: programs.Program) -> None:
+    assert bool(program.metric) != bool(program.per)
+    for command in (program.command, *program.service, *program.ready):
+        assert words_of("command", programs.one_line(command))
+    if program.metric:
+        assert readers.operations(program.metric, "")
+    options = programs.asked_of(program, WHERE)
+    (root,) = (option.removeprefix("--root=") for option in options if option.startswith("--root="))
+    assert parse(root) == Packages("trixie", tuple(sorted(program.packages)))
+
+
+def test_each_stressor_has_a_name_that_fits_an_option() -> None:
+    names = {name for names in LISTED.stressors.values() for name in names}
+    assert len(names) > 300
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+
+
+def test_a_failure_is_a_row_of_the_page() -> None:
+    failed = programs.Outcome("a", Path("results/a"), "it | has not ended")
+    page = programs.text([failed], WHERE, stressors=True)
+    assert "0 of 1 programs were measured" in page
+    assert page.endswith("| a | | it   has not ended |\n")
