@@ -10,7 +10,7 @@ from bigiron.commands.options import ListFormat
 from bigiron.commands.output import print_list, say
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
-from bigiron.util.english import size
+from bigiron.util.numbers import size
 
 _COLUMNS = ("root", "arch", "size, MiB", "packages", "made (UTC)", "image")
 _DIGITS = 12  # of a checksum, as shown

@@ -21,7 +21,7 @@ from bigiron.roots.spec import Packages, parse
 from bigiron.roots.store import Record, records, root_of
 from bigiron.roots.tree import Tree, text
 from bigiron.util.cache_dir import cache_folder
-from bigiron.util.english import size
+from bigiron.util.numbers import size
 
 __all__ = ["Record", "Root", "drop", "records", "resolve", "root_of"]
 

@@ -28,7 +28,8 @@ from bigiron.errors import UserError
 from bigiron.roots.tree import Tree
 from bigiron.util import decode
 from bigiron.util.cache_dir import OTHER_PLACE
-from bigiron.util.english import join_and, size
+from bigiron.util.english import join_and
+from bigiron.util.numbers import size
 from bigiron.util.parent_death import dying_with
 
 _CHUNK = 1 << 20

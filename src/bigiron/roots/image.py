@@ -19,7 +19,7 @@ from typing import IO, cast
 from bigiron.errors import UserError
 from bigiron.roots.tree import Node, Tree
 from bigiron.util.cache_dir import OTHER_PLACE
-from bigiron.util.english import size
+from bigiron.util.numbers import size
 from bigiron.util.parent_death import dying_with
 
 FILE_SYSTEM = "squashfs"

@@ -30,15 +30,3 @@ def first_n(names: Sequence[str], most: int) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def size(number: int) -> str:
-    """A number of bytes.
-
-    >>> size(512), size(187_654_144), size(300 << 30)
-    ('512 bytes', '179 MiB', '300 GiB')
-    """
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if number >= 2 << shift:
-            return f"{number >> shift} {unit}"
-    return f"{number} bytes"

@@ -71,3 +71,15 @@ def percent_change(share: float) -> str:
     ('-52.4%', '+9.5%', '+1250%')
     """
     return f"{share:+.0%}" if abs(share) >= 1 else f"{share:+.1%}"
+
+
+def size(number: int) -> str:
+    """A number of bytes.
+
+    >>> size(512), size(187_654_144), size(300 << 30)
+    ('512 bytes', '179 MiB', '300 GiB')
+    """
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if number >= 2 << shift:
+            return f"{number / (1 << shift):.0f} {unit}"
+    return f"{number} bytes"
