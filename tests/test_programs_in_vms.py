@@ -205,6 +205,10 @@ def test_a_service_that_fails(
         (("--per", "read", "--warm-up", "-1"), "warm_up_s = -1.0: use seconds, 0 or more"),
         (("--per", "read", "--command-cpus", "0-2"), "command_cpus = '0-2': the last of 2 CPUs is 1"),
         (("--per", "read", "--service-cpus", "x"), "service_cpus = 'x': use numbers of CPUs, as in 0-3,8"),
+        (
+            ("--per", "read", "--scope", "user"),
+            "--scope user is for workloads: a program's own memory has no",
+        ),
         (("--per", "read", "--probe", "throughput"), "probe throughput cannot measure a program: use"),
         (("--per", "read", "--machine", "host"), "the kernel of a real machine cannot be chosen"),
         (("--per", "read", "--less-is-better"), "--less-is-better is for real machines"),

@@ -11,6 +11,7 @@ from bigiron import compile, probes
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.probes.recording import PER_INSTRUCTION, PER_SYSTEM_CALL
@@ -57,6 +58,8 @@ def checked(spec: Spec) -> Spec:
     for probe in probes.named(spec.probes):
         if "program" not in probe.measures:
             raise UserError(f"probe {probe.name} cannot measure a program: use {', '.join(default)}")
+    if spec.options[ConflictsOptions].scope != "kernel":
+        raise UserError("--scope user is for workloads: a program's own memory has no names yet")
     _check_per(spec)
     _check_words(spec)
     _check_part(spec)
