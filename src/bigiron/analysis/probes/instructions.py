@@ -105,6 +105,25 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
+def _total(
+    rows: Mapping[str, Sequence[Figure]],
+    uneven: Mapping[str, Mapping[str, float]],
+    cells: Cells,
+    base: str,
+    boots: Mapping[str, int],
+) -> Row:
+    """The row of all functions. It varies by what each of them varies by."""
+    total = model.total("all functions", rows.values(), _MEASURES, cells)
+    of_all = {
+        variant: sum(
+            min(own.mean(variant), uneven[variant].get(function, math.inf))
+            for function, (own, *_) in rows.items()
+        )
+        for variant in cells
+    }
+    return replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
+
+
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     base = options.base_of(cells)
     others = [variant for variant in cells if variant != base]
@@ -132,15 +151,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         for function, figures in ordered
         if figures[0].most >= _LEAST
     ]
-    total = model.total("all functions", rows.values(), _MEASURES, cells)
-    of_all = {
-        variant: sum(
-            min(own.mean(variant), uneven[variant].get(function, math.inf))
-            for function, (own, *_) in rows.items()
-        )
-        for variant in cells
-    }
-    total = replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
+    total = _total(rows, uneven, cells, base, boots)
     return Point(
         probe="instructions",
         cpus=cpus,
