@@ -652,7 +652,17 @@ def test_text(compared: Comparison) -> None:
     assert fput.split() == ["*", *HEAP.split(), "6.000", "6.000", "2/2", "2.000", "2.000", "2/2", "-4.000"]
     assert statistics.startswith("  vm_stat+0x0") and dentry.startswith("  page")
     assert "\n      reference count: fput\n" in text
-    assert total.split() == ["all", "shared", "lines", "13.600", "13.600", "8.600", "8.600", "-5.000"]
+    assert total.split() == [
+        "all",
+        "shared",
+        "cache",
+        "lines",
+        "13.600",
+        "13.600",
+        "8.600",
+        "8.600",
+        "-5.000",
+    ]
     legend = "* differs from old by more than 0.05 per operation and 1 %, and by more than boots of one "
     assert legend + "kernel do; -: not shared there" in " ".join(text.split())
     assert "old: not counted above: 1 lines of memory that one CPU freed" in " ".join(text.split())

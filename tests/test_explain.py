@@ -23,7 +23,7 @@ def first_sentence(study: Path) -> str:
     answer = bigiron("explain", study)
     assert (answer.status, answer.err) == (0, "")
     assert max(map(len, answer.out.splitlines())) <= 72
-    found = re.search(r"^1\. (.*?)\n   line", answer.out, re.DOTALL | re.MULTILINE)
+    found = re.search(r"^1\. (.*?)\n   object", answer.out, re.DOTALL | re.MULTILINE)
     assert found, answer.out
     return " ".join(found[1].split())
 

@@ -344,7 +344,7 @@ def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tupl
 
 def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
     first = finding.rows[0]
-    known = [("cache line", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
+    known = [("object", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
     if first.sharing:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())))
     if first.offsets:
