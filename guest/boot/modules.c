@@ -17,12 +17,14 @@
 static int load(int folder, const char *name)
 {
 	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC), failed;
+	const char *place = strchr(name, '-'), *module = place ? place + 1 : name;
 
 	if (fd < 0)
-		return report_error("machine", "cannot read the module %s: %m", name);
-	failed = syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST && !strstr(name, OPTIONAL);
+		return report_error("machine", "cannot read the module %s: %m", module);
+	failed = syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST &&
+		 strncmp(module, OPTIONAL, strlen(OPTIONAL));
 	if (failed)
-		report_error("setting", "the kernel does not load the module %s: %m", name);
+		report_error("setting", "the kernel does not load the module %s: %m", module);
 	close(fd);
 	return failed;
 }
