@@ -105,8 +105,8 @@ def identity(study: Study, record: CellRecord) -> Identity:
 
 def _clock(study: Study, record: CellRecord) -> str:
     """What the machine's clock followed, and how many times slower it was, if it was slowed down."""
-    slower = record.clock_slower
-    return f"{study.spec.clock}, {slower} times slower" if slower > 1 else study.spec.clock
+    clock, slower = study.spec.clock or "host", record.clock_slower
+    return f"{clock}, {slower} times slower" if slower > 1 else clock
 
 
 _Sums = tuple[float, float, int]  # accesses, writes, number of lines
