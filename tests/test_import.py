@@ -227,7 +227,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert refused("will-it-scale", Path("/dev/zero"), tmp_path / "s") == "/dev/zero: this is not a text file"
     assert "No such file" in refused("will-it-scale", tmp_path / "none", tmp_path / "s")
     assert refused("lkp", OLD, tmp_path / "s").endswith("this is not a folder")
-    assert refused("lpk", OLD, tmp_path / "s").startswith("no format 'lpk': use one of fio, ")
+    assert refused("lpk", OLD, tmp_path / "s").startswith("no format 'lpk': use one of ab, fio, ")
     assert "use at most 80 letters, digits" in refused("will-it-scale", OLD, tmp_path / "s", "\x1b[2J")
     answer = bigiron("import", "lkp", OLD, "-o", tmp_path / "s")
     assert (answer.status, answer.complaint) == (2, f"{OLD}: this is not a folder")
