@@ -130,7 +130,7 @@ def test_on_other_kernels_and_again(kernel: str, root: Path, tmp_path: Path) -> 
     assert "booting" not in record.times
     tables = [open_study(tmp_path / study).tables("instructions") for study in ("a", "b")]
     sums = [table.filter(context="process")["instructions"].sum() for table in tables]
-    assert sums[0] == pytest.approx(sums[1], rel=0.01)
+    assert sums[0] == pytest.approx(sums[1], rel=0.02)  # the start of the program is most of it
 
 
 @pytest.mark.parametrize(
