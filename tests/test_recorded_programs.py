@@ -176,7 +176,7 @@ def test_time_slices_end_after_so_many_instructions(
     slices: int, at_least: int, at_most: int, tmp_path: Path
 ) -> None:
     """Two tasks count to 20,000, in 2,000 instructions each time: how often one sees that the other ran."""
-    left = recorded(tmp_path, "turns", "20000", cpus=2, slices=slices)
+    left = recorded(tmp_path, "turns", "20000", cpus=2, slices=slices, instructions_per_ns=2)
     assert left.recording.time_slice_instructions == slices
     assert at_least <= int(left.stdout[0]) <= at_most
 
