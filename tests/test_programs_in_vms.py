@@ -123,7 +123,8 @@ def test_as_it_is_asked_to_run(root: Path, tmp_path: Path) -> None:
 def test_on_other_kernels_and_again(kernel: str, root: Path, tmp_path: Path) -> None:
     """The second cell is resumed from the first one's machine; its counts are the same."""
     for study in ("a", "b"):
-        answer = in_vm(root, "tool count 20000", "--per", "getppid", "--kernel", kernel, study=tmp_path / study)
+        options = ("--per", "getppid", "--kernel", kernel)
+        answer = in_vm(root, "tool count 20000", *options, study=tmp_path / study)
         assert facts(answer, tmp_path / study)["operations"] == [20_000]
     (record,) = open_study(tmp_path / "b").records()
     assert "resuming" in record.times
