@@ -7,7 +7,8 @@ import typer
 
 from bigiron.analysis.comparison.model import Options
 from bigiron.commands.options import Base, Context, ForMachine, InContext, ListFormat, contexts
-from bigiron.report import explain as explanation
+from bigiron.report.explain.csv_json import FORMATS
+from bigiron.report.explain.text import explanation
 from bigiron.results import prediction
 from bigiron.study import store
 
@@ -26,4 +27,4 @@ def explain(
     opened = store.open_study(study)
     costs = prediction.line_costs(opened, machine) if machine else None
     options = Options(opened.base(base), contexts(context), costs=costs)
-    print(explanation.FORMATS[format.value](explanation.explanation(opened, options)), end="")
+    print(FORMATS[format.value](explanation(opened, options)), end="")

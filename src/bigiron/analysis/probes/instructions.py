@@ -158,12 +158,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         tasks=tasks,
         variants=tuple(cells),
         base=base,
-        heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
-            "kernel instructions per operation, in "
-            f"{' and '.join(options.contexts)} context ({measured.recorded}; "
-            "self: the function's own; total: with its callees)"
-        ),
+        heading=_heading(cpus, tasks, measured, options),
         title="Kernel instructions per operation",
         thing="function",
         keeps_order=True,
@@ -185,6 +180,14 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         known={
             "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},
         },
+    )
+
+
+def _heading(cpus: int, tasks: int, measured: Measurements, options: Options) -> str:
+    return (
+        f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+        f"kernel instructions per operation, in {' and '.join(options.contexts)} context "
+        f"({measured.recorded}; self: the function's own; total: with its callees)"
     )
 
 

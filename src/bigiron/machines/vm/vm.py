@@ -4,7 +4,6 @@ One call boots it or resumes a snapshot, reads until the agent's last message, a
 and it dies with this process however that ends.
 """
 
-import functools
 import os
 import platform
 import tempfile
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from bigiron import _sim, compile, kernels
+from bigiron import compile, kernels
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.kernel_types import types_in
@@ -29,6 +28,7 @@ from bigiron.machines.vm.guest import Channels, Guest, Parts, RunLimits
 from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
+from bigiron.machines.vm.qemu_command import command_line, counter_khz
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
 from bigiron.machines.vm.topology import Topology
@@ -413,7 +413,7 @@ class _Boot:
         return guest.started(self._command, self.ram, self.limits, resumes=resumes)
 
     def _command(self, channels: Channels) -> list[str]:
-        return _command(self.vm, self.ram, self.initrd, channels)
+        return command_line(self.vm, self.ram, self.initrd, channels)
 
     def _wait(self) -> None:
         self.limits.on_stage("waiting for another cell that boots the same machine")
@@ -457,73 +457,3 @@ class _Boot:
         assert qemu
         of = qemu.path.stat().st_mtime_ns
         return Emulator(str(qemu.path), qemu.version, of, platform.machine(), counter_khz())
-
-
-def _command(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Channels) -> list[str]:
-    topology = vm.topology
-    machine = list(vm.architecture.machine)
-    if vm.kvm:
-        machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
-    command = [vm.architecture.qemu, *machine]
-    command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
-    command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm, ram)]
-    command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
-                f"threads={topology.threads}"]  # fmt: skip
-    command += vm.remapping
-    for name, fd in (("console", channels.console), ("agent", channels.agent)):
-        command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
-    command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
-    if channels.resumes:
-        command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_per_ns else ())]
-    if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
-        command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
-    if vm.root:
-        command += _disk(vm.root)
-    if vm.plugin:
-        command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
-    return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]
-
-
-def _disk(root: Root) -> list[str]:
-    """A read-only disk with one queue: one for each CPU would be one interrupt for each."""
-    drive = f"file={_escaped(root.image)},format=raw,if=none,id=root,read-only=on"
-    return ["-drive", drive, "-device", "virtio-blk-pci,drive=root,num-queues=1"]
-
-
-def _parameters(vm: VirtualMachine) -> str:
-    """The clock's rate, which depends on this host and not on the study, and the boot line."""
-    counter = vm.architecture.counter
-    rate = f"{counter.parameter}={counter_khz()} " if counter and counter_khz() and not vm.kvm else ""
-    return rate + vm.boot_line
-
-
-@functools.cache
-def counter_khz() -> int:
-    """The rate of this machine's counter by which QEMU emulates the guest's; 0: it counts nanoseconds."""
-    return round(_sim.counter_khz() or 0)
-
-
-def _escaped(path: Path | None) -> str:
-    """A path in QEMU's option syntax, where a comma ends a value."""
-    return str(path).replace(",", ",,")
-
-
-def _memory(vm: VirtualMachine, ram: GuestRam) -> list[str]:
-    nodes = vm.topology.nodes
-    if nodes == 1:
-        return [*ram.backend("ram", 0, vm.memory_mib), "-machine", "memory-backend=ram"]
-    cpus, memory = vm.topology.cpus // nodes, vm.memory_mib // nodes
-    options = []
-    start = 0
-    for node in range(nodes):
-        size = memory if node else vm.memory_mib - memory * (nodes - 1)
-        last = (node + 1) * cpus - 1
-        name = f"node{node}"
-        options += ram.backend(name, start, size)
-        options += ["-numa", f"node,nodeid={node},memdev={name},cpus={node * cpus}-{last}"]
-        start += size
-    for a, row in enumerate(vm.topology.distances):
-        options += [
-            word for b, far in enumerate(row) for word in ("-numa", f"dist,src={a},dst={b},val={far}")
-        ]
-    return options

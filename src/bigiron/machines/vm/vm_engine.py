@@ -17,6 +17,7 @@ from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.cgroup import OF_A_SERVICE, Cgroup
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.qemu_command import counter_khz
 from bigiron.machines.vm.root_disk import RootDisk
 from bigiron.machines.vm.server import server
 from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
@@ -24,7 +25,6 @@ from bigiron.machines.vm.topology import Topology
 from bigiron.machines.vm.vm import (
     VirtualMachine,
     check_memory,
-    counter_khz,
     memory_mib,
     run,
     side_by_side,

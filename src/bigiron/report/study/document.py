@@ -19,10 +19,10 @@ from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
-from bigiron.report import explain as explanation
 from bigiron.report import knee, predict
 from bigiron.report.compare import dispatch, figure_text
-from bigiron.report.explain import Explanation
+from bigiron.report.explain import text as explanation
+from bigiron.report.explain.text import Explanation
 from bigiron.report.formats import flame, lkp
 from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.flame import Contexts, Flame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,7 +24,6 @@ from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_c
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
-from bigiron.report.formats.listing import Listing, json_text
 from bigiron.results import measurements
 from bigiron.study.store import Study
 from bigiron.util.english import first_n, join_and, plural
@@ -344,7 +343,7 @@ def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tupl
 
 def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
     first = finding.rows[0]
-    known = [("object", first_n(_objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
+    known = [("object", first_n(objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
     if first.sharing:
         known.append(("sharing", "; ".join(f"{kind} ({why})" for kind, why in first.sharing.items())))
     if first.offsets:
@@ -377,138 +376,11 @@ def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
         yield f"{', '.join(said)} (accesses per operation)"
 
 
-_OF_UNIT = {
-    "accesses": "accesses_per_op",
-    "instructions under it": "held_per_op",
-    "instructions": "instructions_per_op",
-}
-"""The count of a finding that has its unit."""
-
-
-def as_csv(found: Explanation) -> str:
-    """One line per finding and variant (docs/reference/schema.md)."""
-    columns = (
-        *("finding", "direction", "cost", "sentence", "what", "rule", "objects", "functions"),
-        *("variant", "unit", "count"),
-    )
-    rows = [
-        (
-            *(number, _direction_of(finding, found), _cost(finding), sentence(finding, found.recorded)),
-            *(_what(finding), finding.rule.name if finding.rule else ""),
-            *("; ".join(_objects(finding)), " ".join(_functions(finding))),
-            *(variant, finding.unit, counts[_OF_UNIT[finding.unit]]),
-        )
-        for number, finding in enumerate(found.findings, start=1)
-        for variant, counts in _counts(finding, found.recorded).items()
-    ]
-    return Listing(columns, rows).as_csv()
-
-
-def as_json(found: Explanation) -> str:
-    """All findings (docs/reference/schema.md)."""
-    recorded = found.recorded
-    document = {
-        "study": found.study,
-        "workload": found.workload,
-        "cpus": recorded.cpus,
-        "tasks": recorded.tasks,
-        "base": recorded.base,
-        "boots": found.boots,
-        "caveats": list(found.caveats),
-        "compared": [probe for probe in PROBES if probe not in found.missing],
-        "undecided": found.explained.undecided,
-        "layout": [row.object for row in found.explained.layout],
-        "findings": [_as_document(finding, found) for finding in found.findings],
-    }
-    return json_text(document)
-
-
-def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:
-    rule = finding.rule
-    return {
-        "sentence": sentence(finding, found.recorded),
-        "what": _what(finding),
-        "direction": _direction_of(finding, found) or None,
-        "cost": _cost(finding),
-        "unit": finding.unit,
-        "rule": rule.name if rule else None,
-        "why": rule.why if rule else None,
-        "experiment": rule.experiment if rule else None,
-        "source": rule.source if rule else None,
-        "objects": _objects(finding),
-        "functions": _functions(finding),
-        "depends": list(finding.depends),
-        "ways": [
-            {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
-            for way, counts in (finding.ways.items() if isinstance(finding, LineFinding) else ())
-        ],
-        "cells": _counts(finding, found.recorded),
-    }
-
-
-def _direction_of(finding: Finding, found: Explanation) -> str:
-    return finding.effect[1].direction if found.recorded.others else ""
-
-
-def _cost(finding: Finding) -> float:
-    return round(finding.effect[1].cost, 3)
-
-
-def _what(finding: Finding) -> str:
-    match finding:
-        case LineFinding():
-            return finding.what
-        case LockFinding():
-            return finding.lock.name
-    return "instructions"
-
-
-def _objects(finding: Finding) -> list[str]:
+def objects(finding: Finding) -> list[str]:
+    """The cache lines or the lock that it is about."""
     match finding:
         case LineFinding():
             return list(dict.fromkeys(row.object for row in finding.rows))
         case LockFinding():
             return [finding.lock.name]
     return []
-
-
-def _functions(finding: Finding) -> list[str]:
-    match finding:
-        case LineFinding():
-            return finding.functions
-        case LockFinding():
-            return list(finding.lock.labels[1])
-        case WorkFinding():
-            return [row.name for row in finding.functions]
-    return []
-
-
-def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
-    """By variant, what the finding counts."""
-    match finding:
-        case LineFinding():
-            return {
-                variant: {
-                    "writes_per_op": round(finding.writes(variant), 6),
-                    "accesses_per_op": round(finding.accesses(variant), 6),
-                }
-                for variant in recorded.variants
-            }
-        case LockFinding():
-            taken, held = finding.lock.figures[:2]
-            return {
-                variant: {
-                    "acquisitions_per_op": round(taken.mean(variant), 6),
-                    "held_per_op": round(held.mean(variant), 6),
-                }
-                for variant in recorded.variants
-            }
-        case WorkFinding():
-            return {
-                variant: {"instructions_per_op": round(finding.total.main.mean(variant), 6)}
-                for variant in recorded.variants
-            }
-    return {}
-
-
-FORMATS: dict[str, Callable[[Explanation], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

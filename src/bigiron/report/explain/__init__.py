@@ -1,0 +1,1 @@
+"""What `bigiron explain` prints, as text, CSV and JSON."""
