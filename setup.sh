@@ -240,7 +240,7 @@ library() { "${2-gcc}" -print-file-name="$1" 2>/dev/null; } # its bare name wher
 qemu_is_here() { # an option that needs plugins, then the version: both answered by one start
     local answer
     answer=$("$1" -plugin none --version 2>/dev/null) &&
-        [[ $answer =~ version\ ([0-9]+) ]] && ((BASH_REMATCH[1] >= 10))
+        [[ $answer =~ version\ 10\.[01]\. ]]
 }
 
 emulator_is_here() { have "$1" || have "${1%-static}"; } # Debian 13's, all of which are static

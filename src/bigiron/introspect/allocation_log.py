@@ -22,6 +22,7 @@ class AllocationLog:
 
     def __init__(self, allocations: Iterable[Allocation]) -> None:
         self._allocations = sorted(allocations, key=lambda allocation: allocation.address)
+        self._addresses = [allocation.address for allocation in self._allocations]
 
     def at(self, start: int) -> Allocation | None:
         """The allocation of the object that starts there."""
@@ -30,5 +31,5 @@ class AllocationLog:
 
     def before(self, address: int) -> Allocation | None:
         """The allocation of the last object that starts there or before."""
-        place = bisect_right(self._allocations, address, key=lambda allocation: allocation.address) - 1
+        place = bisect_right(self._addresses, address) - 1
         return self._allocations[place] if place >= 0 else None

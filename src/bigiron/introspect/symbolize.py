@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
@@ -60,6 +61,11 @@ def _pointed_to_by(variable: str, offset: int) -> Symbolized:
     return Symbolized(ObjectName(f"*{variable}", offset=offset))
 
 
+def _in_slab(named: Symbolized, object: Object | None) -> Symbolized:
+    """The same with the slab object that it is in."""
+    return Symbolized(named.object, named.types, object.start, object.cache.size) if object else named
+
+
 class Objects:
     """The objects in the memory of one guest.
 
@@ -80,7 +86,15 @@ class Objects:
         self._variables = symbols.per_cpu(offsets)
         self._allocated = AllocationLog(allocations)
         self._details = Details(guest)
+        self._part = lru_cache(1 << 16)(self._find_part)  # objects of one type have the same fields
         self.slab_types = SlabTypes(guest)
+        self._namers = {
+            MANAGED: self._in_page,
+            "vmalloc": self._in_vmalloc,
+            "struct page": self._page_struct,
+            "kernel image": self._symbol,
+            "module": self._symbol,
+        }
         self._known = KnownStructs(
             guest, self.slab_types, self._details, lambda counter: self._name(counter, 1).object.owner
         )
@@ -95,12 +109,7 @@ class Objects:
         }
         per_cpu = any(self.guest.per_cpu.locate(address) for address in addresses)
         self._known.walk(filter(None, found.values()), untyped, per_cpu)
-        return {access: self._in_slab(access[0], self._name(*access)) for access in wanted}
-
-    def _in_slab(self, address: int, named: Symbolized) -> Symbolized:
-        """The same with the slab object that the address is in."""
-        found = self.slab_types.object_at(address)
-        return replace(named, start=found.start, stride=found.cache.size) if found else named
+        return {access: _in_slab(self._name(*access), found[access[0]]) for access in wanted}
 
     @property
     def page_bytes(self) -> int:
@@ -143,13 +152,7 @@ class Objects:
             symbol, offset, cpu = variable
             return self._variable(symbol, offset, length).of_cpu(cpu)
         kind = self.guest.class_of(address)
-        namer = {
-            MANAGED: self._in_page,
-            "vmalloc": self._in_vmalloc,
-            "struct page": self._page_struct,
-            "kernel image": self._symbol,
-            "module": self._symbol,
-        }.get(kind)
+        namer = self._namers.get(kind)
         try:
             found = namer(address, length) if namer else None
             return found or _memory(kind)
@@ -261,8 +264,8 @@ class Objects:
         start = page.head
         if address - start >= self._btf.size(self.guest.structs.type(type)):
             type, start = "page", address - (address - page.head) % size
-        name = replace(ObjectName.struct(type), detail=detail)
-        return self._part(name, self.guest.structs.type(type), address - start, length)
+        whole = ObjectName.struct(type, detail)
+        return self._part(whole, self.guest.structs.type(type), address - start, length)
 
     def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
         found = self.guest.per_cpu.locate(address)
@@ -298,9 +301,9 @@ class Objects:
             start, type = start + inner.start, inner.type
         name = self._btf.tag(type)
         detail = FREED if freed else self._details.of(name, start)
-        return self._part(replace(ObjectName.struct(name), detail=detail), type, address - start, length)
+        return self._part(ObjectName.struct(name, detail), type, address - start, length)
 
-    def _part(self, whole: ObjectName, type: int, offset: int, length: int) -> Symbolized:
+    def _find_part(self, whole: ObjectName, type: int, offset: int, length: int) -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""
         if offset + length <= self._btf.size(type) and self._is_one(type):
             return Symbolized(whole, self._type_name(type))

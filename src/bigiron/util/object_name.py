@@ -91,13 +91,13 @@ cpu=None, reason='')
         return _parsed(text)
 
     @classmethod
-    def struct(cls, name: str) -> ObjectName:
+    def struct(cls, name: str, detail: str = "") -> ObjectName:
         """Any object of a struct.
 
         >>> str(ObjectName.struct("dentry"))
         'struct dentry'
         """
-        return cls(f"{_STRUCT}{name}")
+        return cls(f"{_STRUCT}{name}", detail=detail)
 
     def __str__(self) -> str:
         return "".join(
