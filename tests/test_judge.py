@@ -156,7 +156,10 @@ def words(told: Opinion) -> str:
 def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
     told = words(opinion(left_out=("shared.lock (locks)",)))
     assert "2 boots of each kernel" in told
-    assert "No change costs 1 % or more" in told and "cost less: shared.lock (locks)" in told
+    assert (
+        "Judgement: neither, no change costs 1 % of an operation's time." in told
+        and "cost less: shared.lock (locks)" in told
+    )
 
 
 def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
@@ -170,6 +173,65 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
         "lost counts: b: 7 lost: accesses, for which there was no room",
         "guest clocks differ: the host's on a, 64 times slower on b: do not compare ticks, timeouts",
     ]
+
+
+def test_the_first_line_of_a_reply_is_the_verdict() -> None:
+    def first(change: Change | None) -> str:
+        return reply.as_text(opinion(change)).splitlines()[0]
+
+    expensive = Change("instructions", "f", 100.0, 140.0, "instructions", 40.0, 0.4)
+    assert first(expensive) == "Judgement: instructions, worse: each operation takes 40% longer. Each"
+    cheap = Change("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
+    assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
+    assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
+    assert json.loads(reply.as_json(opinion(expensive)))["better"] is False
+    assert json.loads(reply.as_json(opinion()))["better"] is None
+
+
+def with_path_length(told: Opinion, change: str) -> Opinion:
+    row = f"    391220            {change}%     416258        perf-stat.overall.path-length\n"
+    at = TEXT.index("      0.02 ±")
+    return replace(told, mail=read(TEXT[:at] + row + TEXT[at:]))
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted", "said"),
+    [
+        (
+            "+6.4",
+            106.1,
+            "the report says +6.4% (path-length, which includes the program's own), counted +6.1%.",
+        ),
+        ("-6.4", 106.1, "counted +6.1%. The signs differ: the workload may do something else"),
+        ("-0.1", 106.1, "counted +6.1%. No prediction"),
+    ],
+)
+def test_the_reports_own_instructions_are_compared_with_the_counted_ones(
+    reported: str, counted: float, said: str
+) -> None:
+    told = opinion()
+    assert told.judgement and "Instructions per operation" not in words(told)
+    assert json.loads(reply.as_json(told))["path_length"] is None
+    told = replace(told, judgement=replace(told.judgement, work=(100.0, counted)))
+    told = with_path_length(told, reported)
+    assert said in words(told)
+    found = json.loads(reply.as_json(told))["path_length"]
+    assert found == {"reported": float(reported) / 100, "counted": pytest.approx(0.061)}
+
+
+def test_a_reply_says_what_the_robot_adds_and_what_is_assumed() -> None:
+    text = TEXT.replace("\tnr_task: 100%\n", "")
+    text = text.replace("mode/nr_task/", "mode/").replace("process/100%/", "process/")
+    text = text.replace("\ntestcase", f"\n[still regression on linus/master {NEW}]\n\ntestcase")
+    told = words(replace(opinion(), mail=read(text)))
+    assert "with 104 tasks (one per CPU: the report gives no number) on 104 CPUs" in told
+    assert "The robot adds: still regression on linus/master." in told
+
+
+def test_what_is_wrong_with_a_mail_is_reported() -> None:
+    of_another = read(TEXT.replace("lkp-skl", "lkp-spr"))
+    assert reply.understood(of_another).splitlines()[0] == of_another.notes[0]
+    assert json.loads(reply.as_json(replace(opinion(), mail=of_another)))["notes"] == of_another.notes
 
 
 def test_a_change_opposite_to_the_report_is_reported() -> None:
@@ -338,7 +400,8 @@ def test_a_line_that_is_written_more_often_is_coherence(
     arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
     answer = judged(report, *arguments)
     words = " ".join(answer.out.split())
-    assert "Judgement: coherence. CPUs access struct aa_label.count.count more often" in words
+    assert answer.out.startswith("Judgement: coherence, worse: each operation takes ")
+    assert "CPUs access struct aa_label.count.count more often" in words
     assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
     assert "the report does not give the machine's memory size" in words
     again = bigiron("judge", report, *arguments, "--format", "json")

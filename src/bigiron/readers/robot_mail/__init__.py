@@ -26,7 +26,7 @@ _WRAPPED = re.compile(
 _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
 
 
-_MOST_DEPTHS = 8
+_MOST_DEPTHS = 4
 _LONGEST_HEAD = 400  # characters
 
 

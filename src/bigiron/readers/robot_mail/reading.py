@@ -17,7 +17,7 @@ from bigiron.readers.robot_mail.model import (
     code_name_in,
     code_name_of_group,
 )
-from bigiron.readers.robot_mail.table import MOST_FIGURES, About, Table, is_same
+from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Table, is_same
 
 _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_CPUS = 8192
@@ -119,7 +119,7 @@ class Reading:
         self._block = ""
         if _KEYS.match(line):
             names = line.strip().rstrip(":").split("/")
-            if "testcase" not in names:
+            if "testcase" not in names or len(self._tables) == _MOST_TABLES:
                 self._not_understood(at, line)
                 return
             self._keys = names
@@ -147,7 +147,8 @@ class Reading:
         elif _PARAMETERS.match(line):
             self._block = "parameters"
         elif self._block == "commits" and (found := _OF_TABLE.match(line)):
-            self._tables[-1].commits.append(Commit(found[1] or found[3], found[2] or ""))
+            if len(self._tables[-1].commits) < MOST_COLUMNS:
+                self._tables[-1].commits.append(Commit(found[1] or found[3], found[2] or ""))
         elif self._block == "parameters" and line.strip() and (found := _PARAMETER.match(line)):
             return self._parameter(found[1], found[2])
         else:

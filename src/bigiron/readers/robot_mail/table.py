@@ -16,8 +16,9 @@ from bigiron.readers.robot_mail.model import (
 )
 
 MOST_FIGURES = 20_000  # rows of a mail
-_MOST_COLUMNS = 5
+MOST_COLUMNS = 5
 _MOST_KEYS = 64
+_MOST_SLASHES = 8  # in the values of a table
 _ROUNDED = 0.0006  # of a share that is printed in percent with one decimal
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -131,7 +132,7 @@ def row(line: str) -> Row | None:
     """
     columns: list[Column] = []
     at = 0
-    while len(columns) < _MOST_COLUMNS:
+    while len(columns) < MOST_COLUMNS:
         changed = _CHANGE.match(line, at) if columns else None
         found = _VALUE.match(line, changed.end() if changed else at)
         if not found:
@@ -174,7 +175,7 @@ def keyed(names: list[str], line: str, known: Mapping[str, str]) -> dict[str, st
     fields = line.strip().split("/")
     if len(fields) == len(names):
         return dict(zip(names, fields, strict=True))
-    if not len(names) < len(fields) <= _MOST_KEYS:
+    if not len(names) < len(fields) <= min(len(names) + _MOST_SLASHES, _MOST_KEYS):
         return {}
     values_of = zip(names, _aligned(names, fields, known), strict=True)
     return {name: value for name, value in values_of if name in (*known, "tbox_group")}
