@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -20,15 +19,13 @@ def test_a_large_mail_is_refused_and_a_large_table_is_read_in_part() -> None:
         robot_mail.read(gzip.compress(b"a\n" * (30 << 19)), "a bomb")
     with pytest.raises(UserError, match="has 500000 lines: at most 400000 are read"):
         read("a\n" * 500_000)
+    with pytest.raises(UserError, match="has 10001 mails: at most 10000 are read"):
+        read("From a Thu Jan  1 00:00:00 1970\nTo: b\n\nc\n" * 10_001)
     rows = "".join(f"  {of}  +1.0%  {of}  some.metric.{of}\n" for of in range(100_000))
     at = TEXT.index("      0.02 ±")
-    tracemalloc.start()
     found = read(TEXT[:at] + rows + TEXT[at:])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
     assert len(found.figures) == 20_001 and found.headline and found.headline.new == 40459
     assert "only the first 20000 rows of tables are read" in found.notes[0]
-    assert peak < 100 << 20
 
 
 HOSTILE = "$(touch /tmp/x)`id`;|&<>'\"*\\ \x1b]0;a\x07 ../../etc"

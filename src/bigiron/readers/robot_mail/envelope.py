@@ -13,6 +13,7 @@ from bigiron.util.sanitize import sanitize
 
 MOST_BYTES = 16 << 20  # of a mail or mbox
 _MOST_LINES = 400_000
+_MOST_MAILS = 10_000
 _LONGEST_READ = 1000  # characters that are read of any line
 
 _GZIP = b"\x1f\x8b"
@@ -45,7 +46,7 @@ def texts(content: bytes, called: str) -> Iterator[Text]:
     if b"\0" in content:
         raise UserError(f"{called} is not text: give the report as a mail, an mbox or text")
     html, plain = False, False
-    for mail in _mails(content):
+    for mail in _mails(content, called):
         try:
             parts = list(_parts(mail)) if _is_mail(mail) else [("", _decoded(mail, ""))]
         except RecursionError:
@@ -95,13 +96,15 @@ def _uncompressed(content: bytes, called: str) -> bytes:
     return whole or content
 
 
-def _mails(content: bytes) -> Iterator[bytes]:
+def _mails(content: bytes, called: str) -> Iterator[bytes]:
     """Of an mbox each mail, with what mboxrd escaped; else all of it."""
     content = content.lstrip()
     starts = list(_MBOX.finditer(content))
     if not starts or starts[0].start():
         yield content
         return
+    if len(starts) > _MOST_MAILS:
+        raise UserError(f"{called} has {len(starts)} mails: at most {_MOST_MAILS} are read")
     ends = [*(match.start() for match in starts[1:]), len(content)]
     for match, end in zip(starts, ends, strict=True):
         yield _ESCAPED.sub(rb"\1", content[match.end() : end].lstrip(b"\r\n"))
