@@ -5,7 +5,6 @@ The reports in tests/reports and tests/corpus are patterns: written here, in the
 
 import doctest
 import json
-import mailbox
 import re
 import struct
 import subprocess
@@ -34,7 +33,7 @@ from bigiron.kernels.image_equality import sameness
 from bigiron.kernels.kernel import Kernel
 from bigiron.machines.vm.file_system import KINDS
 from bigiron.readers import robot_mail
-from bigiron.readers.robot_mail import Commit, Machine, RobotMail
+from bigiron.readers.robot_mail import Machine, RobotMail
 from bigiron.report import reply
 from bigiron.results import prediction
 from bigiron.simulator import reported_machine
@@ -64,143 +63,6 @@ def mail(encoding: str = "8bit", charset: str = "utf-8", text: str = TEXT) -> Em
 def test_the_examples() -> None:
     for module in (robot_mail, of_benchmark, judgement, reply):
         assert doctest.testmod(module).failed == 0
-
-
-# Reading
-
-
-def test_a_report_is_read_with_all_that_it_says() -> None:
-    found = read(TEXT)
-    assert (found.metric, found.change, found.regression) == ("will-it-scale.per_process_ops", -0.524, True)
-    assert found.new == Commit(NEW, "vfs: a pattern, no commit of anybody's")
-    assert found.base == Commit(BASE, "vfs: what was before")
-    assert found.machine == Machine(104, 2, "(Skylake)", 192.0)
-    assert found.tasks == 104
-    assert found.parameters["mode"] == "process" and found.parameters["compiler"] == "gcc-12"
-    assert found.headline and (found.headline.base, found.headline.new) == (84998, 40459)
-    soft = found.figures[0]
-    assert (soft.base_spread, soft.new_spread, soft.change) == (0.1, 0.07, None)
-    assert next(one for one in found.figures if one.name == "proc-vmstat.numa_hit").base == 2.693e9
-    assert found.profile[0].profiled == "lockref_get_not_dead.__legitimize_path"
-
-
-def test_what_is_not_understood_is_reported_by_its_line() -> None:
-    at = next(number for number, line in enumerate(TEXT.splitlines(), 1) if "something odd" in line)
-    assert read(TEXT).unknown == [(at, "something odd here")]
-    many = read(TEXT.replace("something odd here", "odd\n" * 50))
-    assert (len(many.unknown), many.more_unknown) == (20, 30)
-
-
-@pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
-@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
-def test_a_mail_says_what_its_text_says(encoding: str, charset: str) -> None:
-    found = robot_mail.read(mail(encoding, charset).as_bytes(), "a mail")
-    assert found == read(TEXT)
-
-
-def test_the_first_report_in_an_mbox_is_read(tmp_path: Path) -> None:
-    box = mailbox.mbox(tmp_path / "box")
-    box.add(mail(text="Hello,\n\nno report of anything.\n")), box.add(mail())
-    box.flush()
-    content = (tmp_path / "box").read_bytes()
-    assert robot_mail.read(content, "box").new.id.startswith(NEW[:10])
-
-
-def test_a_report_that_is_quoted_in_an_answer_is_read() -> None:
-    quoted = "".join(f"> {line}\n" for line in TEXT.splitlines())
-    assert read(f"On Monday a developer wrote:\n{quoted}").figures == read(TEXT).figures
-
-
-def test_a_report_without_its_table_is_read_as_far_as_it_goes() -> None:
-    found = read(TEXT[: TEXT.index("commit:\n")])
-    assert (found.base, found.figures, found.tasks) == (None, [], 104)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("Hello,\n\nthe build failed.\n", "reports no regression: no line says"),
-        (TEXT[: TEXT.index("commit: ")], "does not say which commit it complains about"),
-        (TEXT[: TEXT.index("testcase:")], "does not say which benchmark was run"),
-        ("a\0b", "is not text"),
-        (TEXT.replace("104 threads", "many threads"), "no number of threads"),
-        (TEXT.replace("104 threads", "104000 threads"), "Linux has 8192 CPUs at most"),
-    ],
-)
-def test_what_is_cut_short_or_no_report_is_refused(text: str, why: str) -> None:
-    with pytest.raises(UserError, match=why):
-        read(text)
-
-
-def test_a_time_that_grows_is_a_throughput_that_falls() -> None:
-    grown = read(
-        TEXT.replace(
-            "a -52.4% regression of will-it-scale.per_process_ops", "a 25.0% regression of x.seconds"
-        )
-    )
-    assert grown.regression and grown.throughput_change == pytest.approx(-0.2)
-
-
-def test_half_of_the_cpus_is_a_number_of_tasks() -> None:
-    assert read(TEXT.replace("nr_task: 100%", "nr_task: 50%")).tasks == 52
-    assert read(TEXT.replace("nr_task: 100%", "nr_task: 16")).tasks == 16
-
-
-def test_groups_of_hackbench_are_tasks_and_a_percentage_has_the_sign_of_the_table() -> None:
-    found = read((HERE / "reports" / "hackbench.txt").read_text())
-    assert (found.tasks, found.tasks_at_once) == (64 * 40, 128)
-    assert (found.change, found.throughput_change, found.regression) == (-0.125, -0.125, True)
-    assert workload_of(found.benchmark, found.parameters) == Mapped("hackbench/pipe", "thread")
-
-
-def test_a_pair_of_tasks_that_switch_is_two_tasks() -> None:
-    text = TEXT.replace("testcase: will-it-scale", "testcase: perf-bench-sched-pipe")
-    assert read(text).tasks == 2
-
-
-def test_a_time_that_fell_to_nothing_is_a_finite_gain() -> None:
-    gone = read(
-        TEXT.replace(
-            "a -52.4% regression of will-it-scale.per_process_ops", "a -100.0% improvement of x.latency"
-        )
-    )
-    assert gone.throughput_change == pytest.approx(1999)
-
-
-def test_a_regression_due_to_a_commit_is_one() -> None:
-    due = read(
-        TEXT.replace("will-it-scale.per_process_ops on:", "will-it-scale.per_process_ops due to commit:")
-    )
-    assert due == read(TEXT)
-
-
-def test_one_odd_row_is_reported_and_the_others_are_read() -> None:
-    odd = read(TEXT.replace("something odd here", "1.0  +1.0%  2.0  " + "x" * 300))
-    assert odd.figures == read(TEXT).figures
-    assert odd.unknown[0][1].startswith("1.0  +1.0%")
-
-
-def test_a_number_of_tasks_that_is_none_is_refused_as_the_mail_is_read() -> None:
-    with pytest.raises(UserError, match="a mail: nr_task is 'abc'"):
-        read(TEXT.replace("nr_task: 100%", "nr_task: abc"))
-
-
-def test_hostile_mails_are_read_or_refused_in_one_line() -> None:
-    long = read(TEXT.replace("something odd here", "9" * 2_000_000))
-    assert long.figures == read(TEXT).figures
-    nested = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(3000))
-    with pytest.raises(UserError, match="nested too deep"):
-        robot_mail.read(nested.encode(), "a mail")
-    steered = read(TEXT.replace("vfs: a pattern", "vfs: \x1b[2Ja pattern"))
-    assert steered.new.title.startswith("vfs: \\x1b[2Ja pattern")
-
-
-@pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.stem)
-def test_reports_of_the_corpus_are_read_whole(file: Path) -> None:
-    found = robot_mail.read(file.read_bytes(), file.name)
-    assert not found.unknown and found.headline and found.machine and found.base
-    assert reported_machine.like(found.machine).toml
-    workload_of(found.benchmark, found.parameters)
 
 
 # What it is mapped to
@@ -294,7 +156,10 @@ def words(told: Opinion) -> str:
 def test_a_reply_says_what_was_done_and_what_was_left_out() -> None:
     told = words(opinion(left_out=("shared.lock (locks)",)))
     assert "2 boots of each kernel" in told
-    assert "No change costs 1 % or more" in told and "cost less: shared.lock (locks)" in told
+    assert (
+        "Judgement: neither, no change costs 1 % of an operation's time." in told
+        and "cost less: shared.lock (locks)" in told
+    )
 
 
 def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
@@ -308,6 +173,65 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
         "lost counts: b: 7 lost: accesses, for which there was no room",
         "guest clocks differ: the host's on a, 64 times slower on b: do not compare ticks, timeouts",
     ]
+
+
+def test_the_first_line_of_a_reply_is_the_verdict() -> None:
+    def first(change: Change | None) -> str:
+        return reply.as_text(opinion(change)).splitlines()[0]
+
+    expensive = Change("instructions", "f", 100.0, 140.0, "instructions", 40.0, 0.4)
+    assert first(expensive) == "Judgement: instructions, worse: each operation takes 40% longer. Each"
+    cheap = Change("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
+    assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
+    assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
+    assert json.loads(reply.as_json(opinion(expensive)))["better"] is False
+    assert json.loads(reply.as_json(opinion()))["better"] is None
+
+
+def with_path_length(told: Opinion, change: str) -> Opinion:
+    row = f"    391220            {change}%     416258        perf-stat.overall.path-length\n"
+    at = TEXT.index("      0.02 ±")
+    return replace(told, mail=read(TEXT[:at] + row + TEXT[at:]))
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted", "said"),
+    [
+        (
+            "+6.4",
+            106.1,
+            "the report says +6.4% (path-length, which includes the program's own), counted +6.1%.",
+        ),
+        ("-6.4", 106.1, "counted +6.1%. The signs differ: the workload may do something else"),
+        ("-0.1", 106.1, "counted +6.1%. No prediction"),
+    ],
+)
+def test_the_reports_own_instructions_are_compared_with_the_counted_ones(
+    reported: str, counted: float, said: str
+) -> None:
+    told = opinion()
+    assert told.judgement and "Instructions per operation" not in words(told)
+    assert json.loads(reply.as_json(told))["path_length"] is None
+    told = replace(told, judgement=replace(told.judgement, work=(100.0, counted)))
+    told = with_path_length(told, reported)
+    assert said in words(told)
+    found = json.loads(reply.as_json(told))["path_length"]
+    assert found == {"reported": float(reported) / 100, "counted": pytest.approx(0.061)}
+
+
+def test_a_reply_says_what_the_robot_adds_and_what_is_assumed() -> None:
+    text = TEXT.replace("\tnr_task: 100%\n", "")
+    text = text.replace("mode/nr_task/", "mode/").replace("process/100%/", "process/")
+    text = text.replace("\ntestcase", f"\n[still regression on linus/master {NEW}]\n\ntestcase")
+    told = words(replace(opinion(), mail=read(text)))
+    assert "with 104 tasks (one per CPU: the report gives no number) on 104 CPUs" in told
+    assert "The robot adds: still regression on linus/master." in told
+
+
+def test_what_is_wrong_with_a_mail_is_reported() -> None:
+    of_another = read(TEXT.replace("lkp-skl", "lkp-spr"))
+    assert reply.understood(of_another).splitlines()[0] == of_another.notes[0]
+    assert json.loads(reply.as_json(replace(opinion(), mail=of_another)))["notes"] == of_another.notes
 
 
 def test_a_change_opposite_to_the_report_is_reported() -> None:
@@ -384,7 +308,7 @@ def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert "a single CPU shares no cache lines: give 2 or more" in refused(
         report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
-    report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: stress-ng"))
+    report.write_text(report.read_text().replace("will-it-scale", "stress-ng"))
     assert "no workload does what stress-ng does" in refused(report, "--linux", tmp_path)
 
 
@@ -407,10 +331,14 @@ def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tm
     git("checkout", "-q", "--orphan", "other")
     git("commit", "-q", "--allow-empty", "-m", "two")
     two = git("rev-parse", "HEAD")
-    report.write_text(report.read_text().replace(NEW, two).replace(BASE, one[:10]))
+    report.write_text(
+        report.read_text().replace(NEW, two).replace(NEW[:10], two[:10]).replace(BASE, one[:10])
+    )
     assert "so the difference between them is not that of one commit" in refused(report, "--linux", tree)
     git("commit", "-q", "--allow-empty", "-m", "three")
-    report.write_text(report.read_text().replace(two, git("rev-parse", "HEAD")).replace(one[:10], two[:10]))
+    three = git("rev-parse", "HEAD")
+    text = report.read_text().replace(two, three).replace(two[:10], three[:10])
+    report.write_text(text.replace(one[:10], two[:10]))
     assert "is not a kernel source tree (it has no Kconfig)" in refused(report, "--linux", tree)
 
 
@@ -472,7 +400,8 @@ def test_a_line_that_is_written_more_often_is_coherence(
     arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
     answer = judged(report, *arguments)
     words = " ".join(answer.out.split())
-    assert "Judgement: coherence. CPUs access struct aa_label.count.count more often" in words
+    assert answer.out.startswith("Judgement: coherence, worse: each operation takes ")
+    assert "CPUs access struct aa_label.count.count more often" in words
     assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
     assert "the report does not give the machine's memory size" in words
     again = bigiron("judge", report, *arguments, "--format", "json")

@@ -19,6 +19,8 @@ _LINES = 60
 _CHANGES = 3  # shown in full
 _FUNCTIONS = 4
 _FIGURES = 4
+_ELSEWHERE = 2  # branches
+_HARDLY = 0.005  # a change of instructions whose sign says nothing
 _NAME = 160  # longest name from outside that is shown, in characters
 _NOISE = 0.5  # a spread of this share of the reported change may explain all of it
 
@@ -56,11 +58,12 @@ _TRIALS = (
 
 
 def understood(mail: RobotMail) -> str:
-    """The lines of a mail that were not understood."""
-    lines = [f"not understood, line {at}: {text}\n" for at, text in mail.unknown]
+    """What is wrong with a mail, and its lines that were not understood."""
+    lines = [f"{note}\n" for note in mail.notes]
+    lines += [f"not understood, line {at}: {text}\n" for at, text in mail.unknown]
     if mail.more_unknown:
         lines.append(f"not understood: {mail.more_unknown} more lines\n")
-    if not mail.figures:
+    if not mail.figures and not mail.notes:
         lines.append("the report has no table of figures: it may be truncated\n")
     return "".join(lines)
 
@@ -69,88 +72,85 @@ def as_text(opinion: Opinion) -> str:
     """The reply. Where it would be too long, it shows fewer changes in full."""
     for told in range(_CHANGES, 0, -1):
         lines = list(_lines(opinion, told))
-        if len(lines) <= _LINES:
+        if len(lines) - 1 <= _LINES:
             break
-    return "\n".join(line.rstrip() for line in lines[:_LINES]) + "\n"
+    return "\n".join(line.rstrip() for line in lines[:_LINES]).rstrip() + "\n"
 
 
 def _lines(opinion: Opinion, told: int) -> Iterator[str]:
-    yield from _wrapped(_about(opinion))
-    yield ""
-    if opinion.judgement is None:
-        yield from _wrapped(_same(opinion))
-        yield ""
-        yield from _neither(opinion)
-        yield ""
-        yield from _not_considered(opinion)
-        return
+    """The verdict; evidence, and what would confirm it; the report's figures; what was not examined."""
     judgement = opinion.judgement
-    yield from _wrapped(_verdict(opinion, judgement))
+    for paragraph in (
+        _wrapped(_verdict(opinion, judgement) if judgement else _same(opinion)),
+        _wrapped(_about(opinion)),
+        *(_changes(opinion, judgement, told) if judgement else []),
+        [] if judgement and judgement.changes else [*_neither(opinion)],
+        _wrapped(_instructions(opinion)),
+        _wrapped(_prediction(opinion)) if judgement else [],
+        _wrapped(_own_figures(opinion.mail)),
+        _wrapped(f"Not examined: {'; '.join(opinion.not_considered)}."),
+        _wrapped(_measured(opinion, judgement)) if judgement else [],
+    ):
+        if paragraph:
+            yield from paragraph
+            yield ""
+
+
+def _changes(opinion: Opinion, judgement: Judgement, told: int) -> Iterator[list[str]]:
     for position, change in enumerate(judgement.changes[:told], 1):
-        yield ""
-        yield from _change(position, change, opinion)
+        yield [*_change(position, change, opinion)]
     if rest := judgement.changes[told:]:
-        yield ""
         named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:told]))
         dots = ", …" if len(rest) > told else ""
-        yield from _wrapped(f"{len(rest)} further changes cost less: {named}{dots}.")
-    if not judgement.changes:
-        yield ""
-        yield from _neither(opinion)
-    yield ""
-    yield from _wrapped(_prediction(opinion))
-    if figures := _own_figures(opinion.mail):
-        yield ""
-        yield from _wrapped(f"The report's own figures: {figures}.")
-    yield ""
-    yield from _not_considered(opinion)
-    yield ""
-    yield from _wrapped(_measured(opinion, judgement))
-
-
-def _not_considered(opinion: Opinion) -> Iterator[str]:
-    yield from _wrapped(f"Not examined: {'; '.join(opinion.not_considered)}.")
+        yield _wrapped(f"{len(rest)} further changes cost less: {named}{dots}.")
 
 
 def _about(opinion: Opinion) -> str:
     mail = opinion.mail
     titled = f' ("{mail.new.title[:_NAME]}")' if mail.new.title else ""
     test = mail.parameters.get("test") or mail.parameters.get("ipc")
-    tasks = f" with {mail.tasks} tasks" if mail.tasks else ""
+    assumed = " (one per CPU: the report gives no number)" if mail.tasks_are_assumed else ""
+    tasks = f" with {mail.tasks} tasks{assumed}" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
     base, new = opinion.names
     given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
     return (
-        f"A second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
+        f"This is a second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
         f"{percent_change(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
-        f"{'' if opinion.are_commits else given}"
+        f"{_elsewhere(mail)}{'' if opinion.are_commits else given}"
     )
+
+
+def _elsewhere(mail: RobotMail) -> str:
+    """What the robot says of other branches."""
+    said = ", ".join(f"{one.what} on {one.branch[:_NAME]}" for one in mail.elsewhere[:_ELSEWHERE])
+    return f" The robot adds: {said}." if said else ""
 
 
 def _same(opinion: Opinion) -> str:
     base, new = opinion.names
     return (
-        f"Judgement: neither coherence, locks nor instructions. {base} and {new} have the same "
-        f"{opinion.same}, so their counts cannot differ, and nothing was booted."
+        f"Judgement: neither, no difference. {base} and {new} have the same {opinion.same}, so their counts "
+        "cannot differ, and nothing was booted."
     )
 
 
 def _verdict(opinion: Opinion, found: Judgement) -> str:
     if found.kind == "neither":
         return (
-            "Judgement: neither coherence, locks nor instructions. Each operation executes "
-            f"{found.work[0]:,.0f} instructions on {opinion.names[0]} and {found.work[1]:,.0f} on "
-            f"{opinion.names[1]}. It accesses shared cache lines {found.accesses[0]:.2f} and "
-            f"{found.accesses[1]:.2f} times. No change costs 1 % or more of an operation's time. "
+            "Judgement: neither, no change costs 1 % of an operation's time. Coherence, locks and "
+            f"instructions do not explain the report. Each operation executes {found.work[0]:,.0f} "
+            f"instructions on {opinion.names[0]} and {found.work[1]:,.0f} on {opinion.names[1]}. "
+            f"It accesses shared cache lines {found.accesses[0]:.2f} and {found.accesses[1]:.2f} times. "
             f"Differences due to chance are left out{_left_out(found)}."
         )
     first = found.changes[0]
-    against = (
-        " But this contradicts the report: here the new kernel does less." if found.against_the_report else ""
-    )
+    does = "less" if opinion.mail.regression else "more"
+    against = f" But this contradicts the report: here the new kernel does {does}."
     return (
-        f"Judgement: {found.kind}. {_in_short(first)}. At {found.at_tasks} tasks this makes each operation "
-        f"take {_longer(first.share)}, if nothing else is the bottleneck.{against}"
+        f"Judgement: {found.kind}, {'worse' if first.share > 0 else 'better'}: each operation takes "
+        f"{_longer(first.share)}. {_in_short(first)}. This is at {found.at_tasks} tasks, if nothing else is "
+        f"the bottleneck.{against if found.against_the_report else ''}"
     )
 
 
@@ -307,10 +307,31 @@ def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
     return f" This contradicts the judgement: it predicts that the new kernel is {faster}."
 
 
+def _instructions(opinion: Opinion) -> str:
+    """Instructions per operation as the report has them, and as they were counted."""
+    reported, counted = _both_instructions(opinion)
+    if reported is None or counted is None:
+        return ""
+    apart = reported * counted < 0 and min(abs(reported), abs(counted)) >= _HARDLY
+    return (
+        f"Instructions per operation: the report says {percent_change(reported)} (path-length, which "
+        f"includes the program's own), counted {percent_change(counted)}."
+        f"{' The signs differ: the workload may do something else than the benchmark.' if apart else ''}"
+    )
+
+
+def _both_instructions(opinion: Opinion) -> tuple[float | None, float | None]:
+    """The change of instructions per operation: reported, and counted in the kernel."""
+    row, found = opinion.mail.path_length, opinion.judgement
+    counted = (found.work[1] / found.work[0] - 1 if found.work[0] else None) if found else 0.0
+    return (row.relative if row else None), counted
+
+
 def _own_figures(mail: RobotMail) -> str:
     rows = [row for ending in _OWN_FIGURES for row in mail.figures if row.name.endswith(ending)]
     headline = [mail.headline] if mail.headline else []
-    return ", ".join(_own(row) for row in [*headline, *rows][:_FIGURES])
+    figures = ", ".join(_own(row) for row in [*headline, *rows][:_FIGURES])
+    return f"The report's own figures: {figures}." if figures else ""
 
 
 def _own(row: Reported) -> str:
@@ -347,6 +368,8 @@ def as_json(opinion: Opinion) -> str:
         "reported": mail.change,
         "workload": opinion.workload,
         "mode": opinion.mode,
+        "better": _is_better(opinion),
+        "path_length": _path_length(opinion),
         "kind": found.kind if found else "neither",
         "same": opinion.same or None,
         "against_the_report": found.against_the_report if found else False,
@@ -375,9 +398,21 @@ def as_json(opinion: Opinion) -> str:
         "not_predicted": opinion.not_predicted or None,
         "not_looked_at": opinion.not_considered,
         "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
+        "notes": mail.notes,
+        "elsewhere": [asdict(one) for one in mail.elsewhere],
         "study": opinion.study or None,
     }
     return json_text(document)
+
+
+def _is_better(opinion: Opinion) -> bool | None:
+    changes = opinion.judgement.changes if opinion.judgement else []
+    return changes[0].share < 0 if changes else None
+
+
+def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
+    reported, counted = _both_instructions(opinion)
+    return None if reported is None else {"reported": reported, "counted": counted}
 
 
 def _as_item(change: Change) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""What the name of a metric says: whether more is better, how many tasks ran, and in which mode."""
+
+import re
+from typing import Literal
+
+from bigiron.readers.figure import Better
+
+_RATE = re.compile(r"(?:per[_-]?|/)(?:s|secs?|seconds?|min|minutes?|hours?)(?![a-z])", re.IGNORECASE)
+_AMOUNT = re.compile(r"(?:ops|throughput|bandwidth|score|[kmg]bps|tps)$", re.IGNORECASE)
+_TIME = re.compile(
+    r"time(?!r|out)|latency|(?<![a-z])c?lat(?![a-z])|delay|duration|overhead|seconds?|secs?(?![a-z])"
+    r"|(?<![a-z])[mun]s(?![a-z])|[mun]sec|(?:/|per[_-])op(?![a-z])",
+    re.IGNORECASE,
+)
+_OF_TIMES = ("boot-time", "cyclictest", "schbench", "rcuscale", "rcuperf", "autonuma-benchmark", "kbuild")
+"""Benchmarks that measure nothing but times."""
+
+_FXMARK_TASKS = re.compile(r"_(\d{1,7})_(?:buffered|direct)io\b")
+_WILL_IT_SCALE = re.compile(
+    r"will-it-scale\.(?:per_(?P<per>process|thread)_ops|(?P<tasks>\d{1,7})\."
+    r"(?P<of>process|thread)(?:es|s))$"
+)
+
+
+def better(metric: str) -> Better:
+    """Whether more or less of a metric is better; of most benchmarks' metrics it is more.
+
+    >>> better("stress-ng.msg.ops_per_sec"), better("filebench.sum_operations/s"), better("aim7.jobs-per-min")
+    ('more', 'more', 'more')
+    >>> better("filebench.sum_time_ms/op"), better("lmbench3.PIPE.latency.us"), better("fsmark.app_overhead")
+    ('less', 'less', 'less')
+    >>> better("phoronix-test-suite.build-linux-kernel.defconfig.seconds"), better("stress-ng.utime.ops")
+    ('less', 'more')
+    """
+    benchmark, _, name = metric.partition(".")
+    if _RATE.search(name) or _AMOUNT.search(name):
+        return "more"
+    return "less" if benchmark in _OF_TIMES or _TIME.search(name) else "more"
+
+
+def tasks_in(metric: str, benchmark: str) -> int | None:
+    """The number of tasks that a metric's name contains; None if it has none.
+
+    >>> tasks_in("fxmark.ssd_btrfs_MWUM_72_bufferedio.works/sec", "fxmark")
+    72
+    >>> tasks_in("will-it-scale.104.processes", "will-it-scale")
+    104
+    """
+    if benchmark == "fxmark":
+        found = _FXMARK_TASKS.search(metric)
+        return int(found[1]) or None if found else None
+    of_all = _WILL_IT_SCALE.match(metric)
+    return int(of_all["tasks"]) or None if of_all and of_all["tasks"] else None
+
+
+def mode_in(metric: str) -> Literal["process", "thread"] | None:
+    """Whether a metric's name says that the tasks are processes or threads; None if it says neither.
+
+    >>> mode_in("will-it-scale.per_thread_ops"), mode_in("will-it-scale.104.processes"), mode_in("fio.x")
+    ('thread', 'process', None)
+    """
+    found = _WILL_IT_SCALE.match(metric)
+    word = (found["per"] or found["of"]) if found else None
+    return "thread" if word == "thread" else "process" if word else None

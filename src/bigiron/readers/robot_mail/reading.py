@@ -1,0 +1,338 @@
+"""The lines of a report: a state machine that keeps what each of them says."""
+
+import math
+import re
+
+from bigiron.errors import UserError
+from bigiron.readers.figure import count, label, number
+from bigiron.readers.robot_mail import table as tables
+from bigiron.readers.robot_mail.envelope import Line
+from bigiron.readers.robot_mail.metric import better, mode_in, tasks_in
+from bigiron.readers.robot_mail.model import (
+    Commit,
+    Elsewhere,
+    Machine,
+    Reported,
+    RobotMail,
+    code_name_in,
+    code_name_of_group,
+)
+from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Table, is_same
+
+_MOST_UNKNOWN = 20  # lines that are kept
+_MOST_CPUS = 8192
+_MOST_NOTES = 3  # of tables
+_MOST_TABLES = 200
+_MOST_OTHERS = 20  # branches
+_LONGEST = 120  # characters kept of a line that is not understood
+
+NOTICED = re.compile(
+    r"noticed (?:an? |a\(n\) )?([-+]?\d+(?:\.\d+)?)\s?%\s+(regression|improvement)\s+of\s+"
+    r"(\S+?)(?:\s+(?:on|due to commit)\b.*|:)?\s*$"
+)
+SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
+FIELD = re.compile(r"(?:(?:in|on) )?(testcase|test machine|config|compiler)\s*:\s*(\S.*?)\s*$")
+COMMIT = re.compile(r"commit:\s*([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
+_OF_TABLE = re.compile(r"\s*(?:([0-9a-f]{7,40})(?: \(\"(.*?)\"?\)?)?|(v\d[\w.-]*))\s*$")
+_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$")
+_PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
+_OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
+"""Characters that no parameter of the robot's has, and that a shell would act on."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*$")
+_ELSEWHERE = re.compile(r"\[((?:still |test )?[a-z ]{1,40}) on (\S+) ([0-9a-f]{7,40})\]\s*$")
+_MACHINE = re.compile(
+    r"(?P<cpus>\d+) threads(?: (?P<sockets>\d+) sockets?)?(?P<processor>.*?)"
+    r"(?:\s+with (?P<memory>\d+(?:\.\d+)?)\s*(?P<unit>[GT])(?:i?B)?(?: (?:of )?memory)?)?\s*$"
+)
+_OTHER_MACHINE = re.compile(r"([a-z][\w-]*): (\d{1,6} threads.*)$")
+_KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+)+:\s*$")
+_NEXT = re.compile(r"\*{20}")
+"""The line between the tables of a mail."""
+_END = re.compile(r"disclaimer|-- $|--$|0-day ci", re.IGNORECASE)
+
+_FURNITURE = re.compile(
+    r"""\s*$ | hello[,\s] | hi\b | fyi,? | greeting | \(?please\b | https?://
+    | (?:base|url|patch\ link|patch\ subject|tree|head|test-description|test-url)\s*:
+    | \s*(?:commit|parameters|with\ following\ parameters|details\ are\ as\ below|to\ reproduce)\s*:?\s*$
+    | \s*in\ addition\ to\ that
+    | \s*if\ you\ (?:fix|come\ across) | \s*the\ same\ patch | .*kindly\ add | \s*\| | \s*\+[-+=]+ | [-=*]{4,}
+    | the\ kernel\ config | reported-by | closes: | link: | fixes:
+    | [\s|\\/]*$ | \s*%stddev | \s*(?:[0-9a-f]{12,40}|v\d\S*)(?:\ +[0-9a-f]{12,40})+\s*$ | [-\s]+$
+    | > | \s*fail:runs | \s*\d+:\d+\s | \s+(?:git\ clone|cd\ lkp|sudo\ bin/|bin/lkp|lkp|\#)\s
+    | \s*[\d.e+]+\s+[|+][-+|\s.:*O\#X]*$ | \s*\[[*O]\]\s+bisect
+    | \s*(?:for\ details,\ please|thanks|intel|kernel\ test\ robot) | .*significant\ impact | .*all\ results?:
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Lines that say nothing of what was measured: greetings, rules, tags, addresses, plots, quotes."""
+
+
+class Reading:
+    """What the lines have said so far."""
+
+    def __init__(self, called: str) -> None:
+        self._called = called
+        self._metric, self._change, self._regression = "", "", True
+        self._new: Commit | None = None
+        self._fields: dict[str, str] = {}
+        self._parameters: dict[str, str] = {}
+        self._tables = [Table()]
+        self._rows = 0
+        self._keys: list[str] = []  # of the line of values that comes next
+        self._unknown: list[tuple[int, str]] = []
+        self._more_unknown = 0
+        self._notes: list[str] = []
+        self._elsewhere: list[Elsewhere] = []
+        self._block = ""  # "parameters" or "commits": what the lines belong to
+        self._at_end = False
+
+    def of(self, subject: str, lines: list[Line]) -> RobotMail:
+        """All that a mail says."""
+        for at, line in lines:
+            self._line(at, line.rstrip())
+        if found := SUBJECT.search(subject):
+            self._new = self._new or Commit(found[1])
+            if not self._metric:
+                self._metric, self._change = found[2], found[3]
+                self._regression = found[4] == "regression"
+        return self._whole()
+
+    def _line(self, at: int, line: str) -> None:
+        if self._at_end:
+            return
+        if self._fields and _END.match(line):
+            self._at_end = True
+        elif self._keys:
+            self._values(at, line)
+        elif _NEXT.match(line) or _KEYS.match(line):
+            self._begin_table(at, line)
+        elif not (
+            self._of_block(at, line)
+            or self._of_table(at, line)
+            or self._of_head(line)
+            or _FURNITURE.match(line)
+        ):
+            self._not_understood(at, line)
+
+    def _begin_table(self, at: int, line: str) -> None:
+        """The line between two tables, or a table's keys: names of parameters with slashes between them."""
+        self._block = ""
+        if _KEYS.match(line):
+            names = line.strip().rstrip(":").split("/")
+            if "testcase" not in names or len(self._tables) == _MOST_TABLES:
+                self._not_understood(at, line)
+                return
+            self._keys = names
+        last = self._tables[-1]
+        if (last.rows or last.commits or last.keys) and len(self._tables) < _MOST_TABLES:
+            self._tables.append(Table(at))
+
+    def _values(self, at: int, line: str) -> None:
+        """Of the keys in the line before."""
+        known = {**self._parameters, "testcase": self._fields.get("testcase", "")}
+        found = tables.keyed(self._keys, line, known)
+        if not found:
+            self._not_understood(at, line)
+        last = self._tables[-1]
+        last.at = last.at or at
+        last.keys, last.has_unclear_keys = found, not found
+        self._keys = []
+
+    def _of_block(self, at: int, line: str) -> bool:
+        """A parameter, or a commit that a table compares."""
+        if re.match(r"\s*commit:\s*$", line):
+            if self._tables[-1].rows and len(self._tables) < _MOST_TABLES:
+                self._tables.append(Table(at))
+            self._block = "commits"
+        elif _PARAMETERS.match(line):
+            self._block = "parameters"
+        elif self._block == "commits" and (found := _OF_TABLE.match(line)):
+            if len(self._tables[-1].commits) < MOST_COLUMNS:
+                self._tables[-1].commits.append(Commit(found[1] or found[3], found[2] or ""))
+        elif self._block == "parameters" and line.strip() and (found := _PARAMETER.match(line)):
+            return self._parameter(found[1], found[2])
+        else:
+            if line.strip() or self._parameters:
+                self._block = ""
+            return False
+        return True
+
+    def _parameter(self, name: str, value: str) -> bool:
+        """False where it cannot be one: it is listed with the lines that were not understood."""
+        if _OF_A_SHELL.search(value) or len(value) > _LONGEST or not value.isprintable():
+            return False
+        self._parameters.setdefault(name, value)
+        return True
+
+    def _of_table(self, at: int, line: str) -> bool:
+        if found := _OTHER_MACHINE.match(line):
+            self._tables[-1].machine = _machine(found[2], self._called)
+            return True
+        row = tables.row(line)
+        if not row or (self._rows >= MOST_FIGURES and row.name != self._metric):
+            if row and self._rows == MOST_FIGURES:
+                self._rows += 1
+                self._notes.append(f"line {at}: only the first {MOST_FIGURES} rows of tables are read")
+            return row is not None
+        self._rows += 1
+        self._tables[-1].at = self._tables[-1].at or at
+        self._tables[-1].rows.append(row)
+        return True
+
+    def _of_head(self, line: str) -> bool:
+        if found := NOTICED.search(line):
+            if not self._metric:
+                self._metric, self._change = label(found[3], None), found[1]
+                self._regression = found[2] == "regression"
+        elif found := COMMIT.match(line):
+            self._new = self._new or Commit(found[1], found[2] or "")
+        elif found := FIELD.match(line):
+            self._fields.setdefault(found[1], found[2])
+        elif found := _ELSEWHERE.match(line):
+            if len(self._elsewhere) < _MOST_OTHERS:
+                self._elsewhere.append(Elsewhere(found[1], label(found[2], None), found[3]))
+        else:
+            return False
+        return True
+
+    def _not_understood(self, at: int, line: str) -> None:
+        if len(self._unknown) < _MOST_UNKNOWN:
+            self._unknown.append((at, line.strip()[:_LONGEST]))
+        else:
+            self._more_unknown += 1
+
+    def _whole(self) -> RobotMail:
+        if not self._new:
+            raise self._lacks("which commit it complains about", 'commit: 1234567890ab ("title")')
+        benchmark = self._benchmark()
+        machine = self._machine()
+        size = _share(self._change)
+        about = About(self._metric, size, benchmark, machine, self._parameters, self._new)
+        chosen, others = tables.choose(self._tables, about)
+        figures = chosen.figures(self._new) if chosen else []
+        self._complete(chosen)
+        commits = [one for each in ([chosen] if chosen else self._tables) for one in each.commits]
+        title = next((one.title for one in commits if is_same(one.id, self._new.id)), "")
+        found = RobotMail(
+            metric=self._metric,
+            change=self._signed(size, figures),
+            regression=self._regression,
+            new=Commit(self._new.id, self._new.title or title),
+            base=next((one for one in commits if not is_same(one.id, self._new.id)), None),
+            benchmark=benchmark,
+            machine=_with_code_name(machine, self._parameters.get("tbox_group", "")),
+            parameters=self._parameters,
+            figures=figures,
+            unknown=self._unknown,
+            more_unknown=self._more_unknown,
+            notes=self._notes,
+            elsewhere=self._elsewhere,
+        )
+        try:
+            self._notes += [*_left_out(chosen, others), *_contradictions(found, self._change)]
+        except UserError as error:  # a number of tasks that is none, before a kernel is built for it
+            raise UserError(f"{self._called}: {error}") from None
+        return found
+
+    def _benchmark(self) -> str:
+        of_tables = (one.keys["testcase"] for one in self._tables if "testcase" in one.keys)
+        found = self._fields.get("testcase") or next(of_tables, "")
+        if not found:
+            raise self._lacks("which benchmark was run", "testcase: will-it-scale")
+        if not _NAME.match(found) or len(found) > _LONGEST:
+            raise UserError(
+                f"{self._called}: the testcase {found[:_LONGEST]!r} is not the name of a benchmark"
+            )
+        return found
+
+    def _machine(self) -> Machine | None:
+        given = self._fields.get("test machine")
+        return _machine(given, self._called) if given else None
+
+    def _complete(self, chosen: Table | None) -> None:
+        """Add the parameters that only the table has, and the mode that the metric's name implies."""
+        for name, value in (chosen.keys if chosen else {}).items():
+            if name != "testcase":
+                self._parameter(name, value)
+        if mode := mode_in(self._metric):
+            self._parameters.setdefault("mode", mode)
+
+    def _signed(self, size: float, figures: list[Reported]) -> float:
+        """What is reported, with the sign of the table, else the mail's, else the metric's by its name."""
+        row = next((one for one in figures if one.name == self._metric), None)
+        if row and (changed := row.relative):
+            return math.copysign(size, changed)
+        if not self._change.startswith(("-", "+")):
+            return size if (better(self._metric) == "less") == self._regression else -size
+        return size
+
+    def _lacks(self, what: str, form: str) -> UserError:
+        return UserError(
+            f"{self._called} does not say {what} (no line '{form}'): it may be cut short; give the whole mail"
+        )
+
+
+def _left_out(chosen: Table | None, others: list[tuple[Table, str]]) -> list[str]:
+    """Which tables were left out, and why: the first of them."""
+    said = [f"the table at line {one.at} is left out: {why}" for one, why in others[:_MOST_NOTES]]
+    if more := len(others) - len(said):
+        said.append(f"{more} more tables are left out")
+    if others and not chosen:
+        said.append("the report has no table of its own test and machine: none of its figures are used")
+    return said
+
+
+def _contradictions(mail: RobotMail, printed: str) -> list[str]:
+    """What a mail says twice, and differently."""
+    said = []
+    row, signed = mail.headline, printed.startswith(("-", "+"))
+    if row and row.relative and signed and (row.relative < 0) != printed.startswith("-"):
+        said.append(f"the report says {printed}% {mail.metric}, and its table {row.relative:+.1%}")
+    of_metric = mode_in(mail.metric)
+    if of_metric and of_metric != mail.mode:
+        said.append(f"the parameter mode is {mail.parameters['mode']}, and the metric {mail.metric}")
+    counted = next((found for one in mail.figures if (found := tasks_in(one.name, "will-it-scale"))), None)
+    if mail.tasks and counted and mail.benchmark == "will-it-scale" and counted != mail.tasks:
+        said.append(f"the parameters make {mail.tasks} tasks, and the table is of {counted}")
+    if mail.change and ((mail.change > 0) == (better(mail.metric) == "more")) == mail.regression:
+        word = "a regression" if mail.regression else "an improvement"
+        how = "falls" if mail.change < 0 else "grows"
+        said.append(f"the report calls it {word} that {mail.metric} {how}")
+    return said
+
+
+def _share(percent: str) -> float:
+    """The metric's change as a share.
+
+    >>> _share("-52.4"), _share("+94.7")
+    (-0.524, 0.947)
+    """
+    size = round(number(percent.lstrip("+-"), None, "the change") / 100, 6)
+    return -size if percent.startswith("-") else size
+
+
+def _machine(text: str, called: str) -> Machine:
+    """Of the mail's words.
+
+    >>> _machine("104 threads 2 sockets (Skylake) with 192G memory", "a mail")
+    Machine(cpus=104, sockets=2, processor='(Skylake)', memory_gib=192.0, code_name='Skylake')
+    """
+    found = _MACHINE.match(text)
+    if not found:
+        raise UserError(f"{called}: the test machine is {text[:80]!r}: it has no number of threads")
+    cpus = count(found["cpus"], None, "threads")
+    if cpus > _MOST_CPUS:
+        raise UserError(f"{called}: a test machine of {cpus} threads: Linux has {_MOST_CPUS} CPUs at most")
+    sockets = count(found["sockets"], None, "sockets") if found["sockets"] else None
+    gib = float(found["memory"]) * (1024 if found["unit"] == "T" else 1) if found["memory"] else None
+    processor = found["processor"].strip()
+    return Machine(cpus, sockets, processor, gib, code_name_in(processor))
+
+
+def _with_code_name(machine: Machine | None, group: str) -> Machine | None:
+    """With the code name that the machine's group implies, where the mail's words have none."""
+    if machine is None or machine.code_name:
+        return machine
+    return Machine(
+        machine.cpus, machine.sockets, machine.processor, machine.memory_gib, code_name_of_group(group)
+    )
