@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* New pages at the end of a file, written in long calls: their allocation, charge and LRU list; the inode lock. */
+/* As filemicro_create.f, but the file is truncated at 64 MiB instead of 1 GiB. */
+#include "large_file.h"
+
+char *testcase_description = "append 1 MiB to a file";
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	make_large_file(0);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	int fd = open_large_file(O_RDWR);
+
+	begin_task(nr);
+	while (1) {
+		append_within(fd, IO);
+		(*iterations)++;
+	}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Short reads from the page cache: the pages of one file, and what read() costs. */
+/* As filemicro_rread.f, with 16 MiB instead of 1 GiB, all of them cached. */
+#include "large_file.h"
+
+char *testcase_description = "read 2 KiB at a random place of a file";
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	make_large_file(LARGE);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	int fd = open_large_file(O_RDWR);
+
+	begin_task(nr);
+	while (1) {
+		read_random(fd, 2 * KIB);
+		(*iterations)++;
+	}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Short writes that wait for the disk: write-back of a page, the journal or the log. */
+/* As filemicro_rwritedsync.f, with 16 MiB instead of 1 GiB, all of them cached. */
+#include "large_file.h"
+
+char *testcase_description = "write 2 KiB at a random place of a file with O_DSYNC";
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	make_large_file(LARGE);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	int fd = open_large_file(O_RDWR | O_DSYNC);
+
+	begin_task(nr);
+	while (1) {
+		write_random(fd, 2 * KIB);
+		(*iterations)++;
+	}
+}
