@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The task's own System V semaphore: its lock, IPC's lookup under RCU; a segment that the task has attached. */
-/* As shared_memory(), which makes segment and semaphore again after 100 operations. */
+/* As shared_memory(), which makes another segment and semaphore after 100 operations. */
 #include "messages.h"
 
 #include <sys/ipc.h>
@@ -8,6 +8,9 @@
 #include <sys/shm.h>
 
 char *testcase_description = "copy bytes to shared memory and back, each under a System V semaphore";
+
+static unsigned long nr_semaphores;
+static int *semaphores; /* of the tasks: nobody removes them when a task is killed */
 
 static void change(int semaphore, short by)
 {
@@ -24,42 +27,44 @@ static void copy(int semaphore, void *to, const void *from, int length)
 	change(semaphore, 1);
 }
 
-static int make_semaphore(void)
+void testcase_prepare(unsigned long nr_tasks)
 {
-	int semaphore = semget(IPC_PRIVATE, 1, IPC_CREAT | 0666);
-
-	if (semaphore < 0)
-		die("shared_memory: semget");
-	change(semaphore, 1);
-	return semaphore;
+	semaphores = calloc(nr_tasks, sizeof(*semaphores));
+	if (!semaphores)
+		die("shared_memory: calloc");
+	for (; nr_semaphores < nr_tasks; nr_semaphores++) {
+		semaphores[nr_semaphores] = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
+		if (semaphores[nr_semaphores] < 0)
+			die("shared_memory: semget");
+		change(semaphores[nr_semaphores], 1);
+	}
 }
 
-static char *attach_segment(int *segment)
+/* The segment is gone when no task has it attached. */
+static char *attach_segment(void)
 {
-	char *memory;
+	int segment = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
+	char *memory = segment < 0 ? (void *)-1 : shmat(segment, NULL, 0);
 
-	*segment = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0666);
-	memory = *segment < 0 ? (void *)-1 : shmat(*segment, NULL, 0);
-	if (memory == (void *)-1 || shmctl(*segment, IPC_RMID, NULL))
+	if (memory == (void *)-1 || shmctl(segment, IPC_RMID, NULL))
 		die("shared_memory: shmget");
 	return memory;
 }
 
-/* The segment is gone when it is detached. A task that is killed leaves a semaphore. */
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	char own[4096] = { 0 }, *memory;
-	int semaphore, segment;
+	char own[4096] = { 0 }, *memory = attach_segment();
 
-	for (nr = 0;;) {
-		semaphore = make_semaphore();
-		memory = attach_segment(&segment);
-		for (int turn = 0; turn < 100; turn++, nr++) {
-			copy(semaphore, memory, own, lengths[nr % LENGTHS]);
-			copy(semaphore, own, memory, lengths[nr % LENGTHS]);
-			(*iterations)++;
-		}
-		if (shmdt(memory) || semctl(semaphore, 0, IPC_RMID))
-			die("shared_memory: shmdt");
+	for (unsigned long done = 0;; done++) {
+		copy(semaphores[nr], memory, own, lengths[done % LENGTHS]);
+		copy(semaphores[nr], own, memory, lengths[done % LENGTHS]);
+		(*iterations)++;
 	}
+}
+
+void testcase_cleanup(void)
+{
+	while (nr_semaphores--)
+		semctl(semaphores[nr_semaphores], 0, IPC_RMID);
+	free(semaphores);
 }

@@ -2,6 +2,8 @@
 /* Inodes that are made, a task's own directories, and new pages: the super block's lists and counters. */
 /* As fs_mark.c with NoSync and files of 8 KiB. A task that has made 1,024, not 4,096, removes them. */
 #define SYNC 0
-#include "fsmark.h"
+#define testcase_description synchronous
+#include "fsmark.c"
+#undef testcase_description
 
 char *testcase_description = "create, write and close a file of 8 KiB, 256 in each directory";

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* A process that comes, executes a program and goes: PIDs, tasklist_lock, memory maps, page tables. */
+/* As lat_proc exec; the program is the agent, without a dynamic linker. */
+#include "lmbench.h"
+
+#include "small_program.h"
+
+char *testcase_description = "fork a process that executes a program, and wait for it";
+
+static char path[] = "/tmp/lmbench.exec.XXXXXX";
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	if (make_small_program(path))
+		die("exec: program");
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	while (1) {
+		if (run_small_program(path))
+			die("exec: execl");
+		(*iterations)++;
+	}
+}
+
+void testcase_cleanup(void)
+{
+	unlink(path);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The page of zeros, the huge one where huge pages are on: its reference count; page tables, mmap_lock. */
+/* As case-anon-r-seq, 16 MiB for each task again and again. */
+#include "usemem.h"
+
+char *testcase_description = "fault in 64 pages of the task's own memory by reads, in turn";
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	use_memory(iterations, map_zeros(0), NO_FILE);
+}

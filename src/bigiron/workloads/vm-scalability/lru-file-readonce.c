@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Pages of the task's own file on a disk, read once: read-ahead, allocation, charge, LRU lists. */
+/* As case-lru-file-readonce, without reclaim: a file of 16 MiB is truncated and read again. */
+#include "usemem.h"
+
+char *testcase_description = "read 256 KiB of the task's own file on a disk that is not cached";
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	read_file(iterations, make_file_on_disk(), 1);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Pages of the task's own file on a disk, read twice: read-ahead, allocation, charge, both LRU lists. */
+/* As case-lru-file-readtwice, by one process, without reclaim: 16 MiB are truncated and read again. */
+#include "usemem.h"
+
+char *testcase_description = "read 256 KiB of the task's own file on a disk, each piece twice";
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	read_file(iterations, make_file_on_disk(), 2);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Cached pages of a file on tmpfs in one mapping: the map counts, its lock, one page table and its locks. */
+/* As case-shm-xread-rand-mt, for threads, each of which drops all pages when it has read them. */
+#define RANDOM 1
+#include "usemem.h"
+
+char *testcase_description = "fault in 64 pages of a file on tmpfs, in a mapping that threads share, in random order";
+
+static volatile char *memory;
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	memory = map_file(make_sparse_file("/dev/shm"));
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	use_memory(iterations, memory, NO_FILE);
+}
