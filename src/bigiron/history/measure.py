@@ -39,6 +39,8 @@ from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
 _SUITES = ("fxmark/",)
+_OF_REPORTS = ("aim9/", "filebench/", "fsmark/", "lmbench/", "postmark/", "unixbench/", "vm-scalability/")
+"""Suites that judge reports. They repeat much of the other workloads, and take as long as those."""
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
 _OPERATIONS = 200  # of each task; enough, because most counts repeat exactly, and there are many cells
@@ -59,7 +61,7 @@ class WorkloadOnFs:
 
 
 def catalogue() -> list[WorkloadOnFs]:
-    """The default workloads of a history: those that run until they are stopped.
+    """The workloads that a history can have: those that run until they are stopped.
 
     CPU-hotplug workloads are left out, because no probe of a history measures them.
     """
@@ -71,6 +73,8 @@ def catalogue() -> list[WorkloadOnFs]:
 def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
     """The workloads of the catalogue that match one of the globs. UserError if a glob matches none.
 
+    Without globs: all but the suites that judge reports.
+
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
     ['open1', 'open2', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
     """
@@ -81,7 +85,9 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
             raise UserError(
                 f"--workloads {glob!r} matches no workload ({names}, ...): see `bigiron workload list`"
             )
-    return [asked for asked in known if not globs or any(fnmatchcase(asked.name, glob) for glob in globs)]
+    if not globs:
+        return [asked for asked in known if not asked.name.startswith(_OF_REPORTS)]
+    return [asked for asked in known if any(fnmatchcase(asked.name, glob) for glob in globs)]
 
 
 @dataclass(frozen=True)

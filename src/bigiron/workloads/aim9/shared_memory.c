@@ -10,7 +10,7 @@
 char *testcase_description = "copy bytes to shared memory and back, each under a System V semaphore";
 
 static unsigned long nr_semaphores;
-static int *semaphores; /* of the tasks: nobody removes them when a task is killed */
+static int *semaphores; /* of the tasks: a task that is killed leaves its own */
 
 static void change(int semaphore, short by)
 {

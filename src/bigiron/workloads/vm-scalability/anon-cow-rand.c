@@ -6,4 +6,4 @@
 #include "anon-cow-seq.c"
 #undef testcase_description
 
-char *testcase_description = "write to 64 pages that all tasks' processes share, in random order: copy on write";
+char *testcase_description = "copy 64 pages that all tasks share, by writes in random order";
