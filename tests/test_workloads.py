@@ -164,7 +164,8 @@ def test_the_registry_s_examples() -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("open", "did you mean open1, open2?"),
+        ("open", "did you mean open1, open2, lmbench/open?"),
+        ("varmail", "did you mean filebench/varmail?"),
         ("page_fault2", "did you mean page_fault1, page_fault3?"),
         ("frobnicate", "`bigiron workload list` shows them all"),
         ("./mine.c", "for a C file of your own use --workload-file ./mine.c"),

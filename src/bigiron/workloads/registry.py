@@ -71,9 +71,16 @@ def find(name: str) -> Workload:
         return _built_in(sources[name])
     if name.endswith(".c"):
         raise UserError(f"no workload {name!r}; for a C file of your own use --workload-file {name}")
-    close = sorted(difflib.get_close_matches(name, sources))
-    advice = f"did you mean {', '.join(close)}?" if close else "`bigiron workload list` shows them all"
+    close = ", ".join(_close_to(name))
+    advice = f"did you mean {close}?" if close else "`bigiron workload list` shows them all"
     raise UserError(f"no workload {name!r}; {advice}")
+
+
+def _close_to(name: str) -> list[str]:
+    """Names that may have been meant: similar ones, and tests of that name in a suite."""
+    alike = [known for known in names() if ("/" in known) == ("/" in name)]
+    in_suites = [known for known in names() if known.endswith(f"/{name}")]
+    return sorted(difflib.get_close_matches(name, alike)) + sorted(in_suites)
 
 
 def from_file(path: Path) -> Workload:
