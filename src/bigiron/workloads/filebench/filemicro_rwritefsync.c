@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Writes into cached pages, then fsync: write-back of many pages, the journal or the log. */
-/* As filemicro_rwritefsync.f, with 16 MiB instead of 1 GiB and 256 writes instead of 16,384 before each fsync. */
+/* As filemicro_rwritefsync.f, with 16 MiB instead of 1 GiB and 32 writes instead of 16,384 before each fsync. */
 #include "large_file.h"
 
-char *testcase_description = "write 8 KiB at 256 random places of a file, and fsync";
+char *testcase_description = "write 8 KiB at 32 random places of a file, and fsync";
 
 void testcase_prepare(unsigned long nr_tasks)
 {
@@ -17,7 +17,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 
 	begin_task(nr);
 	while (1) {
-		for (int writes = 0; writes < 256; writes++)
+		for (int writes = 0; writes < 32; writes++)
 			write_random(fd, 8 * KIB);
 		sync_file(fd);
 		(*iterations)++;

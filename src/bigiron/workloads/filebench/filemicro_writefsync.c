@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of a file, then fsync: allocation on the disk, the journal or the log. */
-/* As filemicro_writefsync.f, but with 64 appends instead of 1,024 before each fsync. */
+/* As filemicro_writefsync.f, but with 16 appends instead of 1,024 before each fsync. */
 #include "large_file.h"
 
-char *testcase_description = "append 8 KiB to a file 64 times, and fsync";
+char *testcase_description = "append 8 KiB to a file 16 times, and fsync";
 
 void testcase_prepare(unsigned long nr_tasks)
 {
@@ -17,7 +17,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 
 	begin_task(nr);
 	while (1) {
-		for (int appends = 0; appends < 64; appends++)
+		for (int appends = 0; appends < 16; appends++)
 			append_within(fd, 8 * KIB);
 		sync_file(fd);
 		(*iterations)++;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Directories and inodes that change, 128 KiB of new pages, their memory cgroup; appends, reads, removals. */
-/* As fileserver.f, with 200 files instead of 10,000, and one task on a CPU instead of 50 threads. */
+/* Directories and inodes that change, new pages, their memory cgroup; appends, reads, removals. */
+/* As fileserver.f, with 200 files of 32 KiB instead of 10,000 of 128 KiB, and one task on a CPU for 50 threads. */
 #include "filebench.h"
 
-char *testcase_description = "create, append to, read, delete and stat a file of 128 KiB each, of 200";
+char *testcase_description = "create, append to, read, delete and stat a file of 32 KiB each, of 200";
 
 #define FILES 200
-#define SIZE (128 * KIB)
+#define SIZE (32 * KIB)
 
 static struct set files = { .name = "bigfileset", .width = 20 };
 
