@@ -6,4 +6,4 @@
 #include "anon-cow-seq.c"
 #undef testcase_description
 
-char *testcase_description = "copy 64 pages that all tasks share, by writes in random order";
+char *testcase_description = "copy 16 pages that all tasks share, by writes in random order";

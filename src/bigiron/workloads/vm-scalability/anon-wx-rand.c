@@ -5,7 +5,7 @@
 #define RANDOM 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 64 pages of memory that all threads share by writes, in random order";
+char *testcase_description = "fault in 16 pages of memory that all threads share by writes, in random order";
 
 static volatile char *memory;
 

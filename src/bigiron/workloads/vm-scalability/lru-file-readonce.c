@@ -3,7 +3,7 @@
 /* As case-lru-file-readonce, without reclaim: a file of 16 MiB is truncated and read again. */
 #include "usemem.h"
 
-char *testcase_description = "read 256 KiB of the task's own file on a disk that is not cached";
+char *testcase_description = "read 64 KiB of the task's own file on a disk that is not cached";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

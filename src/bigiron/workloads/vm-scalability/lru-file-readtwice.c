@@ -3,7 +3,7 @@
 /* As case-lru-file-readtwice, by one process, without reclaim: 16 MiB are truncated and read again. */
 #include "usemem.h"
 
-char *testcase_description = "read 256 KiB of the task's own file on a disk, each piece twice";
+char *testcase_description = "read 64 KiB of the task's own file on a disk, each piece twice";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -4,7 +4,7 @@
 #define RANDOM 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 64 pages of the task's own file on tmpfs, in random order";
+char *testcase_description = "fault in 16 pages of the task's own file on tmpfs, in random order";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

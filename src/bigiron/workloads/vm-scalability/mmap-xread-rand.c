@@ -4,7 +4,7 @@
 #define RANDOM 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 64 pages of a file, mapped by all threads, in random order";
+char *testcase_description = "fault in 16 pages of a file, mapped by all threads, in random order";
 
 static volatile char *memory;
 

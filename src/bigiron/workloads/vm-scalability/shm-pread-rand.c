@@ -4,7 +4,7 @@
 #define RANDOM 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 64 cached pages of a shared file on tmpfs, in random order";
+char *testcase_description = "fault in 16 cached pages of a shared file on tmpfs, in random order";
 
 static int file;
 

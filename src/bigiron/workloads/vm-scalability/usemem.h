@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What vm-scalability's cases have in common. The original's program usemem touches each word of gigabytes, once, and ends.
- * Here a task touches each page of 16 MiB, drops them all, and touches them again; 64 pages are an operation. A case
+ * Here a task touches each page of 16 MiB, drops them all, and touches them again; 16 pages are an operation. A case
  * defines WRITES, and RANDOM: all pages in another order.
  */
 #ifndef USEMEM_H
@@ -29,7 +29,7 @@
 #define OURS __attribute__((unused)) static
 #define PAGE 4096UL
 #define PAGES 4096UL /* a power of two: see touch() */
-#define AT_ONCE 64
+#define AT_ONCE 16
 #define BYTES (PAGES * PAGE)
 #define HUGE_PAGE (2UL << 20)
 #define TMPFS 0x01021994 /* linux/magic.h */
@@ -137,20 +137,19 @@ OURS void __attribute__((noreturn)) use_memory(unsigned long long *iterations, v
 	}
 }
 
-/* Read the file in pieces as cp does, each so many times. */
+/* Read the file in pieces, each so many times. A piece has half of the bytes that cp reads at once. */
 OURS void __attribute__((noreturn)) read_file(unsigned long long *iterations, int fd, int times)
 {
-	static __thread char piece[AT_ONCE * PAGE / 2];
+	static __thread char piece[AT_ONCE * PAGE];
 
 	for (unsigned long nr = 0;; nr += AT_ONCE) {
 		if (nr == PAGES) {
 			nr = 0;
 			empty_file(fd);
 		}
-		for (unsigned long byte = nr * PAGE; byte < (nr + AT_ONCE) * PAGE; byte += sizeof(piece))
-			for (int done = 0; done < times; done++)
-				if (pread(fd, piece, sizeof(piece), byte) != sizeof(piece))
-					die("vm-scalability: pread");
+		for (int done = 0; done < times; done++)
+			if (pread(fd, piece, sizeof(piece), nr * PAGE) != sizeof(piece))
+				die("vm-scalability: pread");
 		(*iterations)++;
 	}
 }
