@@ -3,8 +3,8 @@
     benchmarks/upstream_loops.py CHECKOUT [-o FOLDER] [--workloads open1,...] [--calls]
 
 CHECKOUT is one of github.com/antonblanchard/will-it-scale. System calls are those of one task between two
-operations, as strace lists them, with addresses and texts left out: names, sizes, flags, descriptors, results
-and how often per operation. Instructions and accesses are counted in a virtual machine, two tasks on two CPUs;
+operations, as strace lists them, without addresses, texts and descriptors: names, sizes, flags, results, and
+how often per operation. Instructions and accesses are counted in a virtual machine, two tasks on two CPUs;
 --calls leaves that out. An operation of ours may be several of upstream's (OPERATIONS): all counts are per
 operation of upstream's. Where upstream has a pass of 32,768 operations, its file runs with 256, so that
 whole passes are recorded.
@@ -39,8 +39,9 @@ SELDOM = 0.002  # calls per operation: where in a pass over a file the operation
 GOAL = 0.01
 
 # How many of upstream's operations are one of ours.
-OPERATIONS = {"context_switch1": 2, "page_fault1": 64, "page_fault2": 64, "page_fault3": 64, "page_fault4": 64}
-LONG_PASSES = ("page_fault1", "page_fault2", "page_fault3", "page_fault4", "tlb_flush1", "tlb_flush3")
+PAGE_FAULTS = ("page_fault1", "page_fault2", "page_fault3")
+OPERATIONS = {"context_switch1": 2} | dict.fromkeys(PAGE_FAULTS, 64)
+LONG_PASSES = (*PAGE_FAULTS, "tlb_flush1", "tlb_flush3")
 LARGE, SMALL = "(128 * 1024 * 1024)", "(1 * 1024 * 1024)"
 PASSES = 256 * 80  # operations of upstream's, where a pass is 256 of them
 TAKES_TURNS = "context_switch1"  # with a helper
@@ -56,7 +57,7 @@ Counts are per operation of upstream's. In the built-in page_fault tests, one op
 pages, and in context_switch1 two switches. For page_fault and tlb_flush1 and 3, upstream's file was compiled
 with 1 MiB instead of 128 MiB, so that whole passes are recorded.
 
-| workload | system calls | instructions, built-in | upstream | difference | shared accesses, built-in | upstream |
+| workload | system calls | instructions: ours | upstream's | difference | accesses: ours | upstream's |
 |---|---|--:|--:|--:|--:|--:|
 """
 
@@ -125,17 +126,20 @@ def plain(call: str) -> str:
     'openat(AT_FDCWD, TEXT, O_RDWR) = 3'
     >>> plain("tgkill(4711, 4711, SIGUSR1) = 0")
     'tgkill(TASK, TASK, SIGUSR1) = 0'
+    >>> plain("lseek(3, 0, SEEK_SET) = 0")
+    'lseek(FD, 0, SEEK_SET) = 0'
     """
     if " <unfinished" in call or call.startswith("read("):  # one that waits is in two pieces
         return call.partition("(")[0]
     text = re.sub(r'"[^"]*"(\.\.\.)?', "TEXT", re.sub(r"0x[0-9a-f]+", "ADDRESS", call))
     if re.match(r"\w*(kill|[pgt]id)\(", text):
         text = re.sub(r"\b\d{2,}\b", "TASK", text)
+    text = re.sub(r"^(\w+)\(\d+, ", r"\1(FD, ", text)
     return re.sub(r"\s+", " ", text)
 
 
 def difference_of_calls(name: str, checkout: Path) -> str:
-    """ "same", or which calls one of the two makes more often."""
+    """What to print: "same", or which calls one of the two makes more often."""
     of_ours = OPERATIONS.get(name, 1)
     with tempfile.TemporaryDirectory() as folder:
         theirs = calls(upstream(name, checkout, Path(folder)), CALLED, Path(folder))

@@ -72,7 +72,7 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
     """The workloads of the catalogue that match one of the globs. UserError if a glob matches none.
 
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
-    ['open1', 'open2', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
+    ['open1', 'open2', 'open3', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
     """
     known = catalogue()
     for glob in globs:

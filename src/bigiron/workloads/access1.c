@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-char *testcase_description = "ask with access whether the task's own file may be read";
+char *testcase_description = "check with access whether the task's own file may be read";
 
 static char path[] = "/tmp/access1.XXXXXX";
 static unsigned long nr_files;

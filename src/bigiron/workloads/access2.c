@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-char *testcase_description = "ask with access whether one file, the same for all tasks, may be read";
+char *testcase_description = "check with access whether a shared file may be read";
 
 static char path[] = "/tmp/access2.XXXXXX";
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-char *testcase_description = "grow the heap by one page with brk, or shrink it again";
+char *testcase_description = "grow or shrink the heap by one page with brk";
 
 static void die(const char *what)
 {

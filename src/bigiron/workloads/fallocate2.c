@@ -9,7 +9,7 @@
 #define FILE_BYTES (1 << 20)
 #define LEN (FILE_BYTES / 128)
 
-char *testcase_description = "fallocate 8 KiB of the task's own file in /tmp; emptied at 1 MiB";
+char *testcase_description = "fallocate the next 8 KiB of the task's own file in /tmp, up to 1 MiB";
 
 static void die(const char *what)
 {

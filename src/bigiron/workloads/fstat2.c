@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *testcase_description = "fstat one file, the same for all tasks, which is open";
+char *testcase_description = "fstat a shared file, which each task has opened";
 
 static char path[] = "/tmp/fstat2.XXXXXX";
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-char *testcase_description = "lock or unlock, with fcntl, a byte of the task's own file";
+char *testcase_description = "lock or unlock a byte of the task's own file with fcntl";
 
 static void die(const char *what)
 {

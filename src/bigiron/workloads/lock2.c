@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-char *testcase_description = "lock or unlock, with fcntl, a byte of one file, the same for all tasks";
+char *testcase_description = "lock or unlock the same byte of a shared file with fcntl";
 
 static char path[] = "/tmp/lock2.XXXXXX";
 

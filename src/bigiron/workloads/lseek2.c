@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "lseek to the start of one file that all tasks have opened";
+char *testcase_description = "lseek to the start of a shared file, which each task has opened";
 
 static char path[] = "/tmp/lseek2.XXXXXX";
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-char *testcase_description = "open and close one file, the same for all tasks";
+char *testcase_description = "open and close a shared file";
 
 static char path[] = "/tmp/open3.XXXXXX";
 

@@ -11,7 +11,7 @@
 #define PAGES 64
 #define LEN (128UL << 20) /* what is mapped, past the file's end */
 
-char *testcase_description = "fault in copies of 64 pages of the task's own file, mapped private, drop them";
+char *testcase_description = "fault in private copies of 64 pages of the task's own file, then drop them";
 
 static void die(const char *what)
 {

@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "pread 4096 cached bytes of one file, the same for all tasks";
+char *testcase_description = "pread the same 4096 cached bytes of a shared file";
 
 static char path[] = "/tmp/pread2.XXXXXX";
 

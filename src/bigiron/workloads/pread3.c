@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "pread 4096 cached bytes of one file, each task its own page";
+char *testcase_description = "pread 4096 cached bytes of the task's own page of a shared file";
 
 static char path[] = "/tmp/pread3.XXXXXX";
 

@@ -2,7 +2,7 @@
 /* User space: one mutex for all threads and the counter it protects, beside it; the mutex's futex. */
 #include <pthread.h>
 
-char *testcase_description = "count, under one mutex, in a variable that all threads share";
+char *testcase_description = "count in a variable that all threads share, under one mutex";
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static volatile unsigned long count;

@@ -2,7 +2,7 @@
 /* User space: one mutex for all threads, a counter on each one's stack; the mutex's futex. */
 #include <pthread.h>
 
-char *testcase_description = "count, under one mutex of all threads, in the task's own variable";
+char *testcase_description = "count in the task's own variable, under one mutex for all threads";
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 

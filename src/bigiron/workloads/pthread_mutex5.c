@@ -2,7 +2,7 @@
 /* User space: one mutex for all threads, a counter in each one's TLS; the mutex's futex. */
 #include <pthread.h>
 
-char *testcase_description = "count, under one mutex of all threads, in a thread-local variable";
+char *testcase_description = "count in a thread-local variable, under one mutex for all threads";
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread volatile unsigned long count;

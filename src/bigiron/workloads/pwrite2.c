@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "pwrite the same 4096 bytes of one file, the same for all tasks";
+char *testcase_description = "pwrite the same 4096 bytes of a shared file";
 
 static char path[] = "/tmp/pwrite2.XXXXXX";
 

@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "pwrite 4096 bytes of one file, each task its own page";
+char *testcase_description = "pwrite 4096 bytes to the task's own page of a shared file";
 
 static char path[] = "/tmp/pwrite3.XXXXXX";
 

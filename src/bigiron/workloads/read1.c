@@ -7,7 +7,7 @@
 #define LEN 4096
 #define FILE_BYTES (1 << 20)
 
-char *testcase_description = "read the next 4096 cached bytes of the task's own file of 1 MiB";
+char *testcase_description = "read the next 4096 cached bytes of the task's own 1 MiB file";
 
 static void die(const char *what)
 {

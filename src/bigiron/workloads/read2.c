@@ -8,7 +8,7 @@
 #define LEN 4096
 #define FILE_BYTES (1 << 20)
 
-char *testcase_description = "read the next 4096 cached bytes of one file of 1 MiB, shared by all tasks";
+char *testcase_description = "read the next 4096 cached bytes of a shared 1 MiB file";
 
 static char path[] = "/tmp/read2.XXXXXX";
 

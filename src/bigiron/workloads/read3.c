@@ -9,7 +9,7 @@
 
 #define FILE_BYTES (1 << 20)
 
-char *testcase_description = "read the next page of the task's own file of 1 MiB, past the page cache";
+char *testcase_description = "read the next page of the task's own 1 MiB file, past the page cache";
 
 static void die(const char *what)
 {

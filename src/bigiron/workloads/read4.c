@@ -8,7 +8,7 @@
 
 #define FILE_BYTES (1 << 20)
 
-char *testcase_description = "read the next page of one file of 1 MiB, shared, past the page cache";
+char *testcase_description = "read the next page of a shared 1 MiB file, past the page cache";
 
 static char path[] = "/tmp/read4.XXXXXX";
 

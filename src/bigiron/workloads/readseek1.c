@@ -6,7 +6,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the start of the task's own file and read 4096 cached bytes";
+char *testcase_description = "lseek to the start of the task's own file, read 4096 cached bytes";
 
 static void die(const char *what)
 {

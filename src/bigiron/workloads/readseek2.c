@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the start of one file, shared, and read 4096 cached bytes";
+char *testcase_description = "lseek to the start of a shared file, read 4096 cached bytes";
 
 static char path[] = "/tmp/readseek2.XXXXXX";
 

@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the task's own page of one file and read 4096 cached bytes";
+char *testcase_description = "lseek to the task's own page of a shared file, read 4096 cached bytes";
 
 static char path[] = "/tmp/readseek3.XXXXXX";
 

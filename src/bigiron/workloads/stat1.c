@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *testcase_description = "stat the task's own file by its path";
+char *testcase_description = "stat the task's own file";
 
 static char path[] = "/tmp/stat1.XXXXXX";
 static unsigned long nr_files;

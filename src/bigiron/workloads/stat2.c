@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char *testcase_description = "stat one file, the same for all tasks, by its path";
+char *testcase_description = "stat a shared file";
 
 static char path[] = "/tmp/stat2.XXXXXX";
 

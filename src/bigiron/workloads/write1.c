@@ -7,7 +7,7 @@
 #define LEN 4096
 #define FILE_BYTES (1 << 20)
 
-char *testcase_description = "write the next 4096 bytes of the task's own file; from its start after 1 MiB";
+char *testcase_description = "write the next 4096 bytes of the task's own file, from its start after 1 MiB";
 
 static void die(const char *what)
 {

@@ -6,7 +6,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the start of the task's own file and write 4096 bytes";
+char *testcase_description = "lseek to the start of the task's own file, write 4096 bytes";
 
 static void die(const char *what)
 {

@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the start of one file, shared, and write 4096 bytes";
+char *testcase_description = "lseek to the start of a shared file, write 4096 bytes";
 
 static char path[] = "/tmp/writeseek2.XXXXXX";
 

@@ -7,7 +7,7 @@
 
 #define LEN 4096
 
-char *testcase_description = "seek to the task's own page of one file and write 4096 bytes";
+char *testcase_description = "lseek to the task's own page of a shared file, write 4096 bytes";
 
 static char path[] = "/tmp/writeseek3.XXXXXX";
 
