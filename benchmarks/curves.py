@@ -70,8 +70,8 @@ RECORDINGS = {
     "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
     "signal1": ("signal1", "5.10", "process", "apparmor=0"),
     "brk1": ("brk1", "5.10", "process", ""),
-    "malloc1": (str(OURS / "malloc1.c"), "5.10", "process", ""),
-    "malloc1-thr": (str(OURS / "malloc1.c"), "5.10", "thread", "slow"),
+    "malloc1": ("malloc1", "5.10", "process", ""),
+    "malloc1-thr": ("malloc1", "5.10", "thread", "slow"),
     "pf1": ("page_fault1", "5.10", "process", ""),
     "pf1-7.2": ("page_fault1", "7.2", "process", ""),
     "pf3": ("page_fault3", "5.10", "process", ""),
@@ -85,7 +85,7 @@ RECORDINGS = {
     "getppid1-7.2": ("getppid1", "7.2", "process", ""),
     "open1-7.2": ("open1", "7.2", "process", ""),
     "tcp_conn1-7.2": (str(OURS / "tcp_conn1.c"), "7.2", "process", ""),
-    "mutex1-thr": (str(OURS / "pthread_mutex1.c"), "5.10", "thread", "user"),
+    "mutex1-thr": ("pthread_mutex1", "5.10", "thread", "user"),
 }
 CPUS = 8  # of a recording, unless it says otherwise
 DEADLINE_S = 3600  # for a cell, on a host that does other things, too

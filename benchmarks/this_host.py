@@ -40,7 +40,7 @@ WORKLOADS = (
         "open1",
         "open2",
     ),
-    *("page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1", "sched_yield1"),
+    *("page_fault1", "page_fault3", "pipe1", "posix_semaphore1", "pread1", "pwrite1", "sched_yield"),
     *("signal1", "unlink1"),
 )
 

@@ -76,7 +76,7 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
     Without globs: all but the suites that judge reports.
 
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
-    ['open1', 'open2', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
+    ['open1', 'open2', 'open3', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
     """
     known = catalogue()
     for glob in globs:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* One mutex of user space for all threads: its futex, where a thread has to wait. */
+/* User space: one mutex for all threads, and its futex where one has to wait. Processes each have their own. */
 #include <pthread.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
 char *testcase_description = "lock and unlock one mutex that all threads share";
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

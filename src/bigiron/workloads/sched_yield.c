@@ -18,7 +18,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 
 	while (1) {
 		if (sched_yield())
-			die("sched_yield1: sched_yield");
+			die("sched_yield: sched_yield");
 		(*iterations)++;
 	}
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Copies pages of the page cache: allocates and frees pages, mmap_lock or the VMA's lock, LRU locks, memcg. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* An operation is a pass over 64 pages, as in page_fault1; here the file's own stay in the page cache. */
+#define PAGES 64
+#define LEN (128UL << 20) /* what is mapped, past the file's end */
+
+char *testcase_description = "fault in private copies of 64 pages of the task's own file, then drop them";
+
+static void die(const char *what)
+{
+	perror(what);
+	_exit(1);
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	char path[] = "/tmp/page_fault2.XXXXXX";
+	size_t page = getpagesize();
+	size_t len = PAGES * page;
+	int fd = mkstemp(path);
+	volatile char *mem;
+
+	(void)nr;
+	if (fd < 0 || unlink(path))
+		die("page_fault2: mkstemp");
+	/* Not ftruncate(): will-it-scale's file has all its pages after its first pass. */
+	errno = posix_fallocate(fd, 0, len);
+	if (errno)
+		die("page_fault2: posix_fallocate");
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (mem == MAP_FAILED)
+		die("page_fault2: mmap");
+
+	while (1) {
+		for (size_t i = 0; i < len; i += page)
+			mem[i] = 1;
+		if (madvise((void *)mem, len, MADV_DONTNEED))
+			die("page_fault2: MADV_DONTNEED");
+		(*iterations)++;
+	}
+}
