@@ -322,7 +322,7 @@ def _own(row: Reported) -> str:
 def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
         f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
-        f"{opinion.mode} mode, {found.tasks} tasks on {found.cpus} CPUs, "
+        f"{f'{opinion.mode} mode, ' if opinion.mode else ''}{found.tasks} tasks on {found.cpus} CPUs, "
         f"{found.repetitions} boots of each kernel. "
         f"All results: bigiron report {opinion.study} -o report.html"
     )
@@ -346,7 +346,7 @@ def as_json(opinion: Opinion) -> str:
         "metric": mail.metric,
         "reported": mail.change,
         "workload": opinion.workload,
-        "mode": opinion.mode,
+        "mode": opinion.mode or None,
         "kind": found.kind if found else "neither",
         "same": opinion.same or None,
         "against_the_report": found.against_the_report if found else False,

@@ -1,0 +1,41 @@
+"""`perf bench`: what is built in as a workload runs as that, what is not as the program."""
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.built_in import hackbench
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, mode_of
+
+_LONG = 100_000
+_PROGRAMS = {
+    "futex hash": (f"futex hash --threads {{tasks}} --runtime {_LONG}", "futex"),
+    "futex lock-pi": (f"futex lock-pi --threads {{tasks}} --runtime {_LONG}", "futex"),
+    "futex wake": (f"--repeat {_LONG} futex wake --threads {{tasks}}", "futex"),
+    "futex wake-parallel": (f"--repeat {_LONG} futex wake-parallel --threads {{tasks}}", "futex"),
+    "futex requeue": (f"--repeat {_LONG} futex requeue --threads {{tasks}}", "futex"),
+    "epoll wait": (f"epoll wait --threads {{tasks}} --runtime {_LONG}", "epoll_wait"),
+    "epoll ctl": (f"epoll ctl --threads {{tasks}} --runtime {_LONG}", "epoll_ctl"),
+}
+"""Tests, their arguments, and the system call that counts are per."""
+
+_IN_USER_MODE = ("mem", "numa", "inject", "find", "internals", "evlist", "uprobe", "breakpoint")
+
+
+def perf_bench(parameters: Parameters, metric: str) -> Mapped:
+    """By the parameter `test`, or by what follows perf-bench- in the benchmark's name."""
+    test = " ".join(parameters.get("test", "").replace("sched-", "sched ").replace("_", "-").split())
+    match test:
+        case "sched pipe":
+            same_cpu = "both tasks of the pair on one CPU"
+            return Mapped("context_switch1", mode_of(parameters), tasks=1, differs=(same_cpu,))
+        case "sched messaging":
+            return hackbench(parameters, metric)
+        case "syscall basic" | "syscall getpgid":
+            return Mapped("getppid1", mode_of(parameters))
+    if test in _PROGRAMS:
+        arguments, per = _PROGRAMS[test]
+        return Mapped(program=Program("linux-perf", f"perf bench {arguments}", per))
+    if test.startswith(_IN_USER_MODE):
+        raise UserError(
+            f"perf bench {test} measures memory or perf itself, in user mode: counts of the kernel cannot "
+            f"explain it. {INSTEAD}"
+        )
+    raise UserError(f"perf bench {test} is not mapped (sched, syscall, futex and epoll are): {INSTEAD}")

@@ -1,0 +1,61 @@
+"""sysbench's tests."""
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, checked_fs, of_disk
+
+_FOREVER = "--events=0 --time=100000 run"
+_FILES = "sysbench fileio --file-num=16 --file-total-size=16M"
+_SOCKET = "--socket=/tmp/mariadb"
+
+
+def sysbench(parameters: Parameters, _metric: str) -> Mapped:
+    """By the parameter `test`, or by what follows sysbench- in the benchmark's name."""
+    test = (parameters.get("test") or "").replace("_", "-")
+    if test == "threads":
+        locks = "--thread-yields=100 --thread-locks=8"
+        return Mapped(program=Program("sysbench", f"sysbench threads --threads={{tasks}} {locks} {_FOREVER}"))
+    if test == "mutex":
+        many = "--mutex-num=4096 --mutex-locks=1000000000 --mutex-loops=100"
+        return Mapped(program=Program("sysbench", f"sysbench mutex --threads={{tasks}} {many} run", "futex"))
+    if test.startswith("fileio"):
+        return _fileio(parameters)
+    if test.startswith(("oltp", "mariadb", "mysql")):
+        return _database()
+    if test in ("cpu", "memory"):
+        raise UserError(
+            f"sysbench's {test} computes in user mode: counts of the kernel cannot explain it. {INSTEAD}"
+        )
+    known = "threads, mutex, fileio and oltp are"
+    raise UserError(f"sysbench's {test or 'test'} is not mapped ({known}): {INSTEAD}")
+
+
+def _fileio(parameters: Parameters) -> Mapped:
+    mode = parameters.get("rwmode") or parameters.get("file_test_mode") or "rndrw"
+    if mode not in ("seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"):
+        raise UserError(f"sysbench has no file-test-mode {mode!r}: {INSTEAD}")
+    return Mapped(
+        fs=checked_fs("sysbench", parameters),
+        program=Program(
+            "sysbench",
+            f"{_FILES} --threads={{tasks}} --file-test-mode={mode} {_FOREVER}",
+            service=("sleep 100000",),
+            ready=(f"{_FILES} prepare",),
+        ),
+        differs=(*of_disk(parameters), "16 MiB of files"),
+    )
+
+
+def _database() -> Mapped:
+    return Mapped(
+        program=Program(
+            "mariadb-server+sysbench",
+            f"mariadb-slap {_SOCKET} --concurrency={{tasks}} --auto-generate-sql "
+            "--number-of-queries=100000000",
+            service=(
+                f"mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql {_SOCKET} --skip-networking "
+                "--innodb-buffer-pool-size=32M",
+            ),
+            ready=(f"mariadb {_SOCKET} --execute 'create database if not exists sbtest'",),
+        ),
+        differs=("queries of mariadb-slap instead of sysbench's",),
+    )
