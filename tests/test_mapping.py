@@ -120,14 +120,20 @@ def test_a_stressor_is_the_parameter_or_in_the_name_of_the_metric() -> None:
     assert workload_of("stress-ng", {"test": "msg"}).program.per == "system-call"  # type: ignore[union-attr]
 
 
+def test_options_of_a_stressor_are_those_of_the_report() -> None:
+    assert command("stress-ng", test="switch", method="mq").endswith("--switch {tasks} --switch-method mq")
+    assert "a word is expected" in refused("stress-ng", test="sock", type="$(reboot)")
+    left_out = workload_of("stress-ng", {"test": "pipe", "sched": "rr"}).differs
+    assert left_out == ("stress-ng's default sched instead of rr",)
+
+
 def test_stressors_that_cannot_be_judged_say_why() -> None:
     assert "takes CPUs or memory offline" in refused("stress-ng", test="cpu-online")
     assert "needs a device" in refused("stress-ng", test="rtc")
-    assert "computes in user mode" in refused("stress-ng", test="matrix")
     assert "has no stressor 'rm -rf'" in refused("stress-ng", test="rm -rf")
     assert "which stressor" in refused("stress-ng", "stress-ng.time.system_time")
     assert "on bcachefs, which no machine here has" in refused("stress-ng", test="dir", fs="bcachefs")
-    for group in (*stressors.WHY_NOT.values(), stressors.OF_FAULTS):
+    for group in (*stressors.WHY_NOT.values(), stressors.OF_FAULTS, stressors.IN_USER_MODE):
         assert set(group) <= set(stressors.STRESSORS)
 
 
@@ -167,7 +173,6 @@ def test_other_programs() -> None:
     assert "perf bench futex hash --threads {tasks}" in command("perf-bench-futex", test="hash")
     assert workload_of("perf-bench-sched-messaging", {"ipc": "pipe"}).workload == "hackbench/pipe"
     assert command("sysbench-threads").startswith("sysbench threads --threads={tasks}")
-    assert "computes in user mode" in refused("sysbench-memory")
     assert command("sysbench", test="mutex").startswith("sysbench mutex")
     assert "--udp" in command("iperf", "iperf.udp.receiver.bps")
     assert "--udp" not in command("iperf3", test="TCP")
@@ -198,7 +203,7 @@ PROGRAMS = [
     ("iperf", {}),
     ("sockperf", {}),
     *(("fio-basic", {"rw": "write", "ioengine": engine}) for engine in of_benchmark.fio._ENGINES),
-    *((f"sysbench-{test}", {}) for test in ("threads", "mutex", "fileio", "oltp")),
+    *((f"sysbench-{test}", {}) for test in ("threads", "mutex", "cpu", "memory", "fileio", "oltp")),
     *(("perf-bench", {"test": test}) for test in of_benchmark.perf_bench._PROGRAMS),
 ]
 

@@ -33,7 +33,7 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
     options = [f"--rw={pattern}", f"--bs={size(parameters, 'bs') or '4k'}", f"--ioengine={engine}"]
     if depth := size(parameters, "iodepth"):
         options.append(f"--iodepth={depth}")
-    if parameters.get("direct") == "1" or parameters.get("directio") == "directio":
+    if parameters.get("direct") in ("1", "direct") or parameters.get("directio") == "directio":
         options.append("--direct=1")
     whole = parameters.get("test_size", "")
     return Mapped(

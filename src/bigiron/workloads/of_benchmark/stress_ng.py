@@ -1,11 +1,23 @@
 """stress-ng: any of its stressors, one instance per task."""
 
 import re
+from collections.abc import Iterator
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, checked_fs, of_disk
-from bigiron.workloads.of_benchmark.stressors import OF_FAULTS, STRESSORS, WHY_NOT
+from bigiron.workloads.of_benchmark.stressors import IN_USER_MODE, OF_FAULTS, STRESSORS, WHY_NOT
 
+_OPTIONS = {
+    ("switch", "method"),
+    ("cyclic", "method"),
+    ("sock", "type"),
+    ("sockpair", "type"),
+    ("touch", "method"),
+}
+"""Parameters of reports that are options of the stressor: --switch-method mq."""
+
+_SETTINGS = ("method", "type", "sched", "advise", "mode", "hdd_opts")
+_VALUE = re.compile(r"[a-z0-9_-]+")
 _OF_METRIC = re.compile(r"stress-ng\.([a-z0-9-]+)\.ops")
 
 
@@ -22,10 +34,29 @@ def stress_ng(parameters: Parameters, metric: str) -> Mapped:
         raise UserError(f"stress-ng 0.19 has no stressor {stressor!r}: {INSTEAD}")
     for why, refused in WHY_NOT.items():
         if stressor in refused:
-            raise UserError(f"stress-ng's {stressor} says nothing here: {why}. Else {INSTEAD}")
-    per = "instruction" if stressor in OF_FAULTS else "system-call"
+            raise UserError(f"stress-ng's {stressor} does not run here: {why}. {INSTEAD}")
+    options = "".join(f" --{stressor}-{key} {value}" for key, value in _options(stressor, parameters))
+    per = "instruction" if stressor in (*OF_FAULTS, *IN_USER_MODE) else "system-call"
     return Mapped(
         fs=checked_fs("stress-ng", parameters),
-        program=Program("stress-ng", f"stress-ng --no-rand-seed --{stressor} {{tasks}}", per),
-        differs=of_disk(parameters),
+        program=Program("stress-ng", f"stress-ng --no-rand-seed --{stressor} {{tasks}}{options}", per),
+        differs=(*of_disk(parameters), *_left_out(stressor, parameters)),
     )
+
+
+def _options(stressor: str, parameters: Parameters) -> Iterator[tuple[str, str]]:
+    """The options of its own that the report gives a stressor."""
+    for key, value in parameters.items():
+        if (stressor, key) in _OPTIONS:
+            if not _VALUE.fullmatch(value):
+                raise UserError(
+                    f"the report's {key} of stress-ng's {stressor} is {value!r}: a word is expected"
+                )
+            yield key, value
+
+
+def _left_out(stressor: str, parameters: Parameters) -> Iterator[str]:
+    """What the report sets and the program here does not."""
+    for key in _SETTINGS:
+        if (given := parameters.get(key)) and (stressor, key) not in _OPTIONS:
+            yield f"stress-ng's default {key} instead of {given}"

@@ -1,4 +1,4 @@
-"""The stressors of stress-ng 0.19.02, and which of them say nothing of the kernel or cannot run."""
+"""The stressors of stress-ng 0.19.02; which of them cannot run, and which make few system calls."""
 
 STRESSORS = (
     "access", "acl", "af-alg", "affinity", "aio", "aiol", "alarm", "apparmor", "atomic", "bad-altstack",
@@ -50,24 +50,25 @@ WHY_NOT = {
     "it takes CPUs or memory offline (--workload hotplug-cycle does so with CPUs)": (
         "cpu-online", "memhotplug",
     ),
-    "it computes in user mode, where counts of the kernel explain nothing: code layout, clock rates and the "
-    "placement of tasks may": (
-        "atomic", "besselmath", "bitonicsort", "bitops", "branch", "bsearch", "bubblesort", "cache",
-        "cachehammer", "cacheline", "cpu", "dekker", "dfp", "easy-opcode", "eigen", "expmath", "factor",
-        "far-branch", "fibsearch", "flushcache", "fma", "fp", "fractal", "funccall", "funcret", "goto",
-        "hash", "heapsort", "hsearch", "hyperbolic", "icache", "insertionsort", "intmath", "ipsec-mb",
-        "jpeg", "judy", "l1cache", "list", "llc-affinity", "lockbus", "logmath", "lsearch", "matrix",
-        "matrix-3d", "mcontend", "memcpy", "memrate", "memthrash", "mergesort", "misaligned",
-        "monte-carlo", "mpfr", "nop", "opcode", "peterson", "powmath", "prefetch", "prime", "ptr-chase",
-        "qsort", "radixsort", "randlist", "rdrand", "regs", "rotate", "rseq", "shellsort", "skiplist",
-        "sparsematrix", "str", "stream", "syncload", "tree", "trig", "tsc", "tsearch", "veccmp", "vecfp",
-        "vecmath", "vecshuf", "vecwide", "vnni", "waitcpu", "wcs", "x86cpuid", "zlib",
-    ),
 }  # fmt: skip
 """The stressors that are refused, by the reason."""
 
-OF_FAULTS = frozenset({
+IN_USER_MODE = (
+    "atomic", "besselmath", "bitonicsort", "bitops", "branch", "bsearch", "bubblesort", "cache",
+    "cachehammer", "cacheline", "cpu", "dekker", "dfp", "easy-opcode", "eigen", "expmath", "factor",
+    "far-branch", "fibsearch", "flushcache", "fma", "fp", "fractal", "funccall", "funcret", "goto", "hash",
+    "heapsort", "hsearch", "hyperbolic", "icache", "insertionsort", "intmath", "ipsec-mb", "jpeg", "judy",
+    "l1cache", "list", "llc-affinity", "lockbus", "logmath", "lsearch", "matrix", "matrix-3d", "mcontend",
+    "memcpy", "memrate", "memthrash", "mergesort", "misaligned", "monte-carlo", "mpfr", "nop", "opcode",
+    "peterson", "powmath", "prefetch", "prime", "ptr-chase", "qsort", "radixsort", "randlist", "rdrand",
+    "regs", "rotate", "rseq", "shellsort", "skiplist", "sparsematrix", "str", "stream", "syncload", "tree",
+    "trig", "tsc", "tsearch", "veccmp", "vecfp", "vecmath", "vecshuf", "vecwide", "vnni", "waitcpu", "wcs",
+    "x86cpuid", "zlib",
+)  # fmt: skip
+"""Stressors that compute in user mode: reports of them are of code layout, clock rates or placement."""
+
+OF_FAULTS = (
     "bad-altstack", "bigheap", "malloc", "mlockmany", "mmapcow", "mmapfork", "mmaphuge", "mmaptorture",
     "physpage", "rmap", "stack", "userfaultfd", "vm", "vm-rw",
-})  # fmt: skip
+)  # fmt: skip
 """Stressors that mostly take page faults: too few system calls to count per."""

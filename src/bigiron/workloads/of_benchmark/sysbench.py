@@ -21,11 +21,18 @@ def sysbench(parameters: Parameters, _metric: str) -> Mapped:
         return _fileio(parameters)
     if test.startswith(("oltp", "mariadb", "mysql")):
         return _database()
-    if test in ("cpu", "memory"):
-        raise UserError(
-            f"sysbench's {test} computes in user mode: counts of the kernel cannot explain it. {INSTEAD}"
+    if test == "cpu":
+        return Mapped(
+            program=Program("sysbench", f"sysbench cpu --threads={{tasks}} {_FOREVER}", "instruction")
         )
-    known = "threads, mutex, fileio and oltp are"
+    if test == "memory":
+        block = "--memory-block-size=1K --memory-total-size=100000G"
+        return Mapped(
+            program=Program(
+                "sysbench", f"sysbench memory --threads={{tasks}} {block} {_FOREVER}", "instruction"
+            )
+        )
+    known = "threads, mutex, cpu, memory, fileio and oltp are"
     raise UserError(f"sysbench's {test or 'test'} is not mapped ({known}): {INSTEAD}")
 
 
