@@ -6,8 +6,10 @@ from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, checked_fs, mode_of, of_disk
 from bigiron.workloads.registry import names
 
-_FOLDERS = {"lmbench3": "lmbench"}
-_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1"}
+_FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9")}
+"""Where the tests of a suite are: aim7 has the tests of aim9, and more."""
+
+_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1", "sched_yield": "sched_yield1"}
 """Tests that do what a workload of another name does, where they have none of their own."""
 
 _MOST_NAMED = 30
@@ -16,6 +18,8 @@ _MOST_NAMED = 30
 def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     """The test of that name, in the report's mode."""
     test = _test("will-it-scale", parameters)
+    if test not in names():
+        test = _SAME.get(test, test)
     if test not in names():
         raise UserError(
             f"will-it-scale's {test} is not built in: give upstream's file, "
@@ -44,26 +48,29 @@ def fxmark(parameters: Parameters, _metric: str) -> Mapped:
     return Mapped(name, "process", file_system, differs=of_disk(parameters))
 
 
-def of_suite(suite: str, parameters: Parameters, _metric: str) -> Mapped:
+def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     """The workload SUITE/TEST, whatever the report puts between the words of the test's name.
 
-    A suite of one benchmark, such as postmark, has one workload and names no test.
+    A test of threads has -mt at its end. Where the report names a group of tests, the metric names the test:
+    lmbench3.SYSCALL.read.latency.us. A suite of one benchmark, such as postmark, names none.
     """
-    folder = _FOLDERS.get(suite, suite)
-    there = [name for name in names() if name.startswith(f"{folder}/")]
-    by_key = {_key(name.partition("/")[2]): name for name in there}
+    folders = _FOLDERS.get(suite, (suite,))
+    there = [name for folder in folders for name in sorted(names()) if name.startswith(f"{folder}/")]
+    by_key = {_key(name.partition("/")[2]): name for name in reversed(there)}
     test = parameters.get("test", "")
-    if len(there) == 1 and not test:
-        (found,) = there
-    elif not test:
-        raise _without_test(suite)
-    else:
-        found = by_key.get(_key(test)) or _SAME.get(f"{folder}/{test}", "")
+    of_threads = test.removesuffix("-mt")
+    called = (test, of_threads, parameters.get("sync_method", ""), *metric.split("."), "" if test else suite)
+    found = next((by_key[key] for key in map(_key, called) if key in by_key), "")
+    found = found or _SAME.get(f"{suite}/{test}", "")
     if not found:
-        known = ", ".join(sorted(name.partition("/")[2] for name in there)[:_MOST_NAMED])
+        if there and not test:
+            raise _without_test(suite)
+        known = ", ".join(name.partition("/")[2] for name in there[:_MOST_NAMED])
         built_in = f" (those are {known})" if known else ""
-        raise UserError(f"{suite}'s {test} is not built in{built_in}: {INSTEAD}")
-    return Mapped(found, mode_of(parameters), checked_fs(suite, parameters), differs=of_disk(parameters))
+        what = f"{suite}'s {test}" if test else suite
+        raise UserError(f"{what} is not built in{built_in}: {INSTEAD}")
+    mode = "thread" if test != of_threads else mode_of(parameters)
+    return Mapped(found, mode, checked_fs(suite, parameters), differs=of_disk(parameters))
 
 
 def _key(test: str) -> str:

@@ -1,5 +1,7 @@
 """`perf bench`: what is built in as a workload runs as that, what is not as the program."""
 
+import re
+
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, mode_of
@@ -18,6 +20,7 @@ _PROGRAMS = {
 }
 """Tests, their arguments, and the system call that counts are per."""
 
+_OF_SUITE = re.compile(r"^(sched|futex|epoll|syscall|mem)-")
 _OF_PERF = ("numa", "inject", "find", "internals", "evlist", "uprobe", "breakpoint")
 _SUITES = {"syscall fork": ("unixbench", "spawn"), "syscall execve": ("unixbench", "execl")}
 """Tests that do what a test of another suite does."""
@@ -26,7 +29,7 @@ _SUITES = {"syscall fork": ("unixbench", "spawn"), "syscall execve": ("unixbench
 def perf_bench(parameters: Parameters, metric: str) -> Mapped:
     """By the parameter `test` or `op`, or by what follows perf-bench- in the benchmark's name."""
     words = f"{parameters.get('test', '')} {parameters.get('op', '')}"
-    test = " ".join(words.replace("sched-", "sched ").replace("_", "-").split())
+    test = _OF_SUITE.sub(r"\1 ", " ".join(words.replace("_", "-").split()))
     match test:
         case "sched pipe":
             same_cpu = "both tasks of the pair on one CPU"
