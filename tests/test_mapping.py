@@ -111,7 +111,10 @@ def test_a_test_that_is_another_workload_is_that_one() -> None:
 
 
 def test_a_stressor_is_the_parameter_or_in_the_name_of_the_metric() -> None:
-    assert command("stress-ng", test="msg", nr_threads="100%") == "stress-ng --no-rand-seed --msg {tasks}"
+    assert (
+        command("stress-ng", test="msg", nr_threads="100%")
+        == "stress-ng --verbose --no-rand-seed --msg {tasks}"
+    )
     of_class = {"class": "filesystem", "disk": "1HDD", "fs": "btrfs"}
     found = workload_of("stress-ng", of_class, "stress-ng.rename.ops_per_sec")
     assert found.program and "--rename {tasks}" in found.program.command
@@ -220,7 +223,7 @@ def test_a_program_is_asked_for_in_words_that_bigiron_knows(
     assert isinstance(parse(asked.root), Packages)
     assert program.checked(asked).per == found.program.per  # type: ignore[union-attr]
     assert command_words(asked, 4)
-    assert (asked.tasks, asked.warm_up_s > 0, asked.record_s > 0) == ([4], True, True)
+    assert (asked.tasks, bool(asked.warm_up_s or asked.begin_at), asked.record_s > 0) == ([4], True, True)
 
 
 def test_another_workload_keeps_the_file_system_of_the_report() -> None:

@@ -69,7 +69,7 @@ def workload_of(benchmark: str, parameters: Parameters, metric: str = "") -> Map
     >>> workload_of("fxmark", {"test": "MWCL", "fstype": "ext4", "directio": "directio"}).fs
     'ext4'
     >>> workload_of("stress-ng", {"nr_threads": "100%"}, "stress-ng.msg.ops_per_sec").called
-    'stress-ng --no-rand-seed --msg {tasks}'
+    'stress-ng --verbose --no-rand-seed --msg {tasks}'
     """
     name = _ALIASES.get(benchmark, benchmark)
     for prefix in _WITH_TEST:

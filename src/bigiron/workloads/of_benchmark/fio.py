@@ -3,6 +3,7 @@
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
+    NO_SERVER,
     Mapped,
     Parameters,
     Program,
@@ -43,6 +44,8 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
             f"fio --name=task --directory=/tmp {' '.join(options)} --size={_FILE_MIB}m --numjobs={{tasks}} "
             f"--time_based --runtime={_LONG_S} --group_reporting",
             "instruction" if engine in _WITHOUT_CALLS else "system-call",
+            service=(NO_SERVER,),
+            ready=("fio --name=first --directory=/tmp --rw=write --size=4k",),
             warm_up_s=0.3,
         ),
         differs=(

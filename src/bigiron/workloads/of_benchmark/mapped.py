@@ -22,9 +22,10 @@ _SIZE = re.compile(r"\d+[kKmMgG]?")
 class Program:
     """A program in a virtual machine, by the keys of study.toml, of which a part is recorded.
 
-    The part begins after `warm_up_s` seconds of the machine's clock, when the program has started and does
-    the same again and again, and is `record_s` long: as many instructions as matter, however long one
-    operation is.
+    The part begins at the line `begin_at`, or after `warm_up_s` seconds of the machine's clock, when the
+    program has started and does the same again and again, and is `record_s` long: as many instructions as
+    matter, however long one operation is. While a program is loaded from the disk, the clock skips the time;
+    so what has no such line runs once for a moment before, as the last `ready` command, and is in memory.
     """
 
     packages: str
@@ -34,6 +35,7 @@ class Program:
     service: tuple[str, ...] = ()
     ready: tuple[str, ...] = ()
     ready_port: tuple[int, ...] = ()
+    begin_at: str = ""
     warm_up_s: float = 0.1
     record_s: float = 0.01
     folder: str = "/tmp"
@@ -67,6 +69,9 @@ class Mapped:
         """The workload's name, or the program's command."""
         return self.program.command if self.program else self.workload or self.workload_file
 
+
+NO_SERVER = "sleep 1000000"
+"""The service of a program that needs none: `ready` commands belong to one."""
 
 Parameters = Mapping[str, str]
 """Of a report, as the kernel test robot writes them."""

@@ -36,7 +36,7 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
             _at_once(client),
             _PER[test],
             service=("netserver -D -4",),
-            ready_port=(12865,),
+            ready=("netperf -H 127.0.0.1 -l -1000",),
         ),
         differs=of_network(parameters),
     )
@@ -51,7 +51,7 @@ def iperf(parameters: Parameters, metric: str) -> Mapped:
             f"iperf3 --client 127.0.0.1 --parallel {{tasks}} --time {_LONG_S}{protocol}",
             "write",
             service=("iperf3 --server",),
-            ready_port=(5201,),
+            ready=("iperf3 --client 127.0.0.1 --bytes 1K",),
         ),
         differs=of_network(parameters),
     )
@@ -70,8 +70,7 @@ def sockperf(parameters: Parameters, metric: str) -> Mapped:
             _at_once(f"sockperf {test}{tcp} {port}{messages} -t {_LONG_S}"),
             "sendto",
             service=(f"sockperf server{tcp} {port}",),
-            ready_port=() if "udp" in kind else (11111,),
-            warm_up_s=0.5,
+            ready=(f"sockperf ping-pong{tcp} {port} -t 1",),
         ),
         differs=of_network(parameters),
     )

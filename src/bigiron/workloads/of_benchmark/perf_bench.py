@@ -4,7 +4,7 @@ import re
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, mode_of
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, NO_SERVER, Mapped, Parameters, Program, mode_of
 
 _LONG = 100_000
 _PROGRAMS = {
@@ -43,7 +43,9 @@ def perf_bench(parameters: Parameters, metric: str) -> Mapped:
         return of_suite(suite, {**parameters, "test": same}, metric)
     if test in _PROGRAMS:
         arguments, per = _PROGRAMS[test]
-        return Mapped(program=Program("linux-perf", f"perf bench {arguments}", per))
+        first = "perf bench mem memcpy --size 1KB --nr_loops 1"
+        program = Program("linux-perf", f"perf bench {arguments}", per, service=(NO_SERVER,), ready=(first,))
+        return Mapped(program=program)
     if test.startswith(_OF_PERF):
         raise UserError(
             f"perf bench {test} measures perf or the distance of memory, which no count explains: {INSTEAD}"

@@ -39,7 +39,12 @@ def stress_ng(parameters: Parameters, metric: str) -> Mapped:
     per = "instruction" if stressor in (*OF_FAULTS, *IN_USER_MODE) else "system-call"
     return Mapped(
         fs=checked_fs("stress-ng", parameters),
-        program=Program("stress-ng", f"stress-ng --no-rand-seed --{stressor} {{tasks}}{options}", per),
+        program=Program(
+            "stress-ng",
+            f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}",
+            per,
+            begin_at="[0-9] stressors? started",
+        ),
         differs=(*of_disk(parameters), *_left_out(stressor, parameters)),
     )
 
