@@ -29,6 +29,7 @@ import msgspec
 
 from bigiron import open_study
 from bigiron.util.parent_death import bigiron_itself
+from bigiron.workloads.of_benchmark.stressors import STRESSORS
 
 LIST = Path(__file__).with_name("programs.toml")
 RESULTS = Path(__file__).parents[1] / "docs/results"
@@ -74,7 +75,6 @@ class Programs(msgspec.Struct, forbid_unknown_fields=True):
     """benchmarks/programs.toml."""
 
     program: list[Program]
-    stressors: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,10 @@ def main() -> None:
     asked = parser.parse_args()
     where = Where(asked.output, asked.kernel or ["debian/6.12", "debian/7.2"], asked.suite, asked.cpus)
     listed = msgspec.toml.decode(LIST.read_bytes(), type=Programs)
+    found = measured_stressors(where, asked.only) if asked.stressors else measured(listed, where, asked.only)
     outcomes = [
         outcome
-        for outcome in (measured_stressors if asked.stressors else measured)(listed, where, asked.only)
+        for outcome in found
         if not print(f"{outcome.name}: {outcome.failure or 'measured'}", flush=True)
     ]
     if not asked.only:
@@ -127,9 +128,9 @@ def measured(listed: Programs, where: Where, only: str) -> Iterator[Outcome]:
                 yield measure(name, program, where, ["--fs", kind] if kind and kind != "tmpfs" else [])
 
 
-def measured_stressors(listed: Programs, where: Where, only: str) -> Iterator[Outcome]:
-    """Each stressor once, however many classes it is in."""
-    for name in dict.fromkeys(name for names in listed.stressors.values() for name in names):
+def measured_stressors(where: Where, only: str) -> Iterator[Outcome]:
+    """Each stressor."""
+    for name in STRESSORS:
         if not re.search(only, name):
             continue
         outcome = measure(f"{name}, {OPERATIONS} operations", stressor(name, OPERATIONS), where, [])

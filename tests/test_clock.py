@@ -198,7 +198,9 @@ def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: 
     first, second = study.records()
     assert first.recorded_ns == pytest.approx(second.recorded_ns, rel=0.01)
     locks = [study.table(record, "locks") for record in (first, second)]
-    assert not locks[0].equals(locks[1])  # other slab objects: those of a new slab are in an order of their own
+    assert not locks[0].equals(
+        locks[1]
+    )  # other slab objects: those of a new slab are in an order of their own
 
 
 def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ The reports in tests/reports and tests/corpus are patterns: written here, in the
 
 import doctest
 import json
-import re
 import struct
 import subprocess
 from dataclasses import replace
@@ -23,7 +22,6 @@ from test_compare import LINE, both, counts, study_of
 from bigiron.analysis.replay import trace
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.commands import judge as judge_command
-from bigiron.errors import UserError
 from bigiron.judge import judgement, second_opinion
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Predicted
@@ -33,13 +31,11 @@ from bigiron.kernels.image_equality import sameness
 from bigiron.kernels.kernel import Kernel
 from bigiron.machines.vm.file_system import KINDS
 from bigiron.readers import robot_mail
-from bigiron.readers.robot_mail import Machine, RobotMail
+from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
 from bigiron.results import prediction
-from bigiron.simulator import reported_machine
 from bigiron.study import store
-from bigiron.workloads import of_benchmark
-from bigiron.workloads.of_benchmark import Mapped, workload_of
+from bigiron.workloads.of_benchmark import Mapped, Program
 
 HERE = Path(__file__).parent
 TEXT = (HERE / "reports" / "open1.txt").read_text()
@@ -61,50 +57,17 @@ def mail(encoding: str = "8bit", charset: str = "utf-8", text: str = TEXT) -> Em
 
 
 def test_the_examples() -> None:
-    for module in (robot_mail, of_benchmark, judgement, reply):
+    for module in (robot_mail, judgement, reply):
         assert doctest.testmod(module).failed == 0
 
 
-# What it is mapped to
-
-
-def test_benchmarks_are_mapped_to_workloads_or_the_error_names_what_to_give() -> None:
-    assert workload_of("will-it-scale", {"test": "brk1", "mode": "thread"}) == Mapped("brk1", "thread")
-    direct = {"test": "DWAL", "fstype": "xfs", "directio": "directio"}
-    assert workload_of("hackbench", {"mode": "process"}) == Mapped("hackbench/socket", "process")
-    assert workload_of("unixbench", {"test": "context1"}) == Mapped("context_switch1", "process")
-    switches = {"mode": "threads", "loops": "10000000ops"}
-    assert workload_of("perf-bench-sched-pipe", switches) == Mapped("context_switch1", "thread")
-    assert workload_of("fxmark", direct) == Mapped("fxmark/DWAL-direct", "process", "xfs")
-    for benchmark, parameters, why in (
-        ("stress-ng", {}, "no workload does what stress-ng does: give the part of it"),
-        ("hackbench", {"ipc": "tcp"}, "hackbench by way of 'tcp' (parameter ipc) is not built in"),
-        ("unixbench", {"test": "shell8"}, "no workload does what unixbench's shell8 does"),
-        ("will-it-scale", {}, "does not say which test of will-it-scale"),
-        ("will-it-scale", {"test": "brk2"}, "--workload-file will-it-scale/tests/brk2.c"),
-        ("fxmark", {"test": "dbench_client"}, "fxmark's dbench_client is not built in"),
-        ("fxmark", {"test": "DWAL", "fstype": "zfs"}, "which no machine here has"),
-    ):
-        with pytest.raises(UserError, match=re.escape(why)):
-            workload_of(benchmark, parameters)
-
-
-def test_a_machine_of_another_size_is_made_from_its_generation() -> None:
-    found = reported_machine.like(Machine(224, 2, "8480CTDX (Sapphire Rapids)", 256.0))
-    assert found.base == "ice-lake-32c-x2" and "count = 56" in found.toml and "memory_gib = 256" in found.toml
-    with pytest.raises(UserError, match="do not divide among"):
-        reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))
+# What it is mapped to (test_mapping.py has the rest)
 
 
 def test_a_machine_that_no_file_can_describe_leaves_the_judgement_without_a_prediction() -> None:
     ivy = TEXT.replace("104 threads 2 sockets (Skylake)", "48 threads 2 sockets (Ivy Bridge-EP)")
     shaped = second_opinion.shape(read(ivy))
     assert shaped.like == "" and "level socket" in shaped.why_not and "/" not in shaped.why_not
-
-
-def test_another_workload_keeps_the_file_system_of_the_report() -> None:
-    assert of_benchmark.fs_of({"fstype": "xfs"}) == "xfs"
-    assert (of_benchmark.fs_of({}), of_benchmark.fs_of({"fstype": "zfs"})) == ("", None)
 
 
 # The same kernel
@@ -308,8 +271,8 @@ def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     assert "a single CPU shares no cache lines: give 2 or more" in refused(
         report, "--cpus", "1", "--kernel", "debian/6.12", "--kernel", "debian/6.1"
     )
-    report.write_text(report.read_text().replace("will-it-scale", "stress-ng"))
-    assert "no workload does what stress-ng does" in refused(report, "--linux", tmp_path)
+    report.write_text(report.read_text().replace("testcase: will-it-scale", "testcase: stress-ng"))
+    assert "stress-ng 0.19 has no stressor 'open1'" in refused(report, "--linux", tmp_path)
 
 
 def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tmp_path: Path) -> None:
@@ -354,11 +317,14 @@ def test_kernels_are_built_with_the_file_system_of_the_report(
     monkeypatch.setattr(judge_command, "build_commit", build)
     monkeypatch.setattr(judge_command, "ancestor_and_descendant", lambda _, base, new: (base, new))
     for fs in KINDS:
-        judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], fs)
+        judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], Mapped("open1", fs=fs))
         of_fs = [file for file in given.pop() if file != mine]
         assert [file.name for file in of_fs] == ([] if fs == "tmpfs" else [f"{fs}.config"])
         options = {one.name: one.value for one in configuration.config_options("x86_64", of_fs)}
         assert fs == "tmpfs" or (options[f"{fs.upper()}_FS"], options["BLK_DEV_RAM"]) == ("y", "y")
+    a_program = Mapped(program=Program("stress-ng", "stress-ng"))
+    judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], a_program)
+    assert "root.config" in [file.name for file in given.pop()]
 
 
 def judged(report: Path, *arguments: str | Path) -> Answer:

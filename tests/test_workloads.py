@@ -188,7 +188,7 @@ def test_the_registry_s_examples() -> None:
         ("open", "did you mean open1, open2, open3, lmbench/open?"),
         ("varmail", "did you mean filebench/varmail?"),
         ("page_fault5", "did you mean page_fault2, page_fault3, page_fault4?"),
-        ("frobnicate", "`bigiron workload list` shows them all"),
+        ("xyzzy", "`bigiron workload list` shows them all"),
         ("./mine.c", "for a C file of your own use --workload-file ./mine.c"),
         ("", "`bigiron workload list` shows them all"),
     ],

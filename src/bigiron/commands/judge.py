@@ -15,17 +15,17 @@ from bigiron.commands.output import say
 from bigiron.errors import UserError
 from bigiron.judge import second_opinion
 from bigiron.judge.judgement import Judgement
-from bigiron.judge.second_opinion import Benchmark, Opinion
+from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
-from bigiron.kernels.configuration import is_whole, of_file_system
+from bigiron.kernels.configuration import is_whole, of_file_system, of_root
 from bigiron.kernels.image_equality import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
 from bigiron.study import store
 from bigiron.study.store import Study
-from bigiron.workloads.of_benchmark import fs_of, mode_of, workload_of
+from bigiron.workloads.of_benchmark import Mapped, fs_of, mode_of, workload_of
 
 _STDIN = Path("-")
 
@@ -71,11 +71,12 @@ def judge(
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")
-    both = _kernels(mail, linux, kernel or [], base, config or [], what.fs)
+    both = _kernels(mail, linux, kernel or [], base, config or [], what)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
-        called = what.workload or what.workload_file
-        opinion = Opinion(mail, names, called, what.mode, None, same, not_considered=[second_opinion.MODULES])
+        opinion = Opinion(
+            mail, names, what.called, what.mode, None, same, not_considered=[second_opinion.MODULES]
+        )
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")
         whole = any(map(is_whole, config or []))
@@ -86,7 +87,7 @@ def judge(
 def _boot_and_count(
     mail: RobotMail,
     both: tuple[Kernel, Kernel],
-    what: Benchmark,
+    what: Mapped,
     of_cpus: list[int],
     folder: Path,
     jobs: int,
@@ -110,7 +111,7 @@ def _boot_and_count(
             break
     if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
         study, judged = measured(with_half, boots)
-    return second_opinion.opinion(study, mail, shaped, judged, whole_config)
+    return second_opinion.opinion(study, mail, shaped, judged, whole_config, what.differs)
 
 
 def _read(report: Path) -> RobotMail:
@@ -123,23 +124,24 @@ def _read(report: Path) -> RobotMail:
         raise UserError(f"{report} cannot be read: {error.strerror}") from None
 
 
-def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Benchmark:
+def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Mapped:
     if workload and workload_file:
         raise UserError(f"both --workload {workload} and --workload-file {workload_file}: give one of them")
     if workload or workload_file:
         file = str(workload_file) if workload_file else ""
-        return Benchmark(workload, file, mode_of(mail.parameters), fs_of(mail.parameters) or "")
-    mapped = workload_of(mail.benchmark, mail.parameters)
-    return Benchmark(mapped.workload, "", mapped.mode, mapped.fs)
+        fs = fs_of(mail.parameters) or ""
+        return Mapped(workload, mode_of(mail.parameters), fs, workload_file=file)
+    return workload_of(mail.benchmark, mail.parameters, mail.metric)
 
 
 def _kernels(
-    mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path], fs: str
+    mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path], what: Mapped
 ) -> tuple[Kernel, Kernel]:
     if linux and given:
         raise UserError("both --linux and --kernel: give the tree or the two kernels")
     if linux:
-        return _built(mail, linux, base, [*of_file_system(fs), *config])
+        needed = [*of_file_system(what.fs), *(of_root() if what.program else [])]
+        return _built(mail, linux, base, [*needed, *config])
     if config:
         raise UserError("--config applies to kernels that are built: give --linux TREE too")
     if len(given) != 2:

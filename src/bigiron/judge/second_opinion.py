@@ -6,9 +6,12 @@ See docs/howto/answer-a-robot-mail.md.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from bigiron.analysis.replay.prediction import Interval
 from bigiron.errors import UserError
@@ -22,6 +25,7 @@ from bigiron.study import caveats, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
+from bigiron.workloads.of_benchmark import Mapped, Program
 
 PROBES = ("conflicts", "locks", "instructions")
 MODULES = "modules: only built-in code was compared"
@@ -45,16 +49,6 @@ _QUIET = "numa_balancing=disable"  # on machines with several nodes it migrates 
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """The workload that runs instead of the report's benchmark: a built-in one, or a C file."""
-
-    workload: str = ""
-    workload_file: str = ""
-    mode: Literal["process", "thread"] = "process"
-    fs: str = ""
-
-
-@dataclass(frozen=True)
 class ReportedShape:
     """The shape of the report's machine, as far as it is known."""
 
@@ -69,8 +63,8 @@ class Opinion:
 
     mail: RobotMail
     names: tuple[str, str]
-    workload: str
-    mode: str
+    workload: str  # its name, or a program's command
+    mode: str  # empty: a program has its own
     judgement: Judgement | None  # None: the kernels are the same, and nothing was measured
     same: str = ""  # what is identical in both kernels
     predicted: Predicted | None = None
@@ -107,26 +101,45 @@ def shape(mail: RobotMail) -> ReportedShape:
 def spec(
     mail: RobotMail,
     kernels: tuple[str, str],
-    what: Benchmark,
+    what: Mapped,
     cpus: list[int],
     arch: str,
     shaped: ReportedShape,
     repetitions: int,
 ) -> Spec:
     """The study: the report's benchmark on both kernels, in the shape of its machine."""
-    return Spec(
+    of_workload = Spec(
         workload=what.workload,
         workload_file=what.workload_file,
         mode=what.mode,
         arch=arch,
         probes=[*PROBES, "trace"],
         cpus=cpus,
-        tasks=_tasks(mail, cpus),
+        tasks=[what.tasks] if what.tasks else _tasks(mail, cpus),
         like=shaped.like,
         repetitions=repetitions,
         operations=_LONG_OPERATIONS.get(what.workload, OPERATIONS),
         fs=what.fs,
         variant=[Variant(name=kernel, kernel=kernel, boot=_QUIET) for kernel in kernels],
+    )
+    return _of_program(of_workload, what.program) if what.program else of_workload
+
+
+def _of_program(spec: Spec, program: Program) -> Spec:
+    """The same study of a program, whose operations have no trace."""
+    return msgspec.structs.replace(
+        spec,
+        root=program.root,
+        command=program.command,
+        service=list(program.service),
+        ready=list(program.ready),
+        ready_port=list(program.ready_port),
+        folder=program.folder,
+        begin_at=program.begin_at,
+        warm_up_s=0 if program.begin_at else program.warm_up_s,
+        record_s=program.record_s,
+        per=program.per,
+        probes=list(PROBES),
     )
 
 
@@ -165,28 +178,47 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
 
 
 def opinion(
-    study: Study, mail: RobotMail, shaped: ReportedShape, judged: Judgement, as_configured: bool = False
+    study: Study,
+    mail: RobotMail,
+    shaped: ReportedShape,
+    judged: Judgement,
+    as_configured: bool = False,
+    differs: Sequence[str] = (),
 ) -> Opinion:
     """The judgement, and the prediction for the report's machine.
 
     `as_configured`: whether the kernels have the report's configuration, as far as a virtual machine allows.
+    `differs`: in what the workload differs from the report's benchmark.
     """
     base, new = (variant.name for variant in study.spec.variant)
     predicted, why_not = _predicted(study, mail, shaped)
     return Opinion(
         mail,
         (base, new),
-        study.spec.workload or Path(study.spec.workload_file).stem,
-        study.spec.mode,
+        _what_ran(study, judged),
+        "" if study.spec.runs_program else study.spec.mode,
         judged,
         predicted=predicted,
         not_predicted=why_not,
-        not_considered=_not_considered(study, mail, judged, shaped, as_configured),
+        not_considered=[
+            *_not_considered(study, mail, judged, shaped, as_configured),
+            *(f"the report's benchmark itself: here with {what}" for what in differs),
+        ],
         study=study.name,
     )
 
 
+def _what_ran(study: Study, judged: Judgement) -> str:
+    """The workload, or the program's command with what its counts are per."""
+    if not study.spec.runs_program:
+        return study.spec.workload or Path(study.spec.workload_file).stem
+    command = study.spec.command.replace("{tasks}", str(judged.tasks))
+    return f"{command} ({1000 * study.spec.record_s:g} ms of it, counts per {study.operation})"
+
+
 def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Predicted | None, str]:
+    if study.spec.runs_program:
+        return None, "the operations of a program are not traced"
     if shaped.why_not:
         return None, shaped.why_not
     if not (tasks := mail.tasks_at_once):

@@ -75,6 +75,11 @@ def of_file_system(name: str) -> list[Path]:
     return [] if name in ("", "tmpfs") else [_FRAGMENTS / f"{name}.config"]
 
 
+def of_root() -> list[Path]:
+    """What a kernel needs to run programs of a root file system (bigiron.roots)."""
+    return [_FRAGMENTS / "root.config"]
+
+
 def is_whole(fragment: Path) -> bool:
     """Whether it is a kernel's whole configuration, as make writes it (`.config`, `/boot/config-*`)."""
     return bool(_architecture(fragment))

@@ -343,7 +343,7 @@ def _own(row: Reported) -> str:
 def _measured(opinion: Opinion, found: Judgement) -> str:
     return (
         f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
-        f"{opinion.mode} mode, {found.tasks} tasks on {found.cpus} CPUs, "
+        f"{f'{opinion.mode} mode, ' if opinion.mode else ''}{found.tasks} tasks on {found.cpus} CPUs, "
         f"{found.repetitions} boots of each kernel. "
         f"All results: bigiron report {opinion.study} -o report.html"
     )
@@ -367,7 +367,7 @@ def as_json(opinion: Opinion) -> str:
         "metric": mail.metric,
         "reported": mail.change,
         "workload": opinion.workload,
-        "mode": opinion.mode,
+        "mode": opinion.mode or None,
         "better": _is_better(opinion),
         "path_length": _path_length(opinion),
         "kind": found.kind if found else "neither",

@@ -13,16 +13,42 @@ _GENERATIONS = {
     "broadwell": "xeon-e5-2690v4-x2",
     "skylake": "skylake-20c-x2",
     "cascade lake": "cascade-lake-20c-x2",
-    "cooper lake": "cascade-lake-20c-x2",
+    "cooper lake": "cooper-lake-28c-x4",
     "ice lake": "ice-lake-32c-x2",
-    "sapphire rapids": "ice-lake-32c-x2",
-    "emerald rapids": "ice-lake-32c-x2",
-    "granite rapids": "ice-lake-32c-x2",
+    "sapphire rapids": "sapphire-rapids-56c-x2",
+    "emerald rapids": "emerald-rapids-64c-x2",
+    "granite rapids": "granite-rapids-128c-x2",
+    "sierra forest": "sierra-forest-144c-x2",
+    "knights": "xeon-phi-288",
     "rome": "epyc-7742-x2",
     "milan": "epyc",
     "genoa": "epyc-9654-x2",
+    "bergamo": "epyc-9754-x2",
 }
-"""The machine file of each generation; of the newest, the last one that has two threads a core."""
+"""The machine file of each generation, by its code name."""
+
+_MODELS = (
+    (r"epyc 97\d4", "bergamo"),
+    (r"epyc \d\d\d2", "rome"),
+    (r"epyc \d\d\d3", "milan"),
+    (r"epyc \d\d\d4", "genoa"),
+    (r"xeon(\(r\))? phi", "knights"),
+    (r"\be[57]-\d{4}\w? v2", "ivy bridge"),
+    (r"\be[57]-\d{4}\w? v3", "haswell"),
+    (r"\be[57]-\d{4}\w? v4", "broadwell"),
+    (r"xeon(\(r\))? 6\d{3}e\b", "sierra forest"),
+    (r"xeon(\(r\))? 6\d{3}p\b", "granite rapids"),
+    (r"\b[3-9]1\d\d[a-z+]*", "skylake"),
+    (r"\b[3-9]2\d\d[a-z+]*", "cascade lake"),
+    (r"\b[3-9]3\d\dhl?\b", "cooper lake"),
+    (r"\b[3-9]3\d\d[a-z+]*", "ice lake"),
+    (r"\b[3-9]4\d\d[a-z+]*", "sapphire rapids"),
+    (r"\b[3-9]5\d\d[a-z+]*", "emerald rapids"),
+)
+"""Model numbers and the generation: the last digit of AMD's EPYC, the second of Intel's Xeon Scalable.
+
+The first that matches counts. Ice Lake and Cooper Lake share a digit; the letter H is Cooper Lake's.
+"""
 
 _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
@@ -43,7 +69,7 @@ def like(machine: Machine) -> Likeness:
 
     UserError where the CPUs do not divide among sockets and threads.
     """
-    name = next((file for words, file in _GENERATIONS.items() if words in machine.processor.lower()), "")
+    name = _GENERATIONS.get(generation(machine.processor), "")
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)
     text = machine_files.text(name)
     sockets = machine.sockets or _count(text, "socket")
@@ -68,6 +94,22 @@ def like(machine: Machine) -> Likeness:
         text = re.sub(r"^node = .*\n", lambda found: found[0] + memory, text, count=1, flags=re.MULTILINE)
     text = re.sub(r'^name = ".*"', 'name = "reported"', text, count=1)
     return Likeness(text, name)
+
+
+def generation(processor: str) -> str:
+    """The code name of a processor's generation: as the report has it, or by the number of its model.
+
+    >>> generation("Intel(R) Xeon(R) Platinum 8480CTDX (Sapphire Rapids)"), generation("Xeon Platinum 8358")
+    ('sapphire rapids', 'ice lake')
+    >>> generation("Intel(R) Xeon(R) Platinum 8380H CPU @ 2.90GHz"), generation("Intel(R) Xeon(R) 6740E")
+    ('cooper lake', 'sierra forest')
+    >>> generation("a CPU @ 2.30GHz")
+    ''
+    """
+    written = processor.lower()
+    if named := next((words for words in _GENERATIONS if words in written), ""):
+        return named
+    return next((words for model, words in _MODELS if re.search(model, written)), "")
 
 
 def _count(text: str, level: str) -> int:

@@ -1,0 +1,81 @@
+"""What does the same as the benchmark in a report: a built-in workload, or a program in a virtual machine.
+
+One file per kind of benchmark; `_FAMILIES` is the table of contents.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark import (
+    built_in,
+    fio,
+    network,
+    out_of_scope,
+    perf_bench,
+    stress_ng,
+    sysbench,
+)
+from bigiron.workloads.of_benchmark.mapped import (
+    INSTEAD,
+    Family,
+    Mapped,
+    Parameters,
+    Program,
+    fs_of,
+    mode_of,
+)
+
+__all__ = ["Mapped", "Parameters", "Program", "families", "fs_of", "mode_of", "workload_of"]
+
+_FAMILIES: Mapping[str, Family] = {
+    "will-it-scale": built_in.will_it_scale,
+    "fxmark": built_in.fxmark,
+    "hackbench": built_in.hackbench,
+    **{
+        name: partial(built_in.of_suite, name)
+        for name in (
+            "aim7", "aim9", "filebench", "fsmark", "lmbench3", "postmark", "reaim", "unixbench",
+            "vm-scalability",
+        )
+    },
+    "stress-ng": stress_ng.stress_ng,
+    "netperf": network.netperf,
+    "iperf": network.iperf,
+    "sockperf": network.sockperf,
+    "fio-basic": fio.fio,
+    "sysbench": sysbench.sysbench,
+    "perf-bench": perf_bench.perf_bench,
+    **out_of_scope.FAMILIES,
+}  # fmt: skip
+
+_ALIASES = {"lmbench": "lmbench3", "iperf3": "iperf", "fio": "fio-basic", "fs_mark": "fsmark"}
+_WITH_TEST = ("perf-bench-", "sysbench-")
+"""Benchmarks whose names go on with the test: perf-bench-futex, sysbench-threads."""
+
+
+def families() -> list[str]:
+    """The benchmarks that are mapped, or refused with a reason of their own."""
+    return list(_FAMILIES)
+
+
+def workload_of(benchmark: str, parameters: Parameters, metric: str = "") -> Mapped:
+    """What does the same as a benchmark, with its parameters and metric as the kernel test robot writes them.
+
+    UserError says why there is nothing, and what to give instead.
+
+    >>> workload_of("will-it-scale", {"test": "open1", "mode": "thread", "nr_task": "50%"})
+    Mapped(workload='open1', mode='thread', fs='', program=None, tasks=None, differs=(), workload_file='')
+    >>> workload_of("fxmark", {"test": "MWCL", "fstype": "ext4", "directio": "directio"}).fs
+    'ext4'
+    >>> workload_of("stress-ng", {"nr_threads": "100%"}, "stress-ng.msg.ops_per_sec").called
+    'stress-ng --verbose --no-rand-seed --msg {tasks}'
+    """
+    name = _ALIASES.get(benchmark, benchmark)
+    for prefix in _WITH_TEST:
+        if name.startswith(prefix):
+            name, test = prefix.removesuffix("-"), name.removeprefix(prefix)
+            parameters = {**parameters, "test": " ".join([test, parameters.get("test", "")]).strip()}
+    if name not in _FAMILIES:
+        raise UserError(f"no workload does what {benchmark} does: {INSTEAD}")
+    return _FAMILIES[name](parameters, metric)

@@ -1,0 +1,92 @@
+"""Benchmarks whose tests are built in: each a loop of system calls or page faults, as a C file."""
+
+import re
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, checked_fs, mode_of, of_disk
+from bigiron.workloads.registry import names
+
+_FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9")}
+"""Where the tests of a suite are: aim7 has the tests of aim9, and more."""
+
+_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1", "sched_yield": "sched_yield1"}
+"""Tests that do what a workload of another name does, where they have none of their own."""
+
+_MOST_NAMED = 30
+
+
+def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
+    """The test of that name, in the report's mode."""
+    test = _test("will-it-scale", parameters)
+    if test not in names():
+        test = _SAME.get(test, test)
+    if test not in names():
+        raise UserError(
+            f"will-it-scale's {test} is not built in: give upstream's file, "
+            f"--workload-file will-it-scale/tests/{test}.c"
+        )
+    return Mapped(test, mode_of(parameters))
+
+
+def hackbench(parameters: Parameters, _metric: str) -> Mapped:
+    """By sockets unless pipes are requested, as hackbench does."""
+    ipc = parameters.get("ipc", "socket")
+    if ipc not in ("pipe", "socket"):
+        raise UserError(f"hackbench by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
+    return Mapped(f"hackbench/{ipc}", mode_of(parameters))
+
+
+def fxmark(parameters: Parameters, _metric: str) -> Mapped:
+    """The test of that name, on the report's file system; with O_DIRECT those that read or write data."""
+    test = _test("fxmark", parameters)
+    of_data = test.startswith("D")  # those of metadata read and write nothing
+    direct = "-direct" if of_data and parameters.get("directio") == "directio" else ""
+    name = f"fxmark/{test}{direct}"
+    if name not in names():
+        raise UserError(f"fxmark's {test}{direct} is not built in: {INSTEAD}")
+    file_system = checked_fs("fxmark", parameters)
+    return Mapped(name, "process", file_system, differs=of_disk(parameters))
+
+
+def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
+    """The workload SUITE/TEST, whatever the report puts between the words of the test's name.
+
+    A test of threads has -mt at its end. Where the report names a group of tests, the metric names the test:
+    lmbench3.SYSCALL.read.latency.us. A suite of one benchmark, such as postmark, names none.
+    """
+    folders = _FOLDERS.get(suite, (suite,))
+    there = [name for folder in folders for name in sorted(names()) if name.startswith(f"{folder}/")]
+    by_key = {_key(name.partition("/")[2]): name for name in reversed(there)}
+    test = parameters.get("test", "")
+    of_threads = test.removesuffix("-mt")
+    called = (test, of_threads, parameters.get("sync_method", ""), *metric.split("."), "" if test else suite)
+    found = next((by_key[key] for key in map(_key, called) if key in by_key), "")
+    found = found or _SAME.get(f"{suite}/{test}", "")
+    if not found:
+        if there and not test:
+            raise _without_test(suite)
+        known = ", ".join(name.partition("/")[2] for name in there[:_MOST_NAMED])
+        built_in = f" (those are {known})" if known else ""
+        what = f"{suite}'s {test}" if test else suite
+        raise UserError(f"{what} is not built in{built_in}: {INSTEAD}")
+    mode = "thread" if test != of_threads else mode_of(parameters)
+    return Mapped(found, mode, checked_fs(suite, parameters), differs=of_disk(parameters))
+
+
+def _key(test: str) -> str:
+    """A test's name without what reports write in different ways.
+
+    >>> {_key(test) for test in ("creat-clo", "creat_clo", "creat.clo")}, _key("varmail.f")
+    ({'creatclo'}, 'varmail')
+    """
+    return re.sub(r"[^a-z0-9]", "", test.lower().removesuffix(".f"))
+
+
+def _test(benchmark: str, parameters: Parameters) -> str:
+    if test := parameters.get("test", ""):
+        return test
+    raise _without_test(benchmark)
+
+
+def _without_test(benchmark: str) -> UserError:
+    return UserError(f"the report does not say which test of {benchmark} was run (parameter test): {INSTEAD}")

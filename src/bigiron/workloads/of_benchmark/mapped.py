@@ -1,0 +1,135 @@
+"""What runs instead of the benchmark in a report: a built-in workload, or a program of Debian's."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bigiron.errors import UserError
+
+SUITE = "trixie"
+"""The Debian suite whose packages run."""
+
+INSTEAD = (
+    "give the part of it that matters as a C file with will-it-scale's testcase(): --workload-file F.c, "
+    "or a workload that does the same: --workload NAME (`bigiron workload list`)"
+)
+_FILE_SYSTEMS = {name: name for name in ("ext4", "xfs", "btrfs", "f2fs")} | {"tmpfs": "", "mem": "", "": ""}
+_SIZE = re.compile(r"\d+[kKmMgG]?")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program in a virtual machine, by the keys of study.toml, of which a part is recorded.
+
+    The part begins at the line `begin_at`, or after `warm_up_s` seconds of the machine's clock, when the
+    program has started and does the same again and again, and is `record_s` long: as many instructions as
+    matter, however long one operation is. While a program is loaded from the disk, the clock skips the time;
+    so what has no such line runs once for a moment before, as the last `ready` command, and is in memory.
+    """
+
+    packages: str
+    """Debian's, with + between them."""
+    command: str
+    per: str = "system-call"
+    service: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
+    ready_port: tuple[int, ...] = ()
+    begin_at: str = ""
+    warm_up_s: float = 0.1
+    record_s: float = 0.01
+    folder: str = "/tmp"
+
+    @property
+    def root(self) -> str:
+        """Its root file system.
+
+        >>> Program("fio", "fio").root
+        'debian:trixie+fio'
+        """
+        return f"debian:{SUITE}+{self.packages}"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A built-in workload, a C file or a program; how its tasks run, and its file system ("": tmpfs)."""
+
+    workload: str = ""
+    mode: Literal["process", "thread"] = "process"
+    fs: str = ""
+    program: Program | None = None
+    tasks: int | None = None
+    """A number that the benchmark fixes, whatever the machine; None: the report's share of the CPUs."""
+    differs: tuple[str, ...] = ()
+    """In what it differs from the report, as phrases."""
+    workload_file: str = ""
+
+    @property
+    def called(self) -> str:
+        """The workload's name, or the program's command."""
+        return self.program.command if self.program else self.workload or self.workload_file
+
+
+NO_SERVER = "sleep 1000000"
+"""The service of a program that needs none: `ready` commands belong to one."""
+
+Parameters = Mapping[str, str]
+"""Of a report, as the kernel test robot writes them."""
+
+Family = Callable[[Parameters, str], Mapped]
+"""Maps the parameters and the metric of a report of one benchmark; UserError says why nothing fits."""
+
+
+def mode_of(parameters: Parameters) -> Literal["process", "thread"]:
+    """The kind of tasks that the parameter `mode` gives; processes by default."""
+    return "thread" if parameters.get("mode", "process").startswith("thread") else "process"
+
+
+def fs_of(parameters: Parameters) -> str | None:
+    """The file system that the report names ("": tmpfs); None if no machine here has it.
+
+    >>> fs_of({"fstype": "xfs"}), fs_of({"fs": "bcachefs"}), fs_of({"fs": "ext4", "fs2": "nfsv4"})
+    ('xfs', None, None)
+    """
+    if parameters.get("fs2"):
+        return None
+    return _FILE_SYSTEMS.get(parameters.get("fstype") or parameters.get("fs", ""))
+
+
+def checked_fs(benchmark: str, parameters: Parameters) -> str:
+    """The same; UserError if no machine here has it."""
+    found = fs_of(parameters)
+    if found is None:
+        named = " and ".join(
+            parameters[key] for key in ("fstype", "fs", "fs2") if parameters.get(key, "") not in ("", "-")
+        )
+        raise UserError(
+            f"the report is of {benchmark} on {named}, which no machine here has (ext4, xfs, btrfs, f2fs, "
+            f"tmpfs): {INSTEAD}"
+        )
+    return found
+
+
+def of_disk(parameters: Parameters) -> tuple[str, ...]:
+    """In what the disk of a virtual machine differs from the report's: it is memory.
+
+    >>> of_disk({"disk": "1SSD", "fs": "xfs"}), of_disk({"disk": "1BRD_48G"}), of_disk({})
+    (('a disk in memory instead of 1SSD',), (), ())
+    """
+    disk = parameters.get("disk", "")
+    found = () if not disk or "BRD" in disk else (f"a disk in memory instead of {disk}",)
+    return (*found, "no RAID") if parameters.get("md") else found
+
+
+def of_network(parameters: Parameters) -> tuple[str, ...]:
+    """In what the network differs: it is loopback."""
+    cluster = parameters.get("cluster", "cs-localhost")
+    return () if "localhost" in cluster else (f"loopback instead of the network of {cluster}",)
+
+
+def size(parameters: Parameters, key: str) -> str:
+    """A size such as `4k` or `10K`; "" if the report gives none. UserError if it is something else."""
+    given = parameters.get(key, "").removesuffix("B")
+    if given and not _SIZE.fullmatch(given):
+        raise UserError(f"the report's {key} is {given!r}: a size such as 4k is expected")
+    return given

@@ -1,0 +1,81 @@
+"""Benchmarks of the network, over loopback, with their servers as services."""
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, of_network, size
+
+_LONG_S = 100_000  # longer than any recorded part
+
+_PER = {
+    "TCP_STREAM": "sendto",
+    "TCP_MAERTS": "sendto",
+    "TCP_SENDFILE": "sendfile",
+    "TCP_RR": "sendto",
+    "TCP_CRR": "accept",
+    "UDP_STREAM": "sendto",
+    "UDP_RR": "sendto",
+}
+"""netperf's tests, and the system call that counts are per: two sends make a request and its response."""
+
+
+def netperf(parameters: Parameters, _metric: str) -> Mapped:
+    """As many clients as the report's share of the CPUs, each with a netserver of its own."""
+    test = parameters.get("test", "").upper()
+    if test.startswith(("SCTP", "DCCP")):
+        raise UserError(
+            f"netperf's {test}: Debian's netperf is built without it. For what TCP and it share, memory and "
+            f"its control group, change the mail's test to TCP_STREAM; or {INSTEAD}"
+        )
+    if test not in _PER:
+        raise UserError(f"netperf's {test or 'test'} is not mapped (those are {', '.join(_PER)}): {INSTEAD}")
+    sent = size(parameters, "send_size")
+    file = " -F /usr/bin/netperf" if test == "TCP_SENDFILE" else ""
+    client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' -- -m {sent}' if sent else ''}"
+    return Mapped(
+        program=Program(
+            "netperf",
+            _at_once(client),
+            _PER[test],
+            service=("netserver -D -4",),
+            ready=("netperf -H 127.0.0.1 -l -1000",),
+        ),
+        differs=of_network(parameters),
+    )
+
+
+def iperf(parameters: Parameters, metric: str) -> Mapped:
+    """iperf3: one client with as many streams as the report has tasks."""
+    protocol = " --udp --bitrate 0" if "udp" in (parameters.get("test") or metric).lower() else ""
+    return Mapped(
+        program=Program(
+            "iperf3",
+            f"iperf3 --client 127.0.0.1 --parallel {{tasks}} --time {_LONG_S}{protocol}",
+            "write",
+            service=("iperf3 --server",),
+            ready=("iperf3 --client 127.0.0.1 --bytes 1K",),
+        ),
+        differs=of_network(parameters),
+    )
+
+
+def sockperf(parameters: Parameters, metric: str) -> Mapped:
+    """One client and one server: it sends without waiting, or waits for each response."""
+    kind = f"{parameters.get('test', '')} {metric}".lower()
+    test = "throughput" if "throughput" in kind or "tput" in kind else "ping-pong"
+    tcp = "" if "udp" in kind else " --tcp"
+    port = "-i 127.0.0.1 -p 11111"
+    messages = f" --msg-size {sent}" if (sent := size(parameters, "msg_size")) else ""
+    return Mapped(
+        program=Program(
+            "sockperf",
+            _at_once(f"sockperf {test}{tcp} {port}{messages} -t {_LONG_S}"),
+            "sendto",
+            service=(f"sockperf server{tcp} {port}",),
+            ready=(f"sockperf ping-pong{tcp} {port} -t 1",),
+        ),
+        differs=of_network(parameters),
+    )
+
+
+def _at_once(command: str) -> str:
+    """A command as often as there are tasks, side by side."""
+    return f"sh -c 'for task in $(seq {{tasks}}); do {command} & done; wait'"

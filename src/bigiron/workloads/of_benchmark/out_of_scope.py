@@ -1,0 +1,38 @@
+"""Benchmarks that are refused, each with its reason."""
+
+from collections.abc import Mapping
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Family, Mapped, Parameters
+
+_APPLICATIONS = (
+    "is a whole application, and its packages are downloaded and compiled on the machine: take the system "
+    "call from the report's profile, and"
+)
+_BUILD = (
+    "builds a kernel, minutes of compilers in user mode for seconds in the kernel: unixbench/execl and "
+    "unixbench/spawn do what a build asks of the kernel; or"
+)
+_TESTS = "is a test suite, which passes or fails: there is no operation to count per;"
+_IN_USER_MODE = (
+    "computes in user mode: counts of the kernel cannot explain it; code layout and clock rates can. Or"
+)
+_DEVICES = "measures a device, which a virtual machine here lacks:"
+
+_WHY: Mapping[str, str] = {
+    **dict.fromkeys(("phoronix-test-suite", "pts"), _APPLICATIONS),
+    **dict.fromkeys(("kbuild", "kernbench", "build-kernel"), _BUILD),
+    **dict.fromkeys(("xfstests", "ltp", "kernel-selftests", "blktests", "trinity", "boot"), _TESTS),
+    **dict.fromkeys(("coremark", "linpack", "stream", "pmbench", "specjbb2015"), _IN_USER_MODE),
+    **dict.fromkeys(("ndctl", "igt", "rt-app", "suspend"), _DEVICES),
+}
+
+
+def _refuse(benchmark: str, why: str) -> Family:
+    def refuse(_parameters: Parameters, _metric: str) -> Mapped:
+        raise UserError(f"{benchmark} {why} {INSTEAD}")
+
+    return refuse
+
+
+FAMILIES: Mapping[str, Family] = {benchmark: _refuse(benchmark, why) for benchmark, why in _WHY.items()}

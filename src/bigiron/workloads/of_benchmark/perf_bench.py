@@ -1,0 +1,53 @@
+"""`perf bench`: what is built in as a workload runs as that, what is not as the program."""
+
+import re
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, NO_SERVER, Mapped, Parameters, Program, mode_of
+
+_LONG = 100_000
+_PROGRAMS = {
+    "futex hash": (f"futex hash --threads {{tasks}} --runtime {_LONG}", "futex"),
+    "futex lock-pi": (f"futex lock-pi --threads {{tasks}} --runtime {_LONG}", "futex"),
+    "futex wake": (f"--repeat {_LONG} futex wake --threads {{tasks}}", "futex"),
+    "futex wake-parallel": (f"--repeat {_LONG} futex wake-parallel --threads {{tasks}}", "futex"),
+    "futex requeue": (f"--repeat {_LONG} futex requeue --threads {{tasks}}", "futex"),
+    "epoll wait": (f"epoll wait --threads {{tasks}} --runtime {_LONG}", "epoll_wait"),
+    "mem memcpy": (f"mem memcpy --size 1MB --nr_loops {_LONG}", "instruction"),
+    "mem memset": (f"mem memset --size 1MB --nr_loops {_LONG}", "instruction"),
+    "epoll ctl": (f"epoll ctl --threads {{tasks}} --runtime {_LONG}", "epoll_ctl"),
+}
+"""Tests, their arguments, and the system call that counts are per."""
+
+_OF_SUITE = re.compile(r"^(sched|futex|epoll|syscall|mem)-")
+_OF_PERF = ("numa", "inject", "find", "internals", "evlist", "uprobe", "breakpoint")
+_SUITES = {"syscall fork": ("unixbench", "spawn"), "syscall execve": ("unixbench", "execl")}
+"""Tests that do what a test of another suite does."""
+
+
+def perf_bench(parameters: Parameters, metric: str) -> Mapped:
+    """By the parameter `test` or `op`, or by what follows perf-bench- in the benchmark's name."""
+    words = f"{parameters.get('test', '')} {parameters.get('op', '')}"
+    test = _OF_SUITE.sub(r"\1 ", " ".join(words.replace("_", "-").split()))
+    match test:
+        case "sched pipe":
+            same_cpu = "both tasks of the pair on one CPU"
+            return Mapped("context_switch1", mode_of(parameters), tasks=1, differs=(same_cpu,))
+        case "sched messaging":
+            return hackbench(parameters, metric)
+        case "syscall basic" | "syscall getpgid":
+            return Mapped("getppid1", mode_of(parameters))
+    if test in _SUITES:
+        suite, same = _SUITES[test]
+        return of_suite(suite, {**parameters, "test": same}, metric)
+    if test in _PROGRAMS:
+        arguments, per = _PROGRAMS[test]
+        first = "perf bench mem memcpy --size 1KB --nr_loops 1"
+        program = Program("linux-perf", f"perf bench {arguments}", per, service=(NO_SERVER,), ready=(first,))
+        return Mapped(program=program)
+    if test.startswith(_OF_PERF):
+        raise UserError(
+            f"perf bench {test} measures perf or the distance of memory, which no count explains: {INSTEAD}"
+        )
+    raise UserError(f"perf bench {test} is not mapped (sched, syscall, futex, epoll and mem are): {INSTEAD}")

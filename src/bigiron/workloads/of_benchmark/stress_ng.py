@@ -1,0 +1,67 @@
+"""stress-ng: any of its stressors, one instance per task."""
+
+import re
+from collections.abc import Iterator
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, checked_fs, of_disk
+from bigiron.workloads.of_benchmark.stressors import IN_USER_MODE, OF_FAULTS, STRESSORS, WHY_NOT
+
+_OPTIONS = {
+    ("switch", "method"),
+    ("cyclic", "method"),
+    ("sock", "type"),
+    ("sockpair", "type"),
+    ("touch", "method"),
+}
+"""Parameters of reports that are options of the stressor: --switch-method mq."""
+
+_SETTINGS = ("method", "type", "sched", "advise", "mode", "hdd_opts")
+_VALUE = re.compile(r"[a-z0-9_-]+")
+_OF_METRIC = re.compile(r"stress-ng\.([a-z0-9-]+)\.ops")
+
+
+def stress_ng(parameters: Parameters, metric: str) -> Mapped:
+    """The parameter `test`, or the stressor in the metric's name: a report of a whole class is about one.
+
+    A part of it is recorded: its start alone executes 100 million instructions.
+    """
+    found = _OF_METRIC.match(metric)
+    stressor = parameters.get("test") or (found[1] if found else "")
+    if not stressor:
+        raise UserError(f"the report does not say which stressor of stress-ng it is about: {INSTEAD}")
+    if stressor not in STRESSORS:
+        raise UserError(f"stress-ng 0.19 has no stressor {stressor!r}: {INSTEAD}")
+    for why, refused in WHY_NOT.items():
+        if stressor in refused:
+            raise UserError(f"stress-ng's {stressor} does not run here: {why}. {INSTEAD}")
+    options = "".join(f" --{stressor}-{key} {value}" for key, value in _options(stressor, parameters))
+    per = "instruction" if stressor in (*OF_FAULTS, *IN_USER_MODE) else "system-call"
+    return Mapped(
+        fs=checked_fs("stress-ng", parameters),
+        program=Program(
+            "stress-ng",
+            f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}",
+            per,
+            begin_at="[0-9] stressors? started",
+        ),
+        differs=(*of_disk(parameters), *_left_out(stressor, parameters)),
+    )
+
+
+def _options(stressor: str, parameters: Parameters) -> Iterator[tuple[str, str]]:
+    """The options of its own that the report gives a stressor."""
+    for key, value in parameters.items():
+        if (stressor, key) in _OPTIONS:
+            if not _VALUE.fullmatch(value):
+                raise UserError(
+                    f"the report's {key} of stress-ng's {stressor} is {value!r}: a word is expected"
+                )
+            yield key, value
+
+
+def _left_out(stressor: str, parameters: Parameters) -> Iterator[str]:
+    """What the report sets and the program here does not."""
+    for key in _SETTINGS:
+        if (given := parameters.get(key)) and (stressor, key) not in _OPTIONS:
+            yield f"stress-ng's default {key} instead of {given}"

@@ -1,0 +1,88 @@
+"""sysbench's tests."""
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.mapped import (
+    INSTEAD,
+    NO_SERVER,
+    Mapped,
+    Parameters,
+    Program,
+    checked_fs,
+    of_disk,
+)
+
+_FOREVER = "--events=0 --time=100000 run"
+_FILES = "sysbench fileio --file-num=16 --file-total-size=16M"
+_SOCKET = "--socket=/tmp/mariadb"
+
+
+_TESTS = {
+    "threads": ("--thread-yields=100 --thread-locks=8", "system-call"),
+    "mutex": ("--mutex-num=4096 --mutex-locks=1000000000 --mutex-loops=100", "futex"),
+    "cpu": ("", "instruction"),
+    "memory": ("--memory-block-size=1K --memory-total-size=100000G", "instruction"),
+}
+"""Tests, their options, and what counts are per."""
+
+
+def sysbench(parameters: Parameters, _metric: str) -> Mapped:
+    """By the parameter `test`, or by what follows sysbench- in the benchmark's name."""
+    test = (parameters.get("test") or "").replace("_", "-")
+    if test in _TESTS:
+        options, per = _TESTS[test]
+        command = f"sysbench {test} --threads={{tasks}} {options} {_FOREVER}"
+        first = "sysbench threads --threads=1 --events=1 run"
+        return Mapped(program=Program("sysbench", command, per, service=(NO_SERVER,), ready=(first,)))
+    if test.startswith("fileio"):
+        return _fileio(parameters)
+    if test.startswith(("oltp", "mariadb", "mysql")):
+        return _database()
+    if test == "cpu":
+        return Mapped(
+            program=Program("sysbench", f"sysbench cpu --threads={{tasks}} {_FOREVER}", "instruction")
+        )
+    if test == "memory":
+        block = "--memory-block-size=1K --memory-total-size=100000G"
+        return Mapped(
+            program=Program(
+                "sysbench", f"sysbench memory --threads={{tasks}} {block} {_FOREVER}", "instruction"
+            )
+        )
+    known = "threads, mutex, cpu, memory, fileio and oltp are"
+    raise UserError(f"sysbench's {test or 'test'} is not mapped ({known}): {INSTEAD}")
+
+
+def _fileio(parameters: Parameters) -> Mapped:
+    mode = parameters.get("rwmode") or parameters.get("file_test_mode") or "rndrw"
+    if mode not in ("seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"):
+        raise UserError(f"sysbench has no file-test-mode {mode!r}: {INSTEAD}")
+    return Mapped(
+        fs=checked_fs("sysbench", parameters),
+        program=Program(
+            "sysbench",
+            f"{_FILES} --threads={{tasks}} --file-test-mode={mode} {_FOREVER}",
+            service=(NO_SERVER,),
+            ready=(f"{_FILES} prepare",),
+        ),
+        differs=(*of_disk(parameters), "16 MiB of files"),
+    )
+
+
+def _database() -> Mapped:
+    return Mapped(
+        program=Program(
+            "mariadb-server+sysbench",
+            f"mariadb-slap {_SOCKET} --concurrency={{tasks}} --auto-generate-sql "
+            "--number-of-queries=100000000",
+            service=(
+                f"mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql {_SOCKET} --skip-networking "
+                "--innodb-buffer-pool-size=32M",
+                NO_SERVER,
+            ),
+            ready=(
+                f"mariadb {_SOCKET} --execute 'create database if not exists sbtest'",
+                f"mariadb-slap {_SOCKET} --concurrency=1 --auto-generate-sql --number-of-queries=1",
+            ),
+        ),
+        differs=("queries of mariadb-slap instead of sysbench's",),
+    )

@@ -1,0 +1,272 @@
+"""What runs instead of the benchmark in a report, by family; and the machine that it is predicted for."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+from bigiron.commands.judge import _what
+from bigiron.errors import UserError
+from bigiron.judge import second_opinion
+from bigiron.judge.second_opinion import ReportedShape
+from bigiron.readers import robot_mail
+from bigiron.readers.robot_mail import Machine, RobotMail
+from bigiron.roots.spec import Packages, parse
+from bigiron.simulator import machine_files, reported_machine
+from bigiron.study import program
+from bigiron.study.resolve import command_words
+from bigiron.workloads import of_benchmark, registry
+from bigiron.workloads.of_benchmark import Mapped, built_in, fs_of, stressors, workload_of
+
+HERE = Path(__file__).parent
+OPEN1 = (HERE / "reports" / "open1.txt").read_text()
+NOT_SHAPED = ReportedShape("", "", "unknown")
+
+
+def mail(benchmark: str, parameters: dict[str, str], metric: str = "") -> RobotMail:
+    """A report of another benchmark, in the form of tests/reports/open1.txt."""
+    lines = "".join(f"\n\t{key}: {value}" for key, value in parameters.items())
+    head, rest = OPEN1.split("parameters:", 1)
+    text = head.replace("testcase: will-it-scale", f"testcase: {benchmark}") + "parameters:" + lines
+    text = text.replace("regression of will-it-scale.per_process_ops", f"regression of {metric or 'x.ops'}")
+    return robot_mail.read((text + "\n\n" + rest[rest.index("commit:") - 1 :]).encode(), "a mail")
+
+
+def command(benchmark: str, metric: str = "", **parameters: str) -> str:
+    """The program's command."""
+    found = workload_of(benchmark, parameters, metric)
+    assert found.program
+    return found.program.command
+
+
+def refused(benchmark: str, metric: str = "", **parameters: str) -> str:
+    """Why it is not mapped."""
+    with pytest.raises(UserError) as refusal:
+        workload_of(benchmark, parameters, metric)
+    return str(refusal.value)
+
+
+def test_the_examples() -> None:
+    package = [of_benchmark, reported_machine]
+    for module in pkgutil.iter_modules(of_benchmark.__path__):
+        package.append(importlib.import_module(f"{of_benchmark.__name__}.{module.name}"))
+    assert all(doctest.testmod(module).failed == 0 for module in package)
+
+
+# Built in
+
+
+def test_loops_are_built_in() -> None:
+    assert workload_of("will-it-scale", {"test": "brk1", "mode": "thread"}) == Mapped("brk1", "thread")
+    direct = {"test": "DWAL", "fstype": "xfs", "directio": "directio"}
+    assert workload_of("fxmark", direct) == Mapped("fxmark/DWAL-direct", "process", "xfs")
+    assert workload_of("hackbench", {"mode": "process"}) == Mapped("hackbench/socket", "process")
+    assert workload_of("hackbench", {"ipc": "pipe", "mode": "threads"}) == Mapped("hackbench/pipe", "thread")
+
+
+def test_perf_bench_sched_pipe_is_one_pair() -> None:
+    found = workload_of("perf-bench-sched-pipe", {"mode": "threads", "nr_task": "2", "loops": "10000000ops"})
+    assert (found.workload, found.mode, found.tasks) == ("context_switch1", "thread", 1)
+    assert found.differs == ("both tasks of the pair on one CPU",)
+    asked = second_opinion.spec(
+        mail("perf-bench-sched-pipe", {}), ("a", "b"), found, [8], "x86_64", NOT_SHAPED, 2
+    )
+    assert asked.tasks == [1]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "test", "there"),
+    [
+        ("aim7", "creat-clo", "aim7/creat_clo"),
+        ("filebench", "varmail.f", "filebench/varmail"),
+        ("lmbench3", "PIPE", "lmbench/pipe"),
+        ("unixbench", "shell1", "unixbench/shell1"),
+        ("vm-scalability", "lru-shm", "vm-scalability/lru-shm"),
+        ("fsmark", "", "fsmark/fsmark"),
+        ("fs_mark", "", "fsmark/fsmark"),
+    ],
+)
+def test_tests_of_suites_are_found_however_reports_write_them(
+    benchmark: str, test: str, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(built_in, "names", lambda: {there, "open1"})
+    parameters = {"test": test, "fs": "xfs", "disk": "1SSD"} if test else {"fs": "xfs", "disk": "1SSD"}
+    found = workload_of(benchmark, parameters)
+    assert (found.workload, found.fs) == (there, "xfs")
+    assert found.differs == ("a disk in memory instead of 1SSD",)
+    assert "is not built in" in refused(benchmark, test="no-such-test")
+
+
+def test_a_test_that_is_another_workload_is_that_one() -> None:
+    names = registry.names()
+    for test, same in (("context1", "context_switch1"), ("pipe", "pipe1")):
+        if f"unixbench/{test}" not in names:
+            assert workload_of("unixbench", {"test": test}) == Mapped(same, "process")
+
+
+# Programs
+
+
+def test_a_stressor_is_the_parameter_or_in_the_name_of_the_metric() -> None:
+    assert (
+        command("stress-ng", test="msg", nr_threads="100%")
+        == "stress-ng --verbose --no-rand-seed --msg {tasks}"
+    )
+    of_class = {"class": "filesystem", "disk": "1HDD", "fs": "btrfs"}
+    found = workload_of("stress-ng", of_class, "stress-ng.rename.ops_per_sec")
+    assert found.program and "--rename {tasks}" in found.program.command
+    assert (found.fs, found.differs) == ("btrfs", ("a disk in memory instead of 1HDD",))
+    assert workload_of("stress-ng", {"test": "mmapfork"}).program.per == "instruction"  # type: ignore[union-attr]
+    assert workload_of("stress-ng", {"test": "msg"}).program.per == "system-call"  # type: ignore[union-attr]
+
+
+def test_options_of_a_stressor_are_those_of_the_report() -> None:
+    assert command("stress-ng", test="switch", method="mq").endswith("--switch {tasks} --switch-method mq")
+    assert "a word is expected" in refused("stress-ng", test="sock", type="$(reboot)")
+    left_out = workload_of("stress-ng", {"test": "pipe", "sched": "rr"}).differs
+    assert left_out == ("stress-ng's default sched instead of rr",)
+
+
+def test_stressors_that_cannot_be_judged_say_why() -> None:
+    assert "takes CPUs or memory offline" in refused("stress-ng", test="cpu-online")
+    assert "needs a device" in refused("stress-ng", test="rtc")
+    assert "has no stressor 'rm -rf'" in refused("stress-ng", test="rm -rf")
+    assert "which stressor" in refused("stress-ng", "stress-ng.time.system_time")
+    assert "on bcachefs, which no machine here has" in refused("stress-ng", test="dir", fs="bcachefs")
+    for group in (*stressors.WHY_NOT.values(), stressors.OF_FAULTS, stressors.IN_USER_MODE):
+        assert set(group) <= set(stressors.STRESSORS)
+
+
+def test_netperf_has_as_many_clients_as_tasks() -> None:
+    found = workload_of("netperf", {"test": "TCP_MAERTS", "cluster": "cs-localhost", "ip": "ipv4"})
+    assert found.program and found.program.service == ("netserver -D -4",)
+    assert found.program.command.startswith(
+        "sh -c 'for task in $(seq {tasks}); do netperf -H 127.0.0.1 -t TCP_M"
+    )
+    assert found.differs == ()
+    assert " -m 10K &" in command("netperf", test="UDP_STREAM", send_size="10K")
+    assert "built without it" in refused("netperf", test="SCTP_STREAM_MANY")
+    assert "a size such as 4k" in refused("netperf", test="TCP_STREAM", send_size="$(reboot)")
+    far = workload_of("netperf", {"test": "TCP_RR", "cluster": "cs-lkp-a-b"})
+    assert far.differs == ("loopback instead of the network of cs-lkp-a-b",)
+
+
+def test_fio_has_the_pattern_block_size_and_engine_of_the_report() -> None:
+    report = {
+        "rw": "randwrite",
+        "bs": "4k",
+        "ioengine": "io_uring",
+        "fs": "xfs",
+        "disk": "1SSD",
+        "test_size": "8G",
+    }
+    found = workload_of("fio-basic", report)
+    assert found.program and "--rw=randwrite --bs=4k --ioengine=io_uring --size=4m" in found.program.command
+    assert found.fs == "xfs"
+    assert found.differs == ("a disk in memory instead of 1SSD", "4 MiB per task instead of 8G in all")
+    assert "engine 'libpmem' does not run here" in refused("fio-basic", rw="read", ioengine="libpmem")
+    assert "on xfs and nfsv4" in refused("fio-basic", rw="read", fs="xfs", fs2="nfsv4")
+    assert "fio's rw is '-x'" in refused("fio-basic", rw="-x")
+
+
+def test_other_programs() -> None:
+    assert "perf bench futex hash --threads {tasks}" in command("perf-bench-futex", test="hash")
+    assert workload_of("perf-bench-sched-messaging", {"ipc": "pipe"}).workload == "hackbench/pipe"
+    assert command("sysbench-threads").startswith("sysbench threads --threads={tasks}")
+    assert command("sysbench", test="mutex").startswith("sysbench mutex")
+    assert "--udp" in command("iperf", "iperf.udp.receiver.bps")
+    assert "--udp" not in command("iperf3", test="TCP")
+    assert "sockperf throughput -i" in command("sockperf", "sockperf.tput.UDP.throughput.MB/sec")
+
+
+def test_what_is_out_of_scope_says_what_to_give_instead() -> None:
+    for benchmark, why in (
+        ("phoronix-test-suite", "is a whole application"),
+        ("pts", "is a whole application"),
+        ("kbuild", "builds a kernel"),
+        ("xfstests", "passes or fails"),
+        ("coremark", "computes in user mode"),
+        ("no-such", "no workload does what no-such does"),
+        ("will-it-scale", "does not say which test of will-it-scale"),
+        ("hackbench", ""),
+    ):
+        told = refused(benchmark, ipc="tcp")
+        assert why in told and "--workload-file F.c" in told
+    assert "--workload-file will-it-scale/tests/none9.c" in refused("will-it-scale", test="none9")
+    assert "fxmark's dbench_client is not built in" in refused("fxmark", test="dbench_client")
+    assert "which no machine here has" in refused("fxmark", test="DWAL", fstype="zfs")
+
+
+PROGRAMS = [
+    ("stress-ng", {"test": "msg"}),
+    *(("netperf", {"test": test}) for test in of_benchmark.network._PER),
+    ("iperf", {}),
+    ("sockperf", {}),
+    *(("fio-basic", {"rw": "write", "ioengine": engine}) for engine in of_benchmark.fio._ENGINES),
+    *((f"sysbench-{test}", {}) for test in ("threads", "mutex", "cpu", "memory", "fileio", "oltp")),
+    *(("perf-bench", {"test": test}) for test in of_benchmark.perf_bench._PROGRAMS),
+]
+
+
+@pytest.mark.parametrize(("benchmark", "parameters"), PROGRAMS, ids=lambda one: str(one)[:40])
+def test_a_program_is_asked_for_in_words_that_bigiron_knows(
+    benchmark: str, parameters: dict[str, str]
+) -> None:
+    found = workload_of(benchmark, parameters)
+    asked = second_opinion.spec(
+        mail(benchmark, parameters | {"nr_task": "50%"}), ("a", "b"), found, [8], "x86_64", NOT_SHAPED, 2
+    )
+    assert asked.runs_program and asked.probes == ["conflicts", "locks", "instructions"]
+    assert isinstance(parse(asked.root), Packages)
+    assert program.checked(asked).per == found.program.per  # type: ignore[union-attr]
+    assert command_words(asked, 4)
+    assert (asked.tasks, bool(asked.warm_up_s or asked.begin_at), asked.record_s > 0) == ([4], True, True)
+
+
+def test_another_workload_keeps_the_file_system_of_the_report() -> None:
+    assert fs_of({"fstype": "xfs"}) == "xfs"
+    assert (fs_of({}), fs_of({"fstype": "zfs"})) == ("", None)
+    of_stress = mail("stress-ng", {"test": "matrix", "fs": "xfs"})
+    assert _what(of_stress, "open1", None) == Mapped("open1", "process", "xfs")
+
+
+# The machine
+
+
+@pytest.mark.parametrize(
+    ("processor", "cpus", "sockets", "file"),
+    [
+        ("(Skylake)", 104, 2, "skylake-20c-x2"),
+        ("Intel(R) Xeon(R) Gold 6138 CPU @ 2.00GHz", 80, 2, "skylake-20c-x2"),
+        ("Intel(R) Xeon(R) Platinum 8260L CPU @ 2.40GHz", 96, 2, "cascade-lake-20c-x2"),
+        ("Intel(R) Xeon(R) Platinum 9242 CPU @ 2.30GHz", 192, 4, "cascade-lake-20c-x2"),
+        ("Intel(R) Xeon(R) Platinum 8380H CPU @ 2.90GHz", 224, 4, "cooper-lake-28c-x4"),
+        ("Intel(R) Xeon(R) Platinum 8358 CPU @ 2.60GHz", 128, 2, "ice-lake-32c-x2"),
+        ("Intel(R) Xeon(R) Platinum 8480CTDX (Sapphire Rapids)", 224, 2, "sapphire-rapids-56c-x2"),
+        ("Intel(R) Xeon(R) Platinum 8468V", 192, 2, "sapphire-rapids-56c-x2"),
+        ("INTEL(R) XEON(R) PLATINUM 8592+", 256, 2, "emerald-rapids-64c-x2"),
+        ("Intel(R) Xeon(R) 6972P (Granite Rapids)", 384, 2, "granite-rapids-128c-x2"),
+        ("Intel(R) Xeon(R) 6740E", 192, 2, "sierra-forest-144c-x2"),
+        ("GENUINE INTEL(R) XEON(R) (Sierra Forest)", 256, 2, "sierra-forest-144c-x2"),
+        ("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", 56, 2, "xeon-e5-2690v4-x2"),
+        ("AMD EPYC 7742 64-Core Processor", 256, 2, "epyc-7742-x2"),
+        ("AMD EPYC 9754 128-Core Processor", 512, 2, "epyc-9754-x2"),
+        ("Intel(R) Xeon(R) CPU @ 2.30GHz", 96, 2, "x86-2s"),
+    ],
+)
+def test_a_machine_is_made_from_that_of_its_generation(
+    processor: str, cpus: int, sockets: int, file: str, tmp_path: Path
+) -> None:
+    found = reported_machine.like(Machine(cpus, sockets, processor, 256.0))
+    assert found.base == file
+    (tmp_path / "m.toml").write_text(found.toml)
+    assert machine_files.load(str(tmp_path / "m.toml")).cpus == cpus
+    assert len(re.findall("^memory_gib = 256$", found.toml, re.MULTILINE)) == 1
+
+
+def test_cpus_that_no_machine_of_a_generation_has_are_refused() -> None:
+    with pytest.raises(UserError, match="do not divide among"):
+        reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))
