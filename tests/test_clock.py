@@ -200,7 +200,7 @@ def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: 
     locks = [study.table(record, "locks") for record in (first, second)]
     assert not locks[0].equals(
         locks[1]
-    )  # other slab objects: those of a new slab are in an order of their own
+    )  # a new slab has its objects in another order
 
 
 def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
