@@ -55,7 +55,8 @@ upstream's files do; {close} of {all} have the same instructions per operation w
 
 Counts are per operation of upstream's. In the built-in page_fault tests, one operation is a pass over 64
 pages, and in context_switch1 two switches. For page_fault and tlb_flush1 and 3, upstream's file was compiled
-with 1 MiB instead of 128 MiB, so that whole passes are recorded.
+with 1 MiB instead of 128 MiB, so that whole passes are recorded; upstream's passes map and unmap, which the
+built-in page_fault tests leave out. In open1, open2 and unlink1 a file's path has one directory more.
 
 | workload | system calls | instructions: ours | upstream's | difference | accesses: ours | upstream's |
 |---|---|--:|--:|--:|--:|--:|
