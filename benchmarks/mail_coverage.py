@@ -250,7 +250,7 @@ def examples() -> dict[str, dict[str, str]]:
 
 
 def mail(family: Family) -> str:
-    """A report in the form of the robot's, of nobody's commit."""
+    """A report in the form of the robot's, of a commit that does not exist."""
     given = {"nr_task": "100%", **family.of(family.example)}
     parameters = "".join(f"\t{key}: {value}\n" for key, value in given.items())
     return (

@@ -399,3 +399,22 @@ def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
     assert both.instructions == 200
     assert {both.source(np.random.default_rng([1, sample])) for sample in range(16)} == {100, 300}
     assert prediction._any_of(of_boots[:1]) is of_boots[0]
+
+
+def test_a_mail_of_a_program_needs_nothing_given(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It runs in a root of Debian's, a part of it is recorded, and the reply names what was run."""
+    monkeypatch.setattr(second_opinion, "BOOTS", (1,))
+    text = report.read_text().replace("testcase: will-it-scale", "testcase: perf-bench-futex")
+    report.write_text(text.replace("test: open1", "test: hash").replace("\tmode: process\n", ""))
+    study = tmp_path / "s"
+    judge_command.judge(report, kernel=["debian/6.1", "debian/6.12"], cpus="2", output=study, jobs=1)
+    words = " ".join(capsys.readouterr().out.split())
+    assert "perf bench futex hash --threads 2 --runtime 100000 (10 ms of it, counts per futex)" in words
+    assert "No prediction for the report's machine: the operations of a program are not traced" in words
+    assert store.open_study(study).spec.root == "debian:trixie+linux-perf"
+    (instructions,) = {
+        record.facts["conflicts"]["operation"] for record in store.open_study(study).all_records()
+    }
+    assert instructions == "futex"

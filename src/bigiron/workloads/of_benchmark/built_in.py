@@ -6,10 +6,10 @@ from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, checked_fs, mode_of, of_disk
 from bigiron.workloads.registry import names
 
-_FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9")}
-"""Where the tests of a suite are: aim7 has the tests of aim9, and more."""
+_FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9"), "reaim": ("reaim", "aim9")}
+"""Where the tests of a suite are: aim7 and reaim have the tests of aim9, and more."""
 
-_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1", "sched_yield": "sched_yield1"}
+_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1"}
 """Tests that do what a workload of another name does, where they have none of their own."""
 
 _MOST_NAMED = 30
@@ -18,8 +18,6 @@ _MOST_NAMED = 30
 def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     """The test of that name, in the report's mode."""
     test = _test("will-it-scale", parameters)
-    if test not in names():
-        test = _SAME.get(test, test)
     if test not in names():
         raise UserError(
             f"will-it-scale's {test} is not built in: give upstream's file, "

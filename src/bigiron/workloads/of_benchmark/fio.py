@@ -46,7 +46,7 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
             "instruction" if engine in _WITHOUT_CALLS else "system-call",
             service=(NO_SERVER,),
             ready=("fio --name=first --directory=/tmp --rw=write --size=4k",),
-            warm_up_s=0.3,
+            warm_up_s=0.2,
         ),
         differs=(
             *of_disk(parameters),
