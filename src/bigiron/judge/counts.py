@@ -145,7 +145,7 @@ def _locks(cell: Cell) -> dict[str, Taken]:
 
 
 def _work(cell: Cell) -> pl.DataFrame:
-    """The work of operations without waiting for locks, which varies by chance; functions as in all kernels."""
+    """The work of operations, without waiting for locks, which is chance; functions as in all kernels."""
     suffix = r"_noprof(;|$)"
     return work_of_operations(cell.table).with_columns(
         pl.col("path", "function").str.replace_all(suffix, "${1}")

@@ -33,9 +33,8 @@ def _collect(raw: RawOutput) -> Table:
     counts = pl.read_csv(
         raw.results / "instructions.csv",
         schema_overrides={"function": pl.String, "instruction": pl.String},
-        missing_utf8_is_empty_string=True,
     )
-    counts = counts.with_columns(hexadecimal("function"))
+    counts = counts.with_columns(hexadecimal("function"), pl.col("instruction").fill_null(""))
     frame = counts.with_columns(
         *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
         *resolve_symbols(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),

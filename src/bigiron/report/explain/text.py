@@ -96,14 +96,12 @@ def _explanation(
 ) -> Explanation:
     if "conflicts" in there:
         lines = lines or shared_lines.line_up_all(there["conflicts"], options)
-    found = Recorded(
-        _only(lines.points, point) if lines and "conflicts" in there else None,
-        *(
-            _only(compare(there[name], options).points, point) if name in there else None
-            for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
-        ),
-        _costly(there, point, options),
+    of_lock, of_work = (
+        _only(compare(there[name], options).points, point) if name in there else None
+        for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
     )
+    of_lines = _only(lines.points, point) if lines and "conflicts" in there else None
+    found = Recorded(of_lines, of_lock, of_work, _costly(there, point, options))
     first = next(iter(there.values()))
     return Explanation(
         first.study,
