@@ -35,7 +35,8 @@ class Change:
     functions: Mapping[str, float] | None = None  # additional instructions per operation of each function
     moved: tuple[float, float] = (0.0, 0.0)
     """Of all instructions: by how many the functions grew that grew, and those shrank that shrank, as shares
-    of an operation's time. They may cancel each other."""
+    of an operation's time."""
+    cancels: bool = False  # whether these are relevant, and the sum of all instructions is the same
     instruction: str = ""
     """The instruction that is executed more or less often and takes much longer than others. The functions'
     counts are then its executions."""
@@ -44,8 +45,3 @@ class Change:
     def is_relevant(self) -> bool:
         """Whether it costs enough to explain what a robot reports."""
         return abs(self.share) >= RELEVANT or self.cancels
-
-    @property
-    def cancels(self) -> bool:
-        """Whether functions grew and others shrank by a relevant amount, and the sum hardly changed."""
-        return abs(self.share) < RELEVANT <= max(self.moved)

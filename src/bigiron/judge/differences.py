@@ -196,8 +196,8 @@ class Differences:
         """The change of all instructions, or of functions that grew and others that shrank."""
         functions = self._functions
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
-        moved = self._moved()
-        if not self._differ(totals, _LEAST_INSTRUCTIONS) and max(moved) < RELEVANT:
+        moved, differs = self._moved(), self._differ(totals, _LEAST_INSTRUCTIONS)
+        if not differs and max(moved) < RELEVANT:
             return None
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
         more = self.new.instructions - self.base.instructions
@@ -212,6 +212,7 @@ class Differences:
             self._share(more),
             functions=by_function,
             moved=moved,
+            cancels=max(moved) >= RELEVANT and not (differs and abs(self._share(more)) >= RELEVANT),
         )
 
     @cached_property
