@@ -69,7 +69,7 @@ def executed(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Costly]
     found = []
     for instruction in {instruction for instruction, _ in figures}:
         functions = [figure for (of, _), (figure,) in figures.items() if of == instruction]
-        functions.sort(key=lambda one: (-round(one.largest_change(base, others), 3), -one.most, one.name))
+        functions.sort(key=lambda one: (-_change(one, base, others), -one.most, one.name))
         total = model.total(instruction, [(one,) for one in functions], (_MEASURE,), cells).main
         of = {variant: uneven[variant].get(instruction, math.inf) for variant in cells}
         boots = {variant: len(each) for variant, each in cells.items()}
@@ -78,9 +78,13 @@ def executed(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Costly]
     return sorted(found, key=lambda one: _rank(one, base, others))
 
 
+def _change(figure: Figure, base: str, others: Sequence[str]) -> float:
+    change = figure.largest_change(base, others)
+    return change if change >= LEAST else 0.0
+
+
 def _rank(one: Costly, base: str, others: Sequence[str]) -> tuple[float, float, str]:
-    changed = one.executed.largest_change(base, others) * one.beyond
-    return -round(changed, 3), -one.executed.most * one.beyond, one.instruction
+    return -_change(one.executed, base, others) * one.beyond, -one.executed.most * one.beyond, one.instruction
 
 
 def _uneven(tables: Sequence[pl.DataFrame], cells: Sequence[Cell]) -> Mapping[str, float]:

@@ -130,10 +130,7 @@ def _total(
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     base = options.base_of(cells)
     others = [variant for variant in cells if variant != base]
-    cells = {
-        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
-        for variant, each in cells.items()
-    }
+    cells = _with_same_names(cells)
     rows = model.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -233,6 +230,18 @@ def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str,
 def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
     for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
         yield function, tuple(figures)
+
+
+def costly_ones(cells: Cells, options: Options) -> list[Costly]:
+    """The instructions that take much longer than others, the change that costs most first."""
+    return costly.executed(_with_same_names(cells), options.base_of(cells), options.contexts)
+
+
+def _with_same_names(cells: Cells) -> Cells:
+    return {
+        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
+        for variant, each in cells.items()
+    }
 
 
 def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:

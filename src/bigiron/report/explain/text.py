@@ -116,7 +116,7 @@ def _explanation(
 
 def _costly(there: Mapping[str, Measurements], point: _Place, options: Options) -> list[Costly]:
     cells = there["instructions"].points[point] if "instructions" in there else {}
-    return costly.executed(cells, options.base_of(cells), options.contexts) if cells else []
+    return instructions.costly_ones(cells, options) if cells else []
 
 
 def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
