@@ -163,9 +163,11 @@ def _left_out(found: Judgement) -> str:
 def _longer(share: float) -> str:
     """How an operation's time changes.
 
-    >>> _longer(0.12), _longer(-0.02), _longer(36.8)
-    ('12% longer', '2% less time', '38 times as long')
+    >>> _longer(0.12), _longer(-0.02), _longer(36.8), _longer(0.002)
+    ('12% longer', '2% less time', '38 times as long', 'as long as before')
     """
+    if abs(share) < 0.005:
+        return "as long as before"
     if share >= 1:
         return f"{1 + share:.0f} times as long"
     return f"{abs(share):.0%} {'longer' if share > 0 else 'less time'}"
@@ -262,6 +264,11 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "profile", seen
     if change.is_pair:
         yield "confirm", _OF_A_PAIR
+    elif change.instruction:
+        where = f"perf annotate {_plain(change.object)}"
+        yield "confirm", f"on that machine, {where} should show time at {change.instruction}"
+    elif change.cancels:
+        yield "confirm", "on that machine, perf diff of both kernels should show these functions"
     elif change.kind in _ON_THE_MACHINE:
         yield "confirm", _ON_THE_MACHINE[change.kind]
 
