@@ -91,6 +91,10 @@ struct arch {
 	bool (*may_unlock)(const uint8_t *bytes, size_t size);
 	/* Whether an instruction reads and writes memory at once, for all CPUs; NULL: not known. */
 	bool (*is_atomic)(const uint8_t *bytes, size_t size);
+	/* Names of instructions that take much longer than others, from number 1 on; NULL ends them. */
+	const char *const *costly_names;
+	/* The number of an instruction in them; 0: it is none of them. */
+	unsigned int (*costly)(const uint8_t *bytes, size_t size);
 	/* Of a symbol, and its type as nm(1) has it. */
 	enum entry_kind (*entry_kind)(const char *symbol, char type);
 	/* Whether user code was interrupted by what is saved at the top of a stack, its last words; NULL: not known. */

@@ -11,6 +11,13 @@
 #include "trace_events.h"
 #include "xalloc.h"
 
+/* How many instructions of a block have that number in arch->costly_names. Most blocks have none. */
+struct costly {
+	unsigned int number;
+	uint32_t nr;
+	struct costly *next;
+};
+
 /*
  * Instructions that are executed together. Executions since the block's CPU, context or chain last changed are not in the
  * CPU's table yet. Blocks live until code is thrown away.
@@ -19,6 +26,7 @@ struct block {
 	struct executed executed; /* of one execution */
 	struct cpu *cpu;
 	uint32_t executions;
+	struct costly *costly;
 	struct block *next;
 };
 
@@ -26,8 +34,18 @@ static struct block *blocks;
 
 static void flush(struct block *block)
 {
-	if (block->executions)
-		instructions_add(&block->cpu->instructions, &block->executed, block->executions);
+	uint64_t others = (uint64_t)block->executed.instructions * block->executions;
+
+	if (!block->executions)
+		return;
+	for (const struct costly *costly = block->costly; costly; costly = costly->next) {
+		uint64_t executed = (uint64_t)costly->nr * block->executions;
+
+		instructions_add(&block->cpu->instructions, &block->executed, costly->number, executed);
+		others -= executed;
+	}
+	if (others)
+		instructions_add(&block->cpu->instructions, &block->executed, 0, others);
 	block->executions = 0;
 }
 
@@ -72,7 +90,7 @@ static void on_block(unsigned int nr UNUSED, void *userdata)
 		trace_events_execute(cpu, block->executed.instructions);
 }
 
-void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns)
+struct block *blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns)
 {
 	struct block *block = xcalloc(1, sizeof(*block));
 
@@ -81,6 +99,22 @@ void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_i
 	block->next = blocks;
 	blocks = block;
 	qemu_plugin_register_vcpu_insn_exec_cb(first, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+	return block;
+}
+
+void blocks_add_costly(struct block *block, unsigned int number)
+{
+	struct costly *costly = block->costly;
+
+	while (costly && costly->number != number)
+		costly = costly->next;
+	if (!costly) {
+		costly = xcalloc(1, sizeof(*costly));
+		costly->number = number;
+		costly->next = block->costly;
+		block->costly = costly;
+	}
+	costly->nr++;
 }
 
 void blocks_flush(void)
@@ -89,12 +123,23 @@ void blocks_flush(void)
 		flush(block);
 }
 
+static void free_costly(struct costly *costly)
+{
+	while (costly) {
+		struct costly *next = costly->next;
+
+		free(costly);
+		costly = next;
+	}
+}
+
 void blocks_free(void)
 {
 	blocks_flush();
 	while (blocks) {
 		struct block *next = blocks->next;
 
+		free_costly(blocks->costly);
 		free(blocks);
 		blocks = next;
 	}

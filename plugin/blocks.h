@@ -7,8 +7,13 @@
 
 #include "qemu_api.h"
 
+struct block;
+
 /* Instrument a block at its first instruction. The block belongs to the function at that address. */
-void blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns);
+struct block *blocks_watch(struct qemu_plugin_insn *first, uint64_t function, size_t nr_insns);
+
+/* One of its instructions has that number in arch->costly_names. */
+void blocks_add_costly(struct block *block, unsigned int number);
 
 /* All that was counted goes to the CPUs' tables. */
 void blocks_flush(void);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "instructions.h"
 
+#include "guest.h"
+
 #define TABLE_BYTES (64ull << 20)
+#define CONTEXT_BITS 2
+#define COSTLY_BITS 6
 
 struct instruction_count {
 	uint64_t function;
-	uint64_t path; /* the chain, and the context */
+	uint64_t path; /* the chain, the number of what costs more, and the context */
 	uint64_t instructions;
 };
 
@@ -19,10 +23,13 @@ void instructions_init(struct instruction_table *table)
 	};
 }
 
-void instructions_add(struct instruction_table *table, const struct executed *executed, uint32_t times)
+void instructions_add(struct instruction_table *table, const struct executed *executed, unsigned int costly,
+		      uint64_t instructions)
 {
-	const uint64_t key[] = { executed->function, (uint64_t)executed->chain << 2 | executed->context };
-	uint64_t instructions = (uint64_t)executed->instructions * times;
+	const uint64_t key[] = {
+		executed->function,
+		((uint64_t)executed->chain << COSTLY_BITS | costly) << CONTEXT_BITS | executed->context,
+	};
 	struct instruction_count *count = hash_add(&table->counts, &count_type, key, instructions);
 
 	table->instructions[executed->context] += instructions;
@@ -30,15 +37,23 @@ void instructions_add(struct instruction_table *table, const struct executed *ex
 		count->instructions += instructions;
 }
 
+static void write_count(FILE *out, unsigned int cpu, const struct instruction_count *count)
+{
+	enum context context = count->path & ((1 << CONTEXT_BITS) - 1);
+	unsigned int costly = count->path >> CONTEXT_BITS & ((1 << COSTLY_BITS) - 1);
+
+	fprintf(out, "%u,%s,%lu,%#lx,%s,%lu\n", cpu, context_name(context), count->path >> (CONTEXT_BITS + COSTLY_BITS),
+		count->function, costly ? guest.arch->costly_names[costly] : "", count->instructions);
+}
+
 int instructions_write(FILE *out, struct instruction_table *const *tables, unsigned int nr_tables)
 {
-	fprintf(out, "cpu,context,chain,function,instructions\n");
+	fprintf(out, "cpu,context,chain,function,instruction,instructions\n");
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct instruction_count *count;
 
 		hash_for_each(count, &tables[t]->counts, &count_type)
-			fprintf(out, "%u,%s,%lu,%#lx,%lu\n", t, context_name(count->path & 3), count->path >> 2,
-				count->function, count->instructions);
+			write_count(out, t, count);
 	}
 	return ferror(out) ? -1 : 0;
 }

@@ -24,9 +24,11 @@ struct executed {
 };
 
 void instructions_init(struct instruction_table *table);
-void instructions_add(struct instruction_table *table, const struct executed *executed, uint32_t times);
+/* Instructions of what was executed: those of a number in arch->costly_names, or all others (0). */
+void instructions_add(struct instruction_table *table, const struct executed *executed, unsigned int costly,
+		      uint64_t instructions);
 
-/* Write, as CSV, a line for each CPU, context, chain and function. Returns 0 or -1. */
+/* Write, as CSV, a line for each CPU, context, chain, function and name of `costly`. Returns 0 or -1. */
 int instructions_write(FILE *out, struct instruction_table *const *tables, unsigned int nr_tables);
 
 #endif

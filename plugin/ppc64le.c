@@ -130,6 +130,69 @@ static bool returns(uint32_t insn, uint64_t condition)
 	return first_field(insn) & 0x10 || bit == (first_field(insn) >> 3 & 1);
 }
 
+enum { MFTB = 1, SYNC, LWSYNC, PTESYNC, ISYNC, STCX, TLBIE, TLBIEL, MTSPR };
+
+static const char *const costly_names[] = {
+	[MFTB] = "mftb",
+	[SYNC] = "sync",
+	[LWSYNC] = "lwsync",
+	[PTESYNC] = "ptesync",
+	[ISYNC] = "isync",
+	[STCX] = "stcx.", /* with the load that it belongs to */
+	[TLBIE] = "tlbie",
+	[TLBIEL] = "tlbiel",
+	[MTSPR] = "mtspr", /* of AMR, IAMR and PIDR, which take effect at the next isync */
+	NULL,
+};
+
+/* Of mfspr and mtspr: the number's halves are swapped. */
+static unsigned int special_register(uint32_t insn)
+{
+	return second_field(insn) | third_field(insn) << 5;
+}
+
+static unsigned int costly_of_31(uint32_t insn)
+{
+	switch (extended(insn)) {
+	case 598: /* sync L */
+		return (first_field(insn) & 3) == 0 ? SYNC : (first_field(insn) & 3) == 1 ? LWSYNC : PTESYNC;
+	case 150: /* stwcx. */
+	case 182: /* stqcx. */
+	case 214: /* stdcx. */
+	case 694: /* stbcx. */
+	case 726: /* sthcx. */
+		return STCX;
+	case 306:
+		return TLBIE;
+	case 274:
+		return TLBIEL;
+	case 371:
+		return MFTB;
+	case 339: /* mfspr: TB */
+		return special_register(insn) == 268 ? MFTB : 0;
+	case 467: /* mtspr: AMR by either number, PIDR, IAMR */
+		switch (special_register(insn)) {
+		case 13:
+		case 29:
+		case 48:
+		case 61:
+			return MTSPR;
+		}
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static unsigned int costly(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = load(bytes, size);
+
+	if (opcode(insn) == 31)
+		return costly_of_31(insn);
+	return opcode(insn) == 19 && extended(insn) == 150 ? ISYNC : 0;
+}
+
 /*
  * What an exception's vector is for, or NULL where it is none. In real mode the recorder sees only what follows it.
  * arch/powerpc/kernel/exceptions-64s.S, arch/powerpc/include/asm/head-64.h
@@ -226,6 +289,8 @@ const struct arch arch_ppc64le = {
 	.classify = classify,
 	.fill = fill,
 	.returns = returns,
+	.costly_names = costly_names,
+	.costly = costly,
 	.entry_kind = entry_kind,
 	.entry_offset = entry_offset,
 	.find_call = find_call,

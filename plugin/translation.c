@@ -60,9 +60,19 @@ static bool resumes_rep_insn(enum insn_kind kind)
 	       guest_read_register(guest.registers.repeats) & guest.arch->repeat_resumes;
 }
 
+/* Only the instructions of functions are told apart by what they cost. */
+static void translate_costly(struct block *block, const uint8_t *bytes, size_t size)
+{
+	unsigned int number = request.what & RECORD_INSTRUCTIONS ? guest.arch->costly(bytes, size) : 0;
+
+	if (number)
+		blocks_add_costly(block, number);
+}
+
 static void translate_kernel(struct qemu_plugin_tb *tb)
 {
 	size_t nr_insns = qemu_plugin_tb_n_insns(tb), size_before = BYTES_BEFORE;
+	struct block *block = NULL;
 	const uint8_t *before = NULL;
 	uint8_t bytes[2][MAX_INSN_BYTES];
 
@@ -83,7 +93,9 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && request.what & (RECORD_INSTRUCTIONS | RECORD_LOCKS | RECORD_PROGRAM))
-			blocks_watch(insn, symbols_function(pc), nr_insns);
+			block = blocks_watch(insn, symbols_function(pc), nr_insns);
+		if (block)
+			translate_costly(block, code, size);
 		if (request.what & RECORD_LOCKS)
 			lock_calls_watch(insn, code, size, nr_insns - i);
 		if (kind != INSN_CALL || !symbols_is_ftrace_call(code, size, pc))

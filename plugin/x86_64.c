@@ -159,6 +159,86 @@ static bool is_atomic(const uint8_t *bytes, size_t size)
 	return insn.locked || (insn.map == 1 && (insn.opcode & 0xfe) == 0x86);
 }
 
+enum {
+	RDTSC = 1, RDTSCP, RDRAND, CPUID, LFENCE, MFENCE, IRET, MOV_CR, MOV_CR3, WRMSR, WBINVD, SWAPGS, VERW, ATOMIC,
+	REPEATED, INVLPG, INVPCID,
+};
+
+static const char *const costly_names[] = {
+	[RDTSC] = "rdtsc",
+	[RDTSCP] = "rdtscp",
+	[RDRAND] = "rdrand", /* and rdseed */
+	[CPUID] = "cpuid",
+	[LFENCE] = "lfence",
+	[MFENCE] = "mfence",
+	[IRET] = "iret",
+	[MOV_CR] = "mov to cr",
+	[MOV_CR3] = "mov to cr3",
+	[WRMSR] = "wrmsr",
+	[WBINVD] = "wbinvd",
+	[SWAPGS] = "swapgs",
+	[VERW] = "verw",
+	[ATOMIC] = "lock", /* and xchg with memory */
+	[REPEATED] = "rep",
+	[INVLPG] = "invlpg",
+	[INVPCID] = "invpcid",
+	NULL,
+};
+
+static unsigned int costly_of_0f(const struct insn *insn)
+{
+	uint8_t modrm = insn->modrm < insn->end ? *insn->modrm : 0, reg = modrm >> 3 & 7;
+	bool is_memory = modrm >> 6 != 3;
+
+	switch (insn->opcode) {
+	case 0x00:
+		return reg == 5 ? VERW : 0;
+	case 0x01:
+		if (is_memory)
+			return reg == 7 ? INVLPG : 0;
+		return modrm == 0xf8 ? SWAPGS : modrm == 0xf9 ? RDTSCP : 0;
+	case 0x09:
+		return WBINVD;
+	case 0x22:
+		if (insn->rex & 4)
+			return 0; /* CR8, the priority of interrupts */
+		return reg == 3 ? MOV_CR3 : MOV_CR;
+	case 0x30:
+		return WRMSR;
+	case 0x31:
+		return RDTSC;
+	case 0xa2:
+		return CPUID;
+	case 0xae: /* with other prefixes they are no fences */
+		if (is_memory || insn->repeats || insn->word)
+			return 0;
+		return reg == 5 ? LFENCE : reg == 6 ? MFENCE : 0;
+	case 0xc7:
+		return !is_memory && !insn->repeats && reg >= 6 ? RDRAND : 0;
+	default:
+		return 0;
+	}
+}
+
+static unsigned int costly(const uint8_t *bytes, size_t size)
+{
+	struct insn insn;
+
+	if (!decode(&insn, bytes, size))
+		return 0;
+	if (is_atomic(bytes, size))
+		return ATOMIC;
+	if (insn.map == 2)
+		return costly_of_0f(&insn);
+	if (insn.map == 3)
+		return insn.opcode == 0x82 && insn.word ? INVPCID : 0;
+	if (insn.opcode == 0xcf)
+		return IRET;
+	if (insn.repeats && ((insn.opcode >= 0xa4 && insn.opcode <= 0xa7) || (insn.opcode >= 0xaa && insn.opcode <= 0xaf)))
+		return REPEATED;
+	return 0;
+}
+
 /* Linux before 5.8: arch/x86/kernel/entry_64.S, arch/x86/entry/entry_64.S */
 static enum entry_kind old_entry_kind(const char *symbol, char type)
 {
@@ -274,6 +354,8 @@ const struct arch arch_x86_64 = {
 	.may_be_fill = may_be_fill,
 	.may_unlock = may_unlock,
 	.is_atomic = is_atomic,
+	.costly_names = costly_names,
+	.costly = costly,
 	.entry_kind = entry_kind,
 	.is_user_entry = is_user_entry,
 	.entry_offset = entry_offset,

@@ -55,6 +55,14 @@ static const char *may_unlock(const char *hex)
 	return ARCH.may_unlock(bytes, read_hex(hex, bytes)) ? "yes" : "no";
 }
 
+static const char *costly(const char *hex)
+{
+	uint8_t bytes[16];
+	unsigned int number = ARCH.costly(bytes, read_hex(hex, bytes));
+
+	return number ? ARCH.costly_names[number] : "none";
+}
+
 static const char *kind_of_insn(const char *hex)
 {
 	static char text[64];
@@ -121,6 +129,8 @@ int main(int argc, char **argv)
 		line[strcspn(line, "\n")] = 0;
 		if (!strcmp(what, "insns"))
 			puts(kind_of_insn(line));
+		else if (!strcmp(what, "costly"))
+			puts(costly(line));
 		else if (!strcmp(what, "unlocks"))
 			puts(may_unlock(line));
 		else if (!strcmp(what, "returns"))

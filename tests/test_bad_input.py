@@ -132,7 +132,7 @@ kernel = "debian/6.1"
         ("kernel", "kernal", r"The study contains unknown field `kernal` - at `variant\[0\]`"),
         ('name = "a"', "", r"The study missing required field `name` - at `variant\[0\]`"),
         ("cpus = [1]", 'mode = "fibre"', r"Invalid enum value 'fibre' - at `mode`"),
-        ("cpus", "format = 1\ncpus", "s.toml has format 1 and this bigiron reads 2"),
+        ("cpus", "format = 1\ncpus", "s.toml has format 1 and this bigiron reads 3"),
         ('"a"', '"\\u001b"', r"variant '\\+x1b': use at most 80 letters, digits and signs"),
         (
             'kernel = "d',
@@ -199,17 +199,17 @@ def test_a_cell_in_another_s_folder(study: Path) -> None:
 
 def test_another_version_s_study(study: Path) -> None:
     file = study / "study.toml"
-    file.write_text(file.read_text().replace("format = 2", "format = 1"))
+    file.write_text(file.read_text().replace("format = 3", "format = 1"))
     for command in "run", "compare", "show":
         assert refused(command, study) == (
-            f"{file} has format 1 and this bigiron reads 2: use the version that made it"
+            f"{file} has format 1 and this bigiron reads 3: use the version that made it"
         )
 
 
 def test_another_version_s_cell(study: Path) -> None:
     file = study / CELL / "cell.json"
-    file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
-    assert refused("compare", study) == f"{study / CELL} has format 1, but this bigiron reads 2"
+    file.write_text(file.read_text().replace('"format": 3', '"format": 1'))
+    assert refused("compare", study) == f"{study / CELL} has format 1, but this bigiron reads 3"
 
 
 @pytest.mark.parametrize(

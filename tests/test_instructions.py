@@ -21,9 +21,10 @@ TRACING = "/sys/kernel/tracing"
 TRACED = ("security_file_open", "inode_permission", "__fput", "dput", "apparmor_file_free_security")
 
 
-def counts(*rows: tuple[str, str, int], context: str = "process") -> pl.DataFrame:
+def counts(*rows: tuple[str, str, int], context: str = "process", instruction: str = "") -> pl.DataFrame:
     """Path, function, instructions: all of one CPU."""
-    return pl.DataFrame([(0, context, *row) for row in rows], schema=SCHEMA, orient="row")
+    full = [(0, context, path, function, instruction, executed) for path, function, executed in rows]
+    return pl.DataFrame(full, schema=SCHEMA, orient="row")
 
 
 def test_self_and_total_instructions() -> None:

@@ -441,7 +441,7 @@ def test_the_default_of_virtual_machines_is_their_shape_s(shape: dict[str, Any],
 
 
 OLD = """
-format = 2
+format = 3
 workload = "open1"
 workload_file = ""
 workload_sha256 = "1f"

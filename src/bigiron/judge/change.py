@@ -20,7 +20,7 @@ class Change:
     object: str
     before: float
     after: float
-    unit: str  # of both: "accesses", "times taken", "instructions"
+    unit: str  # of both: "accesses", "times taken", "instructions", "executions"
     cost: float  # instructions per operation at the report's number of tasks; negative: saved
     share: float  # the cost as a share of an operation's time there, if nothing else limits it
     held: tuple[float, float] | None = None
@@ -33,8 +33,15 @@ class Change:
     at_report: tuple[float, float] | None = None
     """Accesses to per-CPU cache lines at the report's CPU count: before, after."""
     functions: Mapping[str, float] | None = None  # additional instructions per operation of each function
+    moved: tuple[float, float] = (0.0, 0.0)
+    """Of all instructions: by how many the functions grew that grew, and those shrank that shrank, as shares
+    of an operation's time."""
+    cancels: bool = False  # whether these are relevant, and the sum of all instructions is the same
+    instruction: str = ""
+    """The instruction that is executed more or less often and takes much longer than others. The functions'
+    counts are then its executions."""
 
     @property
     def is_relevant(self) -> bool:
         """Whether it costs enough to explain what a robot reports."""
-        return abs(self.share) >= RELEVANT
+        return abs(self.share) >= RELEVANT or self.cancels

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
 from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
 from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
 from bigiron.analysis.replay.program import READERS
 from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
+from bigiron.judge import moved_code
+from bigiron.judge.moved_code import Callers
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import OF_CPU, ObjectName
 
@@ -73,6 +76,9 @@ class Counts:
     fewer: FewerCpus | None
     locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
     functions: Mapping[str, Sequence[Mapping[str, float]]]  # self instructions per operation, by repetition
+    called_by: Callers
+    costly: Mapping[str, Sequence[Mapping[tuple[str, str], float]]]
+    """Executions per operation of instructions that take long, by repetition, instruction and function."""
 
     @property
     def shared_locks(self) -> set[str]:
@@ -95,6 +101,8 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
         _with_fewer_cpus(lines, setup, families),
         {name: [_locks(cell) for cell in locks[name]] for name in setup.names},
         {name: [_functions(cell) for cell in instructions[name]] for name in setup.names},
+        _callers(instructions, setup),
+        {name: [_costly(cell) for cell in instructions[name]] for name in setup.names},
     )
 
 
@@ -136,10 +144,31 @@ def _locks(cell: Cell) -> dict[str, Taken]:
     return found
 
 
+def _work(cell: Cell) -> pl.DataFrame:
+    """The work of operations, without waiting for locks, which is chance; functions as in all kernels."""
+    suffix = r"_noprof(;|$)"
+    return work_of_operations(cell.table).with_columns(
+        pl.col("path", "function").str.replace_all(suffix, "${1}")
+    )
+
+
 def _functions(cell: Cell) -> dict[str, float]:
-    """Self instructions per operation of each function, without waiting for locks, which varies by chance."""
-    ran = work_of_operations(cell.table).group_by(pl.col("function").str.strip_suffix("_noprof"))
+    """Self instructions per operation of each function."""
+    ran = _work(cell).group_by("function")
     return dict(ran.agg(pl.col("instructions").sum() / cell.operations).sort("function").iter_rows())
+
+
+def _callers(instructions: Cells, setup: Setup) -> Callers:
+    """From one repetition of each kernel."""
+    return {
+        function: callers
+        for name in setup.names
+        for function, callers in moved_code.callers(_work(instructions[name][0])).items()
+    }
+
+
+def _costly(cell: Cell) -> dict[tuple[str, str], float]:
+    return costly.by_function(_work(cell), cell.operations)
 
 
 def _prepared(cells: Cells) -> dict[str, list[Cell]]:

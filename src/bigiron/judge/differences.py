@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import TypeAlias
 
 from bigiron.analysis import kernel_functions
+from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import longer
 from bigiron.analysis.comparison.explain import evidence_of
 from bigiron.analysis.comparison.model import Cell
@@ -17,6 +19,7 @@ from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Line as MatchedLine
 from bigiron.analysis.lines.matching import Row
 from bigiron.gate import check_lines
+from bigiron.judge import moved_code
 from bigiron.judge.change import RELEVANT, Change
 from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, Taken, accesses, is_per_cpu
 from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
@@ -28,6 +31,8 @@ _LEAST_TAKEN, _LEAST_HELD = 0.05, 5.0
 
 _LEAST_INSTRUCTIONS = 4.0
 """Instructions per operation. An occasional timer tick adds fewer."""
+
+_LEAST_EXECUTED = 0.05  # executions per operation of an instruction that takes long
 
 _SAME = 0.01  # relative difference up to which two counts are the same
 _SAME_LINE = 0.05  # for accesses to a cache line, which differ that much between runs of one kernel
@@ -57,6 +62,7 @@ class Differences:
                 yield change
         if change := self._instructions():
             yield change
+        yield from self._costly()
 
     def may_grow(self) -> bool:
         """Whether a changed per-CPU cache line would be relevant if its accesses grew with the CPUs."""
@@ -187,9 +193,11 @@ class Differences:
         return tuple(one for one in row.lines[new].weights if one not in row.lines[base].weights)
 
     def _instructions(self) -> Change | None:
-        functions = self.counts.functions
+        """The change of all instructions, or of functions that grew and others that shrank."""
+        functions = self._functions
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
-        if not self._differ(totals, _LEAST_INSTRUCTIONS):
+        moved, differs = self._moved(), self._differ(totals, _LEAST_INSTRUCTIONS)
+        if not differs and max(moved) < RELEVANT:
             return None
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
         more = self.new.instructions - self.base.instructions
@@ -201,9 +209,71 @@ class Differences:
             self.new.instructions,
             "instructions",
             more,
-            more / self.base.alone if self.base.alone else 0.0,
+            self._share(more),
             functions=by_function,
+            moved=moved,
+            cancels=max(moved) >= RELEVANT and not (differs and abs(self._share(more)) >= RELEVANT),
         )
+
+    @cached_property
+    def _functions(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
+        """Self instructions of each function, by variant and repetition, without moves of code."""
+        base, new = self.setup.names
+        functions = self.counts.functions
+
+        def same(before: float, after: float) -> bool:
+            return abs(after - before) <= _LEAST_INSTRUCTIONS + _SAME * max(before, after)
+
+        both = moved_code.align(functions[base], functions[new], self.counts.called_by, same)
+        return dict(zip(self.setup.names, both, strict=True))
+
+    def _moved(self) -> tuple[float, float]:
+        """The sum of what grew and of what shrank, as shares of an operation's time; 0 if it may be chance.
+
+        Each sum is of the two most similar repetitions of both kernels, less what is between the two least
+        similar repetitions of one kernel.
+        """
+        base, new = (self._functions[name] for name in self.setup.names)
+        tolerance = _LEAST_INSTRUCTIONS + _SAME * max(self.base.instructions, self.new.instructions)
+        own = max(_growth(one, other) for of in (base, new) for one, other in product(of, of))
+        grew = min(_growth(before, after) for before, after in product(base, new)) - own
+        shrank = min(_growth(after, before) for before, after in product(base, new)) - own
+        least = max(own, tolerance)
+        return (
+            self._share(grew) if grew > least else 0.0,
+            self._share(shrank) if shrank > least else 0.0,
+        )
+
+    def _costly(self) -> Iterator[Change]:
+        """Instructions that take much longer than others, and are executed more or less often."""
+        counts = self.counts.costly
+        for instruction in sorted({*self.base.costly, *self.new.costly}):
+            functions = {
+                name: [_of_instruction(one, instruction) for one in counts[name]] for name in self.setup.names
+            }
+            executed = {
+                name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names
+            }
+            before, after = (one.costly.get(instruction, 0.0) for one in (self.base, self.new))
+            more = (after - before) * costly.beyond(instruction)
+            if not more or not self._differ(executed, _LEAST_EXECUTED):
+                continue
+            by_function = _grown(functions[self.setup.base], functions[self.setup.new], least=_LEAST_EXECUTED)
+            sign = 1 if more > 0 else -1
+            yield Change(
+                "instructions",
+                max(by_function, key=lambda name: by_function[name] * sign, default=""),
+                before,
+                after,
+                "executions",
+                more,
+                self._share(more),
+                functions=by_function,
+                instruction=instruction,
+            )
+
+    def _share(self, cost: float) -> float:
+        return cost / self.base.alone if self.base.alone else 0.0
 
     def _cost(self, before: Line | Lock, after: Line | Lock) -> tuple[float, float]:
         """How much longer an operation takes if nothing else limits it: in instructions, and as a share."""
@@ -245,7 +315,18 @@ def _takers(
     return tuple(ordered[:_MOST_FUNCTIONS])
 
 
-def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _growth(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """The sum of what grew."""
+    return sum(max(0.0, count - before.get(name, 0.0)) for name, count in after.items())
+
+
+def _of_instruction(repetition: Mapping[tuple[str, str], float], instruction: str) -> dict[str, float]:
+    return {function: times for (of, function), times in repetition.items() if of == instruction}
+
+
+def _grown(
+    base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float]], least: float = 1.0
+) -> dict[str, float]:
     """How many instructions per operation more or fewer each function executes, largest change first."""
     names = {name for each in (*base, *new) for name in each}
     change = {
@@ -253,7 +334,7 @@ def _grown(base: Sequence[Mapping[str, float]], new: Sequence[Mapping[str, float
         - sum(each.get(name, 0.0) for each in base) / len(base)
         for name in names
     }
-    kept = {name: more for name, more in change.items() if abs(more) >= 1.0}
+    kept = {name: more for name, more in change.items() if abs(more) >= least}
     return dict(sorted(kept.items(), key=lambda item: (-abs(item[1]), item[0])))
 
 

@@ -83,7 +83,8 @@ def judge(
     differences = Differences(setup, counts, *both)
     every = sorted(differences.changes(), key=lambda change: -abs(change.cost))
     relevant = [change for change in every if change.is_relevant]
-    explaining = [change for change in relevant if (change.cost > 0) == claim.regression]
+    one_sided = [change for change in relevant if not change.cancels]
+    explaining = [change for change in one_sided if (change.cost > 0) == claim.regression]
     ordered = [*explaining, *(change for change in relevant if change not in explaining)]
     return Judgement(
         kind=ordered[0].kind if ordered else "neither",
@@ -94,11 +95,13 @@ def judge(
         work=(both[0].instructions, both[1].instructions),
         accesses=(both[0].accesses, both[1].accesses),
         repetitions=len(locks.points[point][base]),
-        against_the_report=bool(ordered) and not explaining,
+        against_the_report=bool(one_sided) and not explaining,
         left_out=tuple(_name(change) for change in every if not change.is_relevant),
         may_grow=differences.may_grow(),
     )
 
 
 def _name(change: Change) -> str:
-    return "instructions" if change.kind == "instructions" else f"{change.object} ({change.kind})"
+    if change.kind == "instructions":
+        return change.instruction or "instructions"
+    return f"{change.object} ({change.kind})"

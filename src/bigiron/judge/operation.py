@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.lines.matching import Row
@@ -54,6 +55,7 @@ class Operation:
     instructions: float
     lines: Mapping[int, Line]  # by row of the counts
     locks: Mapping[str, Lock]
+    costly: Mapping[str, float]  # executions of instructions that take much longer than others
 
     @property
     def accesses(self) -> float:
@@ -63,7 +65,8 @@ class Operation:
     @property
     def alone(self) -> float:
         """Instructions of an operation that does not queue for anything."""
-        return self.instructions + sum(line.demand for line in self.lines.values())
+        longer = sum(times * costly.beyond(instruction) for instruction, times in self.costly.items())
+        return self.instructions + longer + sum(line.demand for line in self.lines.values())
 
 
 def operation(counts: Counts, setup: Setup, name: str) -> Operation:
@@ -77,7 +80,16 @@ def operation(counts: Counts, setup: Setup, name: str) -> Operation:
             if name in row.lines
         },
         {lock: _lock(counts, setup, name, lock) for lock in counts.shared_locks if lock in locks[0]},
+        _costly(counts, name),
     )
+
+
+def _costly(counts: Counts, name: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for repetition in counts.costly[name]:
+        for (instruction, _), times in repetition.items():
+            found[instruction] = found.get(instruction, 0.0) + times / len(counts.costly[name])
+    return found
 
 
 def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line:

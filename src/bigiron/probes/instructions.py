@@ -17,6 +17,7 @@ SCHEMA = Schema(
         "context": pl.String,  # process, interrupt or kthread
         "path": pl.String,  # functions whose calls led there, outermost first, ";" between them
         "function": pl.String,
+        "instruction": pl.String,  # one that takes much longer than others; "": all others
         "instructions": pl.UInt64,  # of the function's own, over all recorded operations
     }
 )
@@ -29,13 +30,16 @@ def _job(request: CellRequest) -> list[str]:
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
     recording, symbols, chains = found.recording, found.symbols, found.chains
-    counts = pl.read_csv(raw.results / "instructions.csv", schema_overrides={"function": pl.String})
-    counts = counts.with_columns(hexadecimal("function"))
+    counts = pl.read_csv(
+        raw.results / "instructions.csv",
+        schema_overrides={"function": pl.String, "instruction": pl.String},
+    )
+    counts = counts.with_columns(hexadecimal("function"), pl.col("instruction").fill_null(""))
     frame = counts.with_columns(
         *resolve_symbols(counts["chain"], lambda chain: (chains.path(chain),), path=pl.String),
         *resolve_symbols(counts["function"], lambda pc: symbols.lookup(pc)[:1], function=pl.String),
     ).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
-    keys = ["cpu", "context", "path", "function"]
+    keys = ["cpu", "context", "path", "function", "instruction"]
     # Several places of a call in one function are one path.
     return Table(
         frame.group_by(keys).agg(pl.col("instructions").sum()).sort(keys),

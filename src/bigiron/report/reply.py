@@ -6,6 +6,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
+from bigiron.analysis.comparison import costly
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
@@ -162,9 +163,11 @@ def _left_out(found: Judgement) -> str:
 def _longer(share: float) -> str:
     """How an operation's time changes.
 
-    >>> _longer(0.12), _longer(-0.02), _longer(36.8)
-    ('12% longer', '2% less time', '38 times as long')
+    >>> _longer(0.12), _longer(-0.02), _longer(36.8), _longer(0.002)
+    ('12% longer', '2% less time', '38 times as long', 'as long as before')
     """
+    if abs(share) < 0.005:
+        return "as long as before"
     if share >= 1:
         return f"{1 + share:.0f} times as long"
     return f"{abs(share):.0%} {'longer' if share > 0 else 'less time'}"
@@ -176,6 +179,10 @@ def _in_short(change: Change) -> str:
         case "locks":
             how = "held longer" if _held_longer(change) else f"taken {more} often"
             return f"{_plain(change.object)} is {how}"
+        case "instructions" if change.instruction:
+            return f"Each operation executes {change.instruction} {more} often, in {_plain(change.object)}"
+        case "instructions" if change.cancels:
+            return "Some functions execute more instructions and others fewer, and the sum hardly changes"
         case "instructions":
             fewer = "more" if change.after > change.before else "fewer"
             return f"Each operation executes {fewer} instructions, mostly in {_plain(change.object)}"
@@ -209,6 +216,12 @@ def _sentence(change: Change, base: str, new: str) -> str:
                 else ""
             )
             return f"Locks: {_plain(change.object)}, acquisitions per operation: {figures}{held}."
+        case "instructions" if change.instruction:
+            others = costly.beyond(change.instruction) + 1
+            return (
+                f"Instruction {change.instruction}, executions per operation: {figures} "
+                f"(in {_plain(change.object)}). It takes as long as {others:.0f} others."
+            )
         case "instructions":
             return f"Instructions per operation: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
@@ -237,7 +250,8 @@ def _is_known_by(change: Change) -> bool:
 def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.functions:
         told = list(change.functions.items())[:_FUNCTIONS]
-        yield "in", ", ".join(f"{name} {more:+,.0f}" for name, more in told)
+        form = "+,.3g" if change.instruction else "+,.0f"
+        yield "in", ", ".join(f"{name} {more:{form}}" for name, more in told)
     if change.writers:
         yield ("taken in" if change.kind == "locks" else "writes"), first_n(change.writers, _FUNCTIONS)
     if change.readers:
@@ -250,6 +264,11 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "profile", seen
     if change.is_pair:
         yield "confirm", _OF_A_PAIR
+    elif change.instruction:
+        where = f"perf annotate {_plain(change.object)}"
+        yield "confirm", f"on that machine, {where} should show time at {change.instruction}"
+    elif change.cancels:
+        yield "confirm", "on that machine, perf diff of both kernels should show these functions"
     elif change.kind in _ON_THE_MACHINE:
         yield "confirm", _ON_THE_MACHINE[change.kind]
 

@@ -18,7 +18,7 @@ from bigiron.probes.options import read_options
 from bigiron.study import engines
 from bigiron.util import decode, sanitize
 
-FORMAT = 2
+FORMAT = 3
 MOST_CPUS = 8192  # the most that Linux on x86 can be built for; also in guest/affinity.h
 MOST_REPETITIONS = 1000
 

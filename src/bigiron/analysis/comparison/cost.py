@@ -4,9 +4,12 @@ The unit is an instruction. A transfer of a cache line between cores counts as `
 one task at a time can have, a cache line or a lock, costs the more the more tasks want it: they queue.
 """
 
-TRANSFER = 100.0
+PER_NS = 2.0
+"""Instructions of kernel code that a core executes in a nanosecond."""
+
+TRANSFER = 50 * PER_NS
 """Instructions in the time that a line takes from one core to another: 50 ns, as most servers have it inside
-a socket, at two instructions a nanosecond."""
+a socket."""
 
 OF_A_PAIR = 0.5
 """What of that a pair of lines costs: only processors that prefetch the adjacent line mind it."""

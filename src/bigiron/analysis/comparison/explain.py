@@ -13,7 +13,9 @@ from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Evidence, Rule
 from bigiron.analysis.lines.shared_lines import LinesAt
+from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.replay.program import READERS
+from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.object_name import ANYTHING, ObjectName, object_type
 
 LEAST = 0.5
@@ -49,7 +51,7 @@ class Finding:
     """One object, or all instructions: how its counts changed, or that it will limit the workload."""
 
     effects: dict[str, Effect]  # of each other variant; with one variant its own, against nothing
-    unit: str  # of an effect's counts: "accesses", "instructions under it", "instructions"
+    unit: str  # of an effect's counts: "accesses", "instructions under it", "instructions", "executions"
 
     @property
     def effect(self) -> tuple[str, Effect]:
@@ -143,12 +145,20 @@ class WorkFinding(Finding):
 
 
 @dataclass(frozen=True)
+class CostlyFinding(Finding):
+    """An instruction that takes much longer than others, and is executed more or less often."""
+
+    costly: Costly
+
+
+@dataclass(frozen=True)
 class Recorded:
     """What the probes counted at one number of CPUs and tasks; None of a probe that was not recorded."""
 
     lines: LinesAt | None
     locks: Point | None
     instructions: Point | None
+    costly: Sequence[Costly] = ()
 
     @property
     def _any(self) -> LinesAt | Point:
@@ -199,7 +209,7 @@ def explain(recorded: Recorded) -> Explained:
     machine is given, the order is the predicted share of the tasks' time, and a line that takes a tenth is a
     finding however seldom it is touched. What depends on the machine's shape, and layout, come last.
     """
-    found: list[Finding] = [*_lines(recorded), *_work(recorded)]
+    found: list[Finding] = [*_lines(recorded), *_work(recorded), *_costly(recorded)]
     found = _with_locks(found, recorded)
     ranked = sorted(found, key=lambda one: (one.is_of_chance, -_predicted(one, recorded), -one.cost))
     points = [point for point in (recorded.locks, recorded.instructions) if point]
@@ -289,14 +299,15 @@ def _effects(recorded: Recorded, effect: Callable[[str, str], Effect]) -> dict[s
 
 
 def _alone(recorded: Recorded, variant: str) -> float:
-    """Instructions of an operation without queueing; cache-line transfers count as `cost.TRANSFER` each."""
+    """Instructions of an operation without queueing, each with what it takes (`costly`, `cost.TRANSFER`)."""
     work = (
         recorded.instructions.total.main.mean(variant)
         if recorded.instructions and recorded.instructions.total
         else 0.0
     )
     lines = _firm(recorded.lines.rows, variant) if recorded.lines else 0.0
-    return work + lines * cost.TRANSFER
+    longer = sum(one.executed.mean(variant) * one.beyond for one in recorded.costly)
+    return work + longer + lines * cost.TRANSFER
 
 
 def _firm(rows: Sequence[Row], variant: str) -> float:
@@ -390,7 +401,7 @@ def _work(recorded: Recorded) -> list[Finding]:
     if not (recorded.instructions and recorded.instructions.total and recorded.others):
         return []
     total = recorded.instructions.total
-    changed = [row for row in recorded.instructions.rows if row.differs]
+    changed = [row for row in recorded.instructions.rows if row.differs and not row.section]
     if not (total.differs or changed):
         return []
 
@@ -399,3 +410,20 @@ def _work(recorded: Recorded) -> list[Finding]:
         return Effect(*counts, counts[1] - counts[0])
 
     return [WorkFinding(_effects(recorded, effect), "instructions", total, changed)]
+
+
+def _costly(recorded: Recorded) -> list[Finding]:
+    """Instructions that take long, by what executing them more or less often costs beyond their number."""
+    return [
+        CostlyFinding(_costly_effects(one, recorded), "executions", one)
+        for one in recorded.costly
+        if recorded.others and one.verdict is Verdict.changed and one.beyond
+    ]
+
+
+def _costly_effects(one: Costly, recorded: Recorded) -> dict[str, Effect]:
+    def effect(before: str, after: str) -> Effect:
+        counts = one.executed.mean(before), one.executed.mean(after)
+        return Effect(*counts, (counts[1] - counts[0]) * one.beyond)
+
+    return _effects(recorded, effect)

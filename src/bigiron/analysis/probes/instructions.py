@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
@@ -21,6 +22,8 @@ from bigiron.analysis.comparison.model import (
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.probes import costly
+from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.growth import Series
 from bigiron.analysis.statistics.verdict import Verdict
@@ -127,10 +130,7 @@ def _total(
 def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
     base = options.base_of(cells)
     others = [variant for variant in cells if variant != base]
-    cells = {
-        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
-        for variant, each in cells.items()
-    }
+    cells = _with_same_names(cells)
     rows = model.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -152,6 +152,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         if figures[0].most >= _LEAST
     ]
     total = _total(rows, uneven, cells, base, boots)
+    longer = costly.executed(cells, base, options.contexts)
     return Point(
         probe="instructions",
         cpus=cpus,
@@ -163,7 +164,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         thing="function",
         keeps_order=True,
         measures=_MEASURES,
-        rows=tuple(shown),
+        rows=(*(_row(one) for one in longer if one.executed.most >= _LEAST), *shown),
         hidden=len(rows) - len(shown),
         more="function",
         most=_MOST,
@@ -179,8 +180,30 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={
             "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},
+            "costly": list(map(_known, longer)),
         },
     )
+
+
+OF_COSTLY = "instruction that takes longer"
+"""Under which instructions are listed that take much longer than others."""
+
+
+def _row(one: Costly) -> Row:
+    return Row(f"{one.instruction} ({one.where})", (one.executed,), one.verdict, section=OF_COSTLY)
+
+
+def _known(one: Costly) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "instruction": one.instruction,
+        "beyond": round(one.beyond, 3),
+        "functions": [function.name for function in one.functions],
+        "cells": {
+            variant: {"executed_per_op": round(one.executed.mean(variant), 6)}
+            for variant in one.executed.values
+        },
+    }
 
 
 def _heading(cpus: int, tasks: int, measured: Measurements, options: Options) -> str:
@@ -207,6 +230,18 @@ def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str,
 def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
     for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
         yield function, tuple(figures)
+
+
+def costly_ones(cells: Cells, options: Options) -> list[Costly]:
+    """The instructions that take much longer than others, the change that costs most first."""
+    return costly.executed(_with_same_names(cells), options.base_of(cells), options.contexts)
+
+
+def _with_same_names(cells: Cells) -> Cells:
+    return {
+        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
+        for variant, each in cells.items()
+    }
 
 
 def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:

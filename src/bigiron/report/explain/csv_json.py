@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bigiron.analysis.comparison.explain import Finding, LineFinding, LockFinding, Recorded, WorkFinding
+from bigiron.analysis.comparison.explain import (
+    CostlyFinding,
+    Finding,
+    LineFinding,
+    LockFinding,
+    Recorded,
+    WorkFinding,
+)
 from bigiron.report.explain.text import PROBES, Explanation, as_text, objects, sentence
 from bigiron.report.formats.listing import Listing, json_text
 
@@ -13,6 +20,7 @@ _OF_UNIT = {
     "accesses": "accesses_per_op",
     "instructions under it": "held_per_op",
     "instructions": "instructions_per_op",
+    "executions": "executed_per_op",
 }
 """The count of a finding that has its unit."""
 
@@ -92,6 +100,8 @@ def _what(finding: Finding) -> str:
             return finding.what
         case LockFinding():
             return finding.lock.name
+        case CostlyFinding():
+            return finding.costly.instruction
     return "instructions"
 
 
@@ -103,6 +113,8 @@ def _functions(finding: Finding) -> list[str]:
             return list(finding.lock.labels[1])
         case WorkFinding():
             return [row.name for row in finding.functions]
+        case CostlyFinding():
+            return [function.name for function in finding.costly.functions]
     return []
 
 
@@ -129,6 +141,11 @@ def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
         case WorkFinding():
             return {
                 variant: {"instructions_per_op": round(finding.total.main.mean(variant), 6)}
+                for variant in recorded.variants
+            }
+        case CostlyFinding():
+            return {
+                variant: {"executed_per_op": round(finding.costly.executed.mean(variant), 6)}
                 for variant in recorded.variants
             }
     return {}

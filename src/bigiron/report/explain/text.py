@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison import explain, model
+from bigiron.analysis.comparison.costly import WEIGHTS
 from bigiron.analysis.comparison.explain import (
     LEAST,
+    CostlyFinding,
     Explained,
     Finding,
     LineFinding,
@@ -19,9 +21,11 @@ from bigiron.analysis.comparison.explain import (
 )
 from bigiron.analysis.comparison.model import Measurements, Options, Point
 from bigiron.analysis.comparison.model import Row as Counted
+from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
-from bigiron.analysis.probes import instructions, locks
+from bigiron.analysis.probes import costly, instructions, locks
+from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
 from bigiron.results import measurements
@@ -92,13 +96,12 @@ def _explanation(
 ) -> Explanation:
     if "conflicts" in there:
         lines = lines or shared_lines.line_up_all(there["conflicts"], options)
-    found = Recorded(
-        _only(lines.points, point) if lines and "conflicts" in there else None,
-        *(
-            _only(compare(there[name], options).points, point) if name in there else None
-            for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
-        ),
+    of_lock, of_work = (
+        _only(compare(there[name], options).points, point) if name in there else None
+        for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
     )
+    of_lines = _only(lines.points, point) if lines and "conflicts" in there else None
+    found = Recorded(of_lines, of_lock, of_work, _costly(there, point, options))
     first = next(iter(there.values()))
     return Explanation(
         first.study,
@@ -109,6 +112,11 @@ def _explanation(
         tuple(name for name in PROBES if name not in there),
         tuple(_caveats(study, there, point)),
     )
+
+
+def _costly(there: Mapping[str, Measurements], point: _Place, options: Options) -> list[Costly]:
+    cells = there["instructions"].points[point] if "instructions" in there else {}
+    return instructions.costly_ones(cells, options) if cells else []
 
 
 def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
@@ -238,6 +246,8 @@ def sentence(finding: Finding, recorded: Recorded) -> str:
             said = _of_lock(finding, recorded)
         case WorkFinding():
             said = _of_work(finding, recorded)
+        case CostlyFinding():
+            said = _of_costly(finding, recorded)
         case _:
             raise AssertionError(finding)
     return f"{_direction(finding, recorded)}{said}"
@@ -313,9 +323,25 @@ def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
     return said
 
 
+def _of_costly(finding: CostlyFinding, recorded: Recorded) -> str:
+    one = finding.costly
+    counts = [_executed(one.executed.mean(variant), variant) for variant in recorded.variants]
+    return (
+        f"{one.instruction} is executed {join_and(counts)} (in {one.where}). "
+        f"It takes as long as {one.beyond + 1:.0f} instructions."
+    )
+
+
+def _executed(count: float, variant: str) -> str:
+    return f"{count:.3f} times on {variant}" if count else f"not at all on {variant}"
+
+
 def _moved(row: Counted, recorded: Recorded) -> str:
-    change = max((row.main.change(recorded.base, variant) for variant in recorded.others), key=abs)
-    return f"{row.name} ({change:+.1f})"
+    return f"{row.name} ({model.largest_change(row.main, recorded.base, recorded.others):+.1f})"
+
+
+def _moved_executions(function: Figure, recorded: Recorded) -> str:
+    return f"{function.name} ({model.largest_change(function, recorded.base, recorded.others):+.3f})"
 
 
 def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
@@ -327,6 +353,13 @@ def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
             return [("taken in", ", ".join(finding.lock.labels[1][:_MOST_FUNCTIONS]))]
         case WorkFinding():
             return list(_evidence_of_work(finding, recorded))
+        case CostlyFinding():
+            moved = [
+                _moved_executions(one, recorded)
+                for one in finding.costly.functions[:_MOST_FUNCTIONS]
+                if one.largest_change(recorded.base, recorded.others) >= costly.LEAST
+            ]
+            return [("in", ", ".join(moved)), ("source", WEIGHTS[finding.costly.instruction].source)]
     return []
 
 
