@@ -198,9 +198,7 @@ def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: 
     first, second = study.records()
     assert first.recorded_ns == pytest.approx(second.recorded_ns, rel=0.01)
     locks = [study.table(record, "locks") for record in (first, second)]
-    assert not locks[0].equals(
-        locks[1]
-    )  # a new slab has its objects in another order
+    assert not locks[0].equals(locks[1])  # a new slab has its objects in another order
 
 
 def test_a_repeated_instruction_is_one(tmp_path: Path) -> None:
