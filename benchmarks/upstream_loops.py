@@ -101,8 +101,8 @@ def calls(source: Path, operations: int, folder: Path) -> dict[str, float]:
     task, program, trace = folder / "task.o", folder / "program", folder / "trace"
     subprocess.run([*compiler, "-fsanitize-coverage=trace-pc", "-c", source, "-o", task], check=True)
     subprocess.run([*compiler, HERE / "upstream_loops.c", task, "-o", program], check=True)
-    command = ["strace", "-f", "-qq", "--signal=none", "-o", trace, program, str(operations)]
-    subprocess.run(command, check=True, capture_output=True)
+    traced = ["strace", "-f", "-qq", "--signal=none", "-o", trace, program, str(operations)]
+    subprocess.run(traced, check=True, capture_output=True)
     found = Counter(between_the_marks(trace.read_text(errors="replace").splitlines()))
     return {call: number / operations for call, number in found.items()}
 

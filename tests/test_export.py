@@ -81,7 +81,9 @@ def test_repetitions_are_averaged(tmp_path: Path) -> None:
 
 def test_work_is_by_call_path() -> None:
     ran = pl.DataFrame(
-        [(0, "process", "", "entry", 10), (1, "process", "entry", "open", 5)], schema=SCHEMA, orient="row"
+        [(0, "process", "", "entry", "", 10), (1, "process", "entry", "open", "", 5)],
+        schema=SCHEMA,
+        orient="row",
     )
     assert instructions.stacks(ran, 5).rows() == [("process", "entry", 2.0), ("process", "entry;open", 1.0)]
 

@@ -148,8 +148,9 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     first = found.changes[0]
     does = "less" if opinion.mail.regression else "more"
     against = f" But this contradicts the report: here the new kernel does {does}."
+    direction = "neither better nor worse" if first.cancels else "worse" if first.share > 0 else "better"
     return (
-        f"Judgement: {found.kind}, {'worse' if first.share > 0 else 'better'}: each operation takes "
+        f"Judgement: {found.kind}, {direction}: each operation takes "
         f"{_longer(first.share)}. {_in_short(first)}. This is at {found.at_tasks} tasks, if nothing else is "
         f"the bottleneck.{against if found.against_the_report else ''}"
     )
