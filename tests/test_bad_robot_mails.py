@@ -69,7 +69,9 @@ def mails(draw: st.DrawFn) -> bytes:
             case "change":
                 words = re.split(r"(\W)", lines[at])
                 word = draw(st.integers(0, len(words) - 1))
-                words[word] = draw(st.one_of(st.text(max_size=12), st.from_regex(r"[-+]?[0-9]{1,30}[%te]?")))
+                words[word] = draw(
+                    st.one_of(st.text(max_size=12), st.from_regex(r"[-+]?[0-9]{1,30}(%|e|t)?"))
+                )
                 lines[at] = "".join(words)
             case "join":
                 lines[at : at + 2] = ["".join(lines[at : at + 2])]
