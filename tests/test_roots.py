@@ -490,6 +490,21 @@ def test_archives_of_packages_that_cannot_be_used(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.needs_more
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes roots")
+def test_packages_in_a_changed_root(tmp_path: Path) -> None:
+    """There and in most containers the kernel makes no user namespaces."""
+    changed = 'mount --rbind / "$1" && exec chroot "$@"'
+    make = (sys.executable, "-m", "bigiron", "root", "make", "debian:trixie")
+    command = ("unshare", "--mount", "sh", "-c", changed, "sh", tmp_path, *make)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "bigiron: debian:trixie for x86_64: no user namespace may be made here: run it outside of the "
+        "container or chroot",
+    )
+
+
+@pytest.mark.needs_more
 def test_debian_s_packages(tmp_path: Path) -> None:
     assert refusal("debian:trixie+no-such-package", tmp_path) == (
         "debian:trixie for x86_64: Debian's trixie has no package no-such-package"

@@ -240,6 +240,10 @@ def _failed(what: str, suite: str, said: str) -> UserError:
         return UserError(
             f"{what}: this machine cannot run its programs: use Linux 6.7 or newer, or install binfmt-support"
         )
+    if re.search(r"^unshare: .*not permitted", said, re.MULTILINE) and os.geteuid() == 0:
+        return UserError(
+            f"{what}: no user namespace may be made here: run it outside of the container or chroot"
+        )
     if re.search(r"^unshare: |newuidmap", said, re.MULTILINE):
         return UserError(f"{what}: {said.strip().splitlines()[0]}: apt-get install uidmap, or run it as root")
     errors = [line for line in said.splitlines() if line.startswith("E: ")]
