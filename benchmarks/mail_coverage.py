@@ -129,7 +129,7 @@ def answer(benchmark: str, test: str, parameters: Mapping[str, str]) -> Answer:
     try:
         found = workload_of(benchmark, parameters)
     except UserError as error:
-        return Answer(test, refused=str(error).replace(f" {INSTEAD}", "").rstrip(":; "))
+        return Answer(test, refused=re.sub("[:;,]?( (or|and))?$", "", str(error).replace(f" {INSTEAD}", "")))
     how = f" in {found.mode} mode" if found.mode == "thread" else ""
     return Answer(test, f"`{found.called}`{how}", "; ".join(found.differs))
 
@@ -178,7 +178,7 @@ def refused_rows(benchmark: str, answers: Sequence[Answer]) -> Iterator[str]:
         if one.refused:
             why = re.sub(r" \((those|sync).*?\)", "", one.refused)
             if one.test:
-                why = re.sub(rf"(?<!\w){re.escape(one.test)}(?!\w)", "TEST", why)
+                why = re.sub(rf"('s |'|/|perf bench ){re.escape(one.test)}(?!\w)", r"\1TEST", why)
             by_reason.setdefault(why, []).append(one.test or "all")
     for why, tests in by_reason.items():
         yield f"| {benchmark} | {' '.join(tests)} | {_cell(why)} |"

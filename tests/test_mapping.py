@@ -83,7 +83,7 @@ def test_perf_bench_sched_pipe_is_one_pair() -> None:
         ("aim7", "creat-clo", "aim7/creat_clo"),
         ("filebench", "varmail.f", "filebench/varmail"),
         ("lmbench3", "PIPE", "lmbench/pipe"),
-        ("unixbench", "shell1", "unixbench/shell1"),
+        ("unixbench", "spawn", "unixbench/spawn"),
         ("vm-scalability", "lru-shm", "vm-scalability/lru-shm"),
         ("fsmark", "", "fsmark/fsmark"),
         ("fs_mark", "", "fsmark/fsmark"),
@@ -105,6 +105,26 @@ def test_a_test_that_is_another_workload_is_that_one() -> None:
     for test, same in (("context1", "context_switch1"), ("pipe", "pipe1")):
         if f"unixbench/{test}" not in names:
             assert workload_of("unixbench", {"test": test}) == Mapped(same, "process")
+
+
+def test_a_test_may_be_another_one_with_a_difference() -> None:
+    limited = workload_of("filebench", {"test": "ratelimcopyfiles.f", "fs": "xfs", "disk": "1HDD"})
+    assert (limited.workload, limited.fs) == ("filebench/copyfiles", "xfs")
+    assert limited.differs == ("a disk in memory instead of 1HDD", "no limit of its rate")
+    remapped = workload_of("vm-scalability", {"test": "mremap-xread-rand-mt"})
+    assert (remapped.workload, remapped.mode) == ("vm-scalability/mmap-xread-rand", "thread")
+    assert remapped.differs
+    faults = workload_of("fio-basic", {"ioengine": "page_fault", "rw": "randwrite"})
+    assert faults.workload == "vm-scalability/anon-w-rand" and faults.differs
+
+
+def test_files_of_vm_scalability_are_on_a_disk() -> None:
+    assert workload_of("vm-scalability", {"test": "msync"}).fs == "ext4"
+    assert workload_of("vm-scalability", {"test": "msync-mt"}).workload == "vm-scalability/msync-mt"
+    assert workload_of("vm-scalability", {"test": "truncate", "fs": "xfs"}).fs == "xfs"
+    assert workload_of("vm-scalability", {"test": "lru-shm"}).fs == ""
+    assert workload_of("vm-scalability", {"test": "truncate-seq"}).tasks == 1
+    assert "hugetlb is not built in" in refused("vm-scalability", test="anon-w-seq-hugetlb")
 
 
 # Programs
@@ -170,6 +190,16 @@ def test_fio_has_the_pattern_block_size_and_engine_of_the_report() -> None:
     assert "engine 'libpmem' does not run here" in refused("fio-basic", rw="read", ioengine="libpmem")
     assert "on xfs and nfsv4" in refused("fio-basic", rw="read", fs="xfs", fs2="nfsv4")
     assert "fio's rw is '-x'" in refused("fio-basic", rw="-x")
+    computing = workload_of("fio-basic", {"rw": "write", "ioengine": "cpuio", "cpuload": "85"}).program
+    assert computing and "--cpuload=85" in computing.command and computing.per == "instruction"
+
+
+def test_shell_scripts_run_in_a_shell_for_each_task() -> None:
+    eight = command("unixbench", test="shell8")
+    assert "for copy in one one one one one one one one; do" in eight and "$(seq {tasks})" in eight
+    assert "ls -l >/dev/null" in command("aim9", test="shell_rtns_3")
+    assert "runs a script that sleeps" in refused("aim9", test="shell_rtns_2")
+    assert workload_of("unixbench", {"test": "syscall"}).workload == "unixbench/syscall"
 
 
 def test_other_programs() -> None:
@@ -206,6 +236,7 @@ PROGRAMS = [
     ("iperf", {}),
     ("sockperf", {}),
     *(("fio-basic", {"rw": "write", "ioengine": engine}) for engine in of_benchmark.fio._ENGINES),
+    *(("unixbench", {"test": test}) for test in of_benchmark.scripts._COPIES),
     *((f"sysbench-{test}", {}) for test in ("threads", "mutex", "cpu", "memory", "fileio", "oltp")),
     *(("perf-bench", {"test": test}) for test in of_benchmark.perf_bench._PROGRAMS),
 ]

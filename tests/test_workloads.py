@@ -138,12 +138,15 @@ def test_the_catalogue() -> None:
             "sync_disk_rw", "sync_disk_wrt", "tcp_test", "udp_test",
         )),
         *(f"filebench/{name}" for name in (
-            "copyfiles", "createfiles", "filemicro_create", "filemicro_createfiles",
+            "copyfiles", "createfiles", "cvar_example", "filemicro_create", "filemicro_createfiles",
             "filemicro_createrand", "filemicro_delete", "filemicro_rread", "filemicro_rwrite",
             "filemicro_rwritedsync", "filemicro_rwritefsync", "filemicro_seqread", "filemicro_seqwrite",
-            "filemicro_seqwriterand", "filemicro_statfile", "filemicro_writefsync", "fileserver",
-            "listdirs", "makedirs", "openfiles", "randomread", "randomrw", "randomwrite", "removedirs",
-            "singlestreamread", "varmail", "webproxy", "webserver",
+            "filemicro_seqwriterand", "filemicro_seqwriterandvargam", "filemicro_seqwriterandvartab",
+            "filemicro_statfile", "filemicro_writefsync", "fileserver", "fivestreamread",
+            "fivestreamreaddirect", "fivestreamwrite", "fivestreamwritedirect", "listdirs", "makedirs",
+            "openfiles", "randomfileaccess", "randomread", "randomrw", "randomwrite", "removedirs",
+            "singlestreamread", "singlestreamreaddirect", "singlestreamwrite", "singlestreamwritedirect",
+            "varmail", "webproxy", "webserver",
         )),
         *(f"fsmark/{name}" for name in (
             "NoSync", "fsmark",
@@ -166,9 +169,9 @@ def test_the_catalogue() -> None:
         *(f"vm-scalability/{name}" for name in (
             "anon-cow-rand", "anon-cow-seq", "anon-r-rand", "anon-r-seq", "anon-rx-rand", "anon-rx-seq",
             "anon-w-rand", "anon-w-seq", "anon-wx-rand", "anon-wx-seq", "lru-file-mmap-read",
-            "lru-file-mmap-read-rand", "lru-file-readonce", "lru-file-readtwice", "lru-shm",
-            "lru-shm-rand", "mmap-pread-rand", "mmap-pread-seq", "mmap-xread-rand", "mmap-xread-seq",
-            "shm-pread-rand", "shm-pread-seq", "shm-xread-rand", "shm-xread-seq", "small-allocs",
+            "lru-file-mmap-read-rand", "lru-file-readonce", "lru-file-readtwice", "lru-shm", "lru-shm-rand",
+            "mmap-pread-rand", "mmap-pread-seq", "mmap-xread-rand", "mmap-xread-seq", "msync", "msync-mt",
+            "shm-pread-rand", "shm-pread-seq", "shm-xread-rand", "shm-xread-seq", "small-allocs", "truncate",
         )),
     ]  # fmt: skip
     for workload in BUILT_IN:

@@ -69,9 +69,9 @@ OURS void make_folder(void)
 /* What each task does first. */
 OURS void begin_task(unsigned long nr)
 {
-	buffer = malloc(IO);
+	buffer = aligned_alloc(4 * KIB, IO);
 	if (!buffer)
-		die("filebench: malloc");
+		die("filebench: aligned_alloc");
 	memset(buffer, 'x', IO);
 	random_state = (2 * nr + 1) * 0x9e3779b97f4a7c15;
 }

@@ -13,11 +13,6 @@ void testcase_prepare(unsigned long nr_tasks)
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
-	int fd = open_large_file(O_RDWR);
-
 	begin_task(nr);
-	while (1) {
-		read_next(fd);
-		(*iterations)++;
-	}
+	read_stream(iterations, open_large_file(O_RDWR));
 }

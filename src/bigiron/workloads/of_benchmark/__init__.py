@@ -13,6 +13,7 @@ from bigiron.workloads.of_benchmark import (
     network,
     out_of_scope,
     perf_bench,
+    scripts,
     stress_ng,
     sysbench,
 )
@@ -35,10 +36,11 @@ _FAMILIES: Mapping[str, Family] = {
     **{
         name: partial(built_in.of_suite, name)
         for name in (
-            "aim7", "aim9", "filebench", "fsmark", "lmbench3", "postmark", "reaim", "unixbench",
-            "vm-scalability",
+            "aim7", "filebench", "fsmark", "lmbench3", "postmark", "reaim", "vm-scalability",
         )
     },
+    "aim9": scripts.aim9,
+    "unixbench": scripts.unixbench,
     "stress-ng": stress_ng.stress_ng,
     "netperf": network.netperf,
     "iperf": network.iperf,

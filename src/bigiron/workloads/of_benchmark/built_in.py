@@ -1,6 +1,7 @@
 """Benchmarks whose tests are built in: each a loop of system calls or page faults, as a C file."""
 
 import re
+from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, checked_fs, mode_of, of_disk
@@ -9,8 +10,19 @@ from bigiron.workloads.registry import names
 _FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9"), "reaim": ("reaim", "aim9")}
 """Where the tests of a suite are: aim7 and reaim have the tests of aim9, and more."""
 
-_SAME = {"unixbench/context1": "context_switch1", "unixbench/pipe": "pipe1"}
+_SAME = {
+    "filebench/ratelimcopyfiles.f": Mapped("filebench/copyfiles", differs=("no limit of its rate",)),
+    "unixbench/context1": Mapped("context_switch1"),
+    "unixbench/pipe": Mapped("pipe1"),
+    "vm-scalability/mremap-xread-rand-mt": Mapped(
+        "vm-scalability/mmap-xread-rand", differs=("one process of threads instead of one for each task",)
+    ),
+    "vm-scalability/truncate-seq": Mapped("vm-scalability/truncate", tasks=1),
+}
 """Tests that do what a workload of another name does, where they have none of their own."""
+
+_ON_DISK = ("lru-file", "mmap", "mremap", "msync", "truncate")
+"""How the tests of vm-scalability begin that have files; where the report names no file system, on ext4."""
 
 _MOST_NAMED = 30
 
@@ -58,8 +70,8 @@ def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     test = parameters.get("test", "")
     of_threads = test.removesuffix("-mt")
     called = (test, of_threads, parameters.get("sync_method", ""), *metric.split("."), "" if test else suite)
-    found = next((by_key[key] for key in map(_key, called) if key in by_key), "")
-    found = found or _SAME.get(f"{suite}/{test}", "")
+    named = next((by_key[key] for key in map(_key, called) if key in by_key), "")
+    found = Mapped(named) if named else _SAME.get(f"{suite}/{test}")
     if not found:
         if there and not test:
             raise _without_test(suite)
@@ -68,7 +80,10 @@ def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
         what = f"{suite}'s {test}" if test else suite
         raise UserError(f"{what} is not built in{built_in}: {INSTEAD}")
     mode = "thread" if test != of_threads else mode_of(parameters)
-    return Mapped(found, mode, checked_fs(suite, parameters), differs=of_disk(parameters))
+    file_system = checked_fs(suite, parameters)
+    if suite == "vm-scalability" and test.startswith(_ON_DISK) and not (file_system or "fs" in parameters):
+        file_system = "ext4"
+    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs))
 
 
 def _key(test: str) -> str:

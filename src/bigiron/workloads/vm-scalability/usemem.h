@@ -2,7 +2,7 @@
 /*
  * What vm-scalability's cases have in common. The original's program usemem touches each word of gigabytes, once, and ends.
  * Here a task touches each page of 16 MiB, drops them all, and touches them again; 16 pages are an operation. A case
- * defines WRITES, and RANDOM: all pages in another order.
+ * defines WRITES, RANDOM (all pages in another order), and PAGES where it has other than 4,096.
  */
 #ifndef USEMEM_H
 #define USEMEM_H
@@ -28,7 +28,9 @@
 
 #define OURS __attribute__((unused)) static
 #define PAGE 4096UL
+#ifndef PAGES
 #define PAGES 4096UL /* a power of two: see touch() */
+#endif
 #define AT_ONCE 16
 #define BYTES (PAGES * PAGE)
 #define HUGE_PAGE (2UL << 20)
@@ -72,7 +74,8 @@ OURS volatile char *map_zeros(int flags)
 
 OURS volatile char *map_file(int fd)
 {
-	volatile char *memory = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	int protection = WRITES ? PROT_READ | PROT_WRITE : PROT_READ;
+	volatile char *memory = mmap(NULL, BYTES, protection, MAP_SHARED, fd, 0);
 
 	if (memory == MAP_FAILED)
 		die("vm-scalability: mmap");
@@ -92,7 +95,7 @@ OURS int make_sparse_file(const char *directory)
 	return fd;
 }
 
-/* Where a read of a hole fills the page cache; on a tmpfs it does not. */
+/* Where a read of a hole fills the page cache, and a write goes to a disk; on a tmpfs neither is so. */
 OURS int make_file_on_disk(void)
 {
 	int fd = make_sparse_file("/tmp");
@@ -101,7 +104,7 @@ OURS int make_file_on_disk(void)
 	if (fstatfs(fd, &status))
 		die("vm-scalability: statfs");
 	if (status.f_type == TMPFS) {
-		fputs("vm-scalability: /tmp is a tmpfs, which reads holes without pages: use --fs xfs\n", stderr);
+		fputs("vm-scalability: /tmp is a tmpfs, and this is of files on disks: use --fs ext4\n", stderr);
 		_exit(1);
 	}
 	return fd;
@@ -112,6 +115,12 @@ OURS void empty_file(int fd)
 {
 	if (ftruncate(fd, 0) || ftruncate(fd, BYTES))
 		die("vm-scalability: ftruncate");
+}
+
+OURS void sync_pages(volatile char *memory)
+{
+	if (msync((void *)memory, BYTES, MS_SYNC))
+		die("vm-scalability: msync");
 }
 
 OURS void unmap_pages(volatile char *memory)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Dirty pages of one file on a disk, in one mapping: faults after each write-back, locks of folios and of the file. */
+/* As case-msync-mt, for threads, with 1 MiB that all of them write and sync again and again. */
+#define WRITES 1
+#define PAGES 256UL
+#include "usemem.h"
+
+char *testcase_description = "write 256 pages of a file on a disk, mapped by all threads, and msync";
+
+static volatile char *memory;
+
+void testcase_prepare(unsigned long nr_tasks)
+{
+	(void)nr_tasks;
+	memory = map_file(make_file_on_disk());
+}
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	(void)nr;
+	while (1) {
+		for (unsigned long page = 0; page < PAGES; page += AT_ONCE)
+			touch_some(memory, page);
+		sync_pages(memory);
+		(*iterations)++;
+	}
+}

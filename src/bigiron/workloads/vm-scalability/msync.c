@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Dirty pages of the task's own file on a disk: faults that reserve blocks, write-back, the journal or the log. */
+/* As case-msync, with 1 MiB of a file that is then truncated; pages come by faults, not by MAP_POPULATE. */
+#define WRITES 1
+#define PAGES 256UL
+#include "usemem.h"
+
+char *testcase_description = "write 256 pages of a mapping of the task's own file on a disk, and msync";
+
+void testcase(unsigned long long *iterations, unsigned long nr)
+{
+	int fd = make_file_on_disk();
+	volatile char *memory = map_file(fd);
+
+	(void)nr;
+	while (1) {
+		for (unsigned long page = 0; page < PAGES; page += AT_ONCE)
+			touch_some(memory, page);
+		sync_pages(memory);
+		empty_file(fd);
+		(*iterations)++;
+	}
+}
