@@ -97,27 +97,31 @@ static int succeeds(const struct job *job, const struct words *words, int output
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
+static int has_written(int output)
+{
+	return lseek(output, 0, SEEK_END) > 0;
+}
+
 static int wait_until_ready(const struct job *job, unsigned long nr, uint64_t deadline)
 {
 	const struct words *ready = &job->services[nr].ready;
-	int output, done = 0;
+	int before = -1, output, done = 0; /* what the last two attempts wrote */
 
 	if (!ready->nr)
 		return 0;
-	output = memfd_create("ready", MFD_CLOEXEC);
 	while (!done) {
-		if (ftruncate(output, 0))
-			break;
-		lseek(output, 0, SEEK_SET);
+		output = memfd_create("ready", MFD_CLOEXEC);
 		done = succeeds(job, ready, output, deadline);
 		if (!done && is_late(deadline))
-			done = -report_program_error(output, "machine",
+			done = -report_program_error(before < 0 || has_written(output) ? output : before, "machine",
 						     "the service %s was not ready in %lu s: %s did not succeed; see --deadline",
 						     job->services[nr].words.all[0], job->patience_s, ready->all[0]);
 		if (!done)
 			nap();
+		close(before);
+		before = output;
 	}
-	close(output);
+	close(before);
 	return done < 0;
 }
 

@@ -15,13 +15,12 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import bigiron
+from conftest import bigiron, wait_until
 from debian_archive import served
 
 from bigiron import roots
@@ -555,9 +554,9 @@ def test_what_mmdebstrap_started_ends_with_it(tmp_path: Path, monkeypatch: pytes
     making = "import sys; from bigiron import roots; roots.resolve('debian:trixie')"
     environment = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     with subprocess.Popen([sys.executable, "-c", making], env=environment) as process:
-        wait_for(lambda: len(sleeping(mark)) == 2)
+        wait_until(lambda: len(sleeping(mark)) == 2)
         process.kill()
-    wait_for(lambda: not sleeping(mark))
+    wait_until(lambda: not sleeping(mark))
 
 
 def sleeping(mark: str) -> list[Path]:
@@ -569,11 +568,6 @@ def sleeping(mark: str) -> list[Path]:
         except OSError:
             pass
     return found
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.05)
 
 
 def test_two_at_once_make_one(tmp_path: Path) -> None:
