@@ -58,6 +58,8 @@ def test_counts_every_operation_of_processes_and_threads(
         )
         if done.stderr.endswith("with O_DIRECT: Invalid argument\n"):
             pytest.skip("the file system of /tmp has no way past the page cache")
+        if done.stderr.endswith("with O_TMPFILE: Operation not supported\n"):
+            pytest.skip("the file system of /tmp has no files without a name")
         if "/tmp is a tmpfs" in done.stderr:
             pytest.skip("it is for file systems on disks")
         assert (done.returncode, done.stderr) == (0, ""), mode
