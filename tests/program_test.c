@@ -102,8 +102,9 @@ static void take_turns(unsigned long times)
 		counts[self]++;
 		seen += counts[!self] != last;
 		last = counts[!self];
-		for (int pause = 0; pause < 1000; pause++)
-			asm volatile("");
+		/* Two instructions each time: a compiler that unrolls the loop still has to count in steps of one. */
+		for (int pause = 1000; pause; pause--)
+			asm volatile("" : "+r"(pause));
 	}
 	if (!self)
 		counts[17] = seen;
