@@ -15,6 +15,7 @@ from bigiron.analysis.replay.prediction import (
 from bigiron.readers.measured_points import Measured
 from bigiron.report.formats import listing
 from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
 from bigiron.util.english import plural
@@ -37,14 +38,7 @@ def as_text(found: Prediction) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
     for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = "\n".join(
-            "  ".join(
-                f"{cell:<{width}}" if n == len(row) - 1 else f"{cell:>{width}}"
-                for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+        table = "\n".join(line.rstrip() for line in aligned(rows, ">" * (len(rows[0]) - 1) + "<"))
         told = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
         parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{told}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]

@@ -14,6 +14,7 @@ from bigiron.analysis.comparison.model import (
     Measure,
     Measurements,
     Options,
+    Place,
     Point,
     Row,
     total,
@@ -230,14 +231,12 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
+    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
     return Point(
+        at,
         probe="conflicts",
-        cpus=found.cpus,
-        tasks=found.tasks,
-        variants=tuple(found.variants),
-        base=found.base,
         heading=(
-            f"{measured.workload}, {plural(found.cpus, 'CPU')}, {plural(found.tasks, 'task')}: "
+            f"{measured.workload}, {at}: "
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
@@ -264,7 +263,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             *(found.costs.notes if found.costs else ()),
         ),
         lost=tuple(_lost_accesses(found)),
-        place={"cpus": found.cpus, "tasks": found.tasks},
+        place=at.fields,
         items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,

@@ -15,6 +15,7 @@ from bigiron.analysis.comparison.model import (
     Measure,
     Measurements,
     Options,
+    Place,
     Point,
     Row,
     time_notes,
@@ -125,12 +126,10 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
     found = {one.variant: judgement for one in here if (judgement := judged.on(one))}
     compared = len({one.variant for one in everything}) > 1
     several = len({one.metric for one in everything}) > 1
+    at = Place(first.cpus, first.tasks, tuple(one.variant for one in here), judged.base)
     return Point(
+        at,
         probe=measured.probe,
-        cpus=first.cpus,
-        tasks=first.tasks,
-        variants=tuple(one.variant for one in here),
-        base=judged.base,
         heading=(
             f"{measured.workload}: {of_metric} ({measured.time}; {first.better} is better), "
             "median of the repetitions"
@@ -151,7 +150,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
             ),
         ),
         notes=(*_how(judged), *_doubtful(here, judged, several), *_outlying(here, judged, several)),
-        place={"cpus": first.cpus, "tasks": first.tasks},
+        place=at.fields,
         items=tuple(Item(_fields(one, judged.on(one))) for one in here),
     )
 

@@ -19,6 +19,7 @@ from bigiron.report.compare.figure_text import (
     verdict_tables,
 )
 from bigiron.report.formats import lkp
+from bigiron.report.formats.columns import aligned, widths_of
 
 _WIDTH = 100
 _LEAST_NAME = 32  # columns that names have at least, whatever the figures need
@@ -48,15 +49,8 @@ def _judged(comparison: Comparison) -> str:
     """All verdicts on one metric in one table, and after the last what must be known of them."""
     blocks = []
     for heading, cells in verdict_tables(comparison):
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(
-                f"{cell:{align}{width}}"
-                for cell, align, width in zip(row, VERDICT_ALIGN, widths, strict=True)
-            )
-            for row in cells
-        ]
-        blocks.append([*_wrapped(heading), "", *(line.rstrip() for line in lines)])
+        lines = (line.rstrip() for line in aligned(cells, VERDICT_ALIGN))
+        blocks.append([*_wrapped(heading), "", *lines])
     blocks.append(
         [
             line
@@ -134,7 +128,7 @@ def _lines_of_variants(comparison: Comparison, point: Point, rows: Sequence[Row]
 def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "") -> Iterator[str]:
     """Columns as wide as their cells; a name that leaves no room for the figures has its own line."""
     of_lines = [cells for line in lines for cells in line.cells]
-    widths = [max(map(len, column)) + _GAP for column in zip(*of_lines, strict=True)]
+    widths = [width + _GAP for width in widths_of(of_lines)]
     group = max([sum(widths), *(len(variant) + _GAP for variant in variants)])
     after = max((len(line.change) for line in lines), default=0)
     change = change if after else ""

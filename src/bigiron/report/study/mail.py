@@ -13,6 +13,7 @@ from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.report import growth
 from bigiron.report.formats import lkp
+from bigiron.report.formats.columns import aligned, widths_of
 from bigiron.report.formats.flame import Flame, Frame
 from bigiron.report.study.document import Document, Finding, Grid, Judged, Predicted, Section
 from bigiron.results.growth import Report as GrowthReport
@@ -149,11 +150,10 @@ def _figure(one: MetricComparison) -> Figure:
 def _grid(grid: Grid) -> Iterator[str]:
     """In columns; a row that is too wide goes on below, further in."""
     rows = [grid.columns, *grid.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width]
+    used = [number for number, width in enumerate(widths_of(rows)) if width]
+    for line in aligned([[row[number] for number in used] for row in rows]):
         yield from textwrap.wrap(
-            "  ".join(cells), _WIDTH, subsequent_indent=" " * 8, drop_whitespace=False, break_long_words=False
+            line, _WIDTH, subsequent_indent=" " * 8, drop_whitespace=False, break_long_words=False
         )
 
 
