@@ -12,12 +12,12 @@ import typer
 from bigiron import probes
 from bigiron.analysis.comparison.model import (
     Cell,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Point,
     Row,
     joined,
     total,
@@ -92,7 +92,7 @@ def _compare(measured: Measurements, options: Options) -> Comparison:
         )
         rows = [Row(name, figures[name]) for name in sorted(figures)]
         points.append(
-            Point(
+            ComparedPoint(
                 at,
                 PROBE.name,
                 heading=f"{measured.workload}, {at.cpus} CPUs: events per operation",

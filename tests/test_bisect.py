@@ -25,7 +25,9 @@ from bigiron import kernels
 from bigiron.analysis.comparison.model import Cell
 from bigiron.bisect import speculative, target
 from bigiron.bisect.bisection import Culprit, Suspects
-from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.candidates import ListOfVariants, OptionsOfConfiguration
+from bigiron.bisect.commits_of_tree import CommitsOfTree
+from bigiron.bisect.measure import MeasuredByStudy
 from bigiron.bisect.search import Bisection, CannotMeasureError, TimedBisection
 from bigiron.bisect.target import CandidateCells
 from bigiron.errors import BuildHostError, MachineError, UserError

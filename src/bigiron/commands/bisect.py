@@ -10,7 +10,9 @@ import typer
 
 from bigiron.analysis.statistics.verdict import TOLERANCE
 from bigiron.bisect import target
-from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.candidates import ListOfVariants, OptionsOfConfiguration
+from bigiron.bisect.commits_of_tree import CommitsOfTree
+from bigiron.bisect.measure import MeasuredByStudy
 from bigiron.bisect.search import Bisection, TimedBisection
 from bigiron.bisect.target import Target
 from bigiron.commands.complaints import stopped

@@ -87,7 +87,7 @@ class Measurements:
         what = {"operation": self.operation} if self.operation else {}
         return {**self.about, "operations": self.operations, **what, "contexts": options.contexts}
 
-    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
+    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[ComparedPoint, ...]:
         """What is compared at each number of CPUs and tasks."""
         return tuple(
             compare_at(options.place(cpus, tasks, cells), cells, self, options)
@@ -262,7 +262,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Point:
+class ComparedPoint:
     """The comparison at one number of CPUs and tasks."""
 
     at: Place
@@ -369,7 +369,7 @@ class Point:
         return (plural(self.cpus, "CPU") if self.tasks == self.cpus else str(self.at)) + kind
 
 
-CompareAt: TypeAlias = Callable[[Place, Cells, Measurements, Options], Point]
+CompareAt: TypeAlias = Callable[[Place, Cells, Measurements, Options], ComparedPoint]
 """Compares what was measured at a place."""
 
 
@@ -378,7 +378,7 @@ class Comparison:
     """A study's comparison in what one probe measured."""
 
     about: Mapping[str, Any]  # for programs: the study, the workload and what was compared
-    points: tuple[Point, ...]
+    points: tuple[ComparedPoint, ...]
     columns: tuple[str, ...]  # of CSV: the place, the items' fields, `variant`
     cell_columns: Mapping[str, str] = field(default_factory=dict)  # then these, by the items' names for them
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point

@@ -9,13 +9,13 @@ from bigiron.analysis.comparison import model, paths
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Details,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
     total,
 )
@@ -223,7 +223,7 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
     )  # fmt: skip
 
 
-def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
+def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> ComparedPoint:
     every = [(_row(group, found), group.number) for group in _groups(found)]
     large = [(row, lines) for row, lines in every if row.main.most >= matching.TOLERANCE]
     shown = [(row, lines) for row, lines in large if not (row.is_undecided and row.main.most < _SMALL)]
@@ -232,7 +232,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
     at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
-    return Point(
+    return ComparedPoint(
         at,
         probe="conflicts",
         heading=(

@@ -10,12 +10,12 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.util.english import plural
@@ -93,7 +93,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = model.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -104,7 +104,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     shown = [row for row in rows if row.main.most >= _LEAST]
     waited = {variant: _waited(each, options.contexts) for variant, each in cells.items()}
     facts = {variant: _facts(each) for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
         at,
         probe="blocked",
         heading=(

@@ -8,12 +8,12 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.util.lazy import Schema
@@ -92,7 +92,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     found = {variant: shares([cell.table for cell in each]) for variant, each in cells.items()}
     figures = model.joined(
         {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
@@ -106,7 +106,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     ]
     order = list(_SOURCES.values())
     facts = {variant: each[-1].facts for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
         at,
         probe="efficiency",
         heading=(

@@ -9,12 +9,12 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.util.english import plural
@@ -108,7 +108,7 @@ def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dic
     }
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
     figures = model.joined(
         {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
@@ -124,7 +124,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         for function, each in figures.items()
     ]
     known = {variant: _known(each, calls[variant], absent[variant]) for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
         at,
         probe="functions",
         heading=(

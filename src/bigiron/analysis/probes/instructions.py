@@ -13,13 +13,13 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -127,7 +127,7 @@ def _total(
     return replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     base = at.base
     cells = _with_same_names(cells)
     rows = model.joined(
@@ -152,7 +152,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     ]
     total = _total(rows, uneven, cells, base, boots)
     longer = costly.executed(cells, base, options.contexts)
-    return Point(
+    return ComparedPoint(
         at,
         probe="instructions",
         heading=_heading(at, measured, options),

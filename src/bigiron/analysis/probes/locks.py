@@ -10,13 +10,13 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -164,14 +164,14 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     rows = _rows(cells, at.base, options.contexts)
     shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST or row.main.most >= _HELD_LEAST]
     lost = {
         variant: sum(cell.facts["lost_acquisitions"] + cell.facts["unreleased"] for cell in repetitions)
         for variant, repetitions in cells.items()
     }
-    return Point(
+    return ComparedPoint(
         at,
         probe="locks",
         heading=(

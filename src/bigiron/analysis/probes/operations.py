@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from bigiron.analysis.comparison.model import (
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -71,7 +71,7 @@ def _states(cells: Cells) -> list[str]:
     return list(dict.fromkeys(state for table in tables for state in table["state"]))
 
 
-def _point(at: Place, state: str, cells: Cells, measured: Measurements) -> Point:
+def _point(at: Place, state: str, cells: Cells, measured: Measurements) -> ComparedPoint:
     rounds = {
         variant: [cell.table.filter(state=state) for cell in repetitions]
         for variant, repetitions in cells.items()
@@ -79,7 +79,7 @@ def _point(at: Place, state: str, cells: Cells, measured: Measurements) -> Point
     operations = pl.concat([table for each in rounds.values() for table in each])["operation"].n_unique()
     repetitions = max(map(len, rounds.values()))
     sums = {taken: _sums(taken, rounds) for taken in _TAKEN}
-    return Point(
+    return ComparedPoint(
         at,
         probe="operations",
         kind=state,

@@ -10,12 +10,12 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -62,12 +62,12 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
     where = plural(at.cpus, "CPU") if at.tasks == at.cpus else str(at)
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
-    return Point(
+    return ComparedPoint(
         at,
         probe="simulation",
         heading=f"{measured.workload} on {measured.machine}, {where}, simulated: {told}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import Comparison, Item, Measure, Options, Place, Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Item, Measure, Options, Place, Row
 from bigiron.analysis.comparison.profiles import Figure, Weights
 from bigiron.util.numbers import count
 
@@ -54,11 +54,11 @@ def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
 
 def _point(
     at: Place, weighed: Mapping[str, Sequence[Weights]], stacks: StackCounts, by: By, options: Options
-) -> Point:
+) -> ComparedPoint:
     found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
     figures = profiles.ranked(found, at.base, weighed)
     shown = [one for one in figures if one.most >= _LEAST]
-    return Point(
+    return ComparedPoint(
         at,
         probe=stacks.probe,
         heading=(

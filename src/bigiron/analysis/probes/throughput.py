@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from bigiron.analysis.comparison.model import (
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
     Place,
-    Point,
     Row,
     time_notes,
 )
@@ -119,7 +119,7 @@ class _Judged:
         return self.judgements.get((one.metric, one.point, one.variant))
 
 
-def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> Point:
+def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> ComparedPoint:
     """One metric at one number of CPUs and tasks."""
     first, measured = here[0], judged.measured
     of_metric = f"{first.metric}{f', {first.unit}' if first.unit else ''}"
@@ -127,7 +127,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
     compared = len({one.variant for one in everything}) > 1
     several = len({one.metric for one in everything}) > 1
     at = Place(first.cpus, first.tasks, tuple(one.variant for one in here), judged.base)
-    return Point(
+    return ComparedPoint(
         at,
         probe=measured.probe,
         heading=(

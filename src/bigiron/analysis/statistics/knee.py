@@ -53,7 +53,7 @@ class Law(StrEnum):
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """What so many tasks achieve: the median of the repetitions; with an interval if there are enough."""
 
     tasks: int
@@ -96,7 +96,7 @@ class Curve:
     """None where there were as many CPUs as tasks."""
     metric: str
     unit: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     knee: Knee | None
     """None where too little was measured to tell."""
     fits: tuple[Fit, ...]
@@ -129,7 +129,7 @@ def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> Curve:
         cpus,
         first.metric,
         first.unit,
-        tuple(Point(one.tasks, median_of(one.values), len(one.values)) for one in ordered),
+        tuple(CurvePoint(one.tasks, median_of(one.values), len(one.values)) for one in ordered),
         _knee_of(ordered),
         () if refusal else _fitted(throughput, to),
         refusal,

@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.explain import (
     Recorded,
     WorkFinding,
 )
-from bigiron.analysis.comparison.model import Measurements, Options, Point
+from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
@@ -36,7 +36,7 @@ PROBES = ("conflicts", "locks", "instructions")
 """The probes that are explained, if recorded."""
 
 _Place: TypeAlias = tuple[int, int]  # CPUs and tasks
-_AtPlace = TypeVar("_AtPlace", LinesAt, Point)
+_AtPlace = TypeVar("_AtPlace", LinesAt, ComparedPoint)
 
 _WIDTH = 72  # of a mail
 _MOST = 8

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import bigiron
 from bigiron import probes
-from bigiron.analysis.comparison.model import Options, Point, Row, not_compared, with_caveats
+from bigiron.analysis.comparison.model import ComparedPoint, Options, Row, not_compared, with_caveats
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
@@ -57,7 +57,7 @@ class Section:
     """What one probe has measured."""
 
     probe: str
-    tables: tuple[Point, ...]  # by CPUs and tasks
+    tables: tuple[ComparedPoint, ...]  # by CPUs and tasks
     charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
     flame: Flame | None
     growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
@@ -228,7 +228,7 @@ def _answer(
     return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
-def _changes(table: Point) -> Iterator[Finding]:
+def _changes(table: ComparedPoint) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
     subject = table.total or next(iter(table.by_change), None)
     if subject is None:
@@ -244,7 +244,7 @@ def _changes(table: Point) -> Iterator[Finding]:
     yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
-def _by_variant(figure: Figure, table: Point) -> str:
+def _by_variant(figure: Figure, table: ComparedPoint) -> str:
     said = [f"{count(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
@@ -385,13 +385,13 @@ def _without_losses(part: Section) -> Section:
     return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
 
 
-def _charts(points: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+def _charts(points: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator[Chart]:
     """The sum, or the rows that matter most, against the number of CPUs, or of tasks; of each kind."""
     for kind in dict.fromkeys(point.kind for point in points):
         yield from _charts_of([point for point in points if point.kind == kind], names)
 
 
-def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+def _charts_of(found: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator[Chart]:
     last = found[-1]
     many_cpus = len({table.cpus for table in found}) > 1
     if len({(table.cpus if many_cpus else table.tasks) for table in found}) < max(2, len(found)):
@@ -413,7 +413,7 @@ def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
             yield Chart(row.main.name, "CPUs" if many_cpus else "tasks", unit, lines)
 
 
-def _row_named(table: Point, name: str) -> Row | None:
+def _row_named(table: ComparedPoint, name: str) -> Row | None:
     rows = (*([table.total] if table.total else []), *table.rows)
     return next((row for row in rows if row.main.name == name), None)
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
@@ -170,7 +170,7 @@ def _part(part: Section) -> Iterator[str]:
         yield from _stacks(part.flame, "mean" if table.repeated else _ONE_RUN)
 
 
-def _table(table: Point, new: str) -> Iterator[str]:
+def _table(table: ComparedPoint, new: str) -> Iterator[str]:
     """The measure by which rows are ranked, of the variant against the base."""
     yield from _wrapped(f"{table.where}, {table.ranked_by}:")
     yield ""
@@ -183,7 +183,7 @@ def _table(table: Point, new: str) -> Iterator[str]:
         yield f"{left} more (bigiron compare --format csv has all)"
 
 
-def _rows(rows: list[Row], table: Point, new: str) -> Iterator[str]:
+def _rows(rows: list[Row], table: ComparedPoint, new: str) -> Iterator[str]:
     if new != table.base:
         yield from lkp.lines((row.main for row in rows), table.base, new, _WIDTH)
         return
