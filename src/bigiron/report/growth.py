@@ -10,7 +10,6 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results.growth import SIMULATION, Report, Row, Table
 from bigiron.util.english import first_n
-from bigiron.util.numbers import three_digits
 
 _FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
 _WIDTH = 100
@@ -102,9 +101,7 @@ def in_words(row: Row) -> tuple[str, str, str]:
     """The law, its certainty, the prediction."""
     if not row.prediction:
         return "none", "", ""
-    predicted = row.prediction
-    interval = f"({three_digits(predicted.low)} to {three_digits(predicted.high)})"
-    return row.growth.best.formula, _sure(row.growth.sure), f"{three_digits(predicted.value)} {interval}"
+    return row.growth.best.formula, _sure(row.growth.sure), str(row.prediction)
 
 
 def _sure(share: float) -> str:

@@ -5,8 +5,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
-from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
 from bigiron.report.formats.columns import aligned

@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.model import (
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.analysis.statistics.seed_range import SeedRange
+from bigiron.analysis.statistics.estimate import of_all
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_digits
@@ -90,9 +90,10 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             ]
         },
         records=tuple(
-            (at.cpus, at.tasks, variant, name, unit, of.mean, of.low, of.high, len(of.of_seeds))
+            (at.cpus, at.tasks, variant, name, unit, of.value, of.low, of.high, len(of_seeds))
             for (name, unit), values in figures.items()
-            for variant, of in ((variant, SeedRange(seeds)) for variant, seeds in values.items())
+            for variant, of_seeds in values.items()
+            for of in (of_all(of_seeds),)
         ),
     )
 

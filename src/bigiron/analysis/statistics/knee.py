@@ -27,7 +27,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TypeAlias
 
-from bigiron.analysis.statistics.ratio import CONFIDENCE, Estimate, median_of
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.ratio import CONFIDENCE, median_of
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.util.lazy import Floats

@@ -14,8 +14,8 @@ from bigiron.analysis.comparison.model import ComparedPoint, Options, Row, not_c
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.knee import Curve
-from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
@@ -35,7 +35,7 @@ from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 from bigiron.util.english import join_and
-from bigiron.util.numbers import count, three_digits
+from bigiron.util.numbers import count
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -257,12 +257,9 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
         if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
             assert first.prediction
-            predicted = first.prediction
             yield Finding(
                 f"On {table.variant}, {first.series.name} comes to {first.growth.best.formula} "
-                f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
-                f"{three_digits(predicted.value)} ({three_digits(predicted.low)} to "
-                f"{three_digits(predicted.high)})."
+                f"{table.counted.unit} with N CPUs; predicted for {table.at} CPUs: {first.prediction}."
             )
 
 
@@ -461,12 +458,10 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
         return Line(table.variant, measured, style=style)
     first, last = min(row.series.points), table.at
     steps = [round(first * (last / first) ** (step / 40)) for step in range(41)]
-    law = [row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})]
+    law = {cpus: row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})}
     most = max(row.series.points)
     law_spots = tuple(
-        DataPoint(one.cpus, one.value, one.low, one.high)
-        if one.cpus >= most
-        else DataPoint(one.cpus, one.value)
-        for one in law
+        DataPoint(cpus, one.value, one.low, one.high) if cpus >= most else DataPoint(cpus, one.value)
+        for cpus, one in law.items()
     )
     return Line(table.variant, measured, law_spots, row.growth.best.formula, style)
