@@ -92,9 +92,9 @@ def warnings(table: Table) -> list[str]:
 
 def standing(row: Row) -> str:
     """A row that does not grow, in words."""
-    said = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
+    law = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
-    return f"{row.series.name}{by}: {said}"
+    return f"{row.series.name}{by}: {law}"
 
 
 def in_words(row: Row) -> tuple[str, str, str]:

@@ -39,8 +39,8 @@ def as_text(found: Prediction) -> str:
     parts = [textwrap.fill(_heading(found), _WIDTH)]
     for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
         table = "\n".join(line.rstrip() for line in aligned(rows, ">" * (len(rows[0]) - 1) + "<"))
-        told = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
-        parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{told}")
+        below = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
+        parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{below}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
     parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
@@ -109,7 +109,7 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None
 
 
 def _heading(found: Prediction) -> str:
-    told = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
+    given = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
     lock = _SPINLOCKS.get(found.lock, "")
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
@@ -120,7 +120,7 @@ def _heading(found: Prediction) -> str:
         )
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
-        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{told}{lock}"
+        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{given}{lock}"
     )
 
 

@@ -132,9 +132,9 @@ def verdict_notes(comparison: Comparison) -> list[str]:
 
 def caveats(comparison: Comparison) -> list[str]:
     """Warnings with their place: missing data, differing machines."""
-    said = [
+    found = [
         one if one == point.missing else f"{point.where}: {one}"
         for point in comparison.points
         for one in point.caveats
     ]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(found))

@@ -67,9 +67,9 @@ def _answer(document: Document) -> Iterator[str]:
         yield f"{plain(document.answered)}\n"
     elif not document.answer:
         yield "Nothing measured so far answers it.\n"
-    for number, said in enumerate(document.answer, start=1):
-        evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
-        yield f"{number}. {plain(said.sentence)}\n{evidence}"
+    for number, finding in enumerate(document.answer, start=1):
+        evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in finding.evidence)
+        yield f"{number}. {plain(finding.sentence)}\n{evidence}"
     if document.not_recorded:
         yield f"{plain(document.not_recorded)}\n"
 
@@ -86,9 +86,9 @@ def _grid(grid: Grid) -> str:
 
 def _judged(judged: Judged) -> Iterator[str]:
     yield from map(_grid, (*judged.verdicts, *judged.scaling))
-    for variant, told in judged.curves:
+    for variant, lines in judged.curves:
         yield f"{plain(variant)}:\n"
-        yield "".join(f"- {plain(line.strip())}\n" for line in told)
+        yield "".join(f"- {plain(line.strip())}\n" for line in lines)
     yield "".join(f"- {plain(note)}\n" for note in judged.notes)
 
 

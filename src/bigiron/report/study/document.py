@@ -86,8 +86,8 @@ class Judged:
     notes: tuple[str, ...]
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
-    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
-    said: tuple[Finding, ...]  # for the answer
+    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and its curve in words
+    findings: tuple[Finding, ...]  # for the answer
 
 
 @dataclass(frozen=True)
@@ -211,21 +211,21 @@ def _answer(
     explained: Explanation | None,
     predicted: Prediction | None,
 ) -> tuple[str, list[Finding]]:
-    answered, said = "", []
+    answered, findings = "", []
     if explained:
         answered, recorded = explanation.heading(explained), explained.recorded
-        said += [
+        findings += [
             Finding(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
             for one in explained.findings[:_MOST_FINDINGS]
         ]
-        said += map(Finding, explanation.notes(explained))
+        findings += map(Finding, explanation.notes(explained))
     if predicted:
-        said += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
-    said += judged.said if judged else ()
+        findings += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
+    findings += judged.findings if judged else ()
     for part in parts:
         if part.probe not in explanation.PROBES and part.tables[-1].others:
-            said += _changes(part.tables[-1])
-    return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
+            findings += _changes(part.tables[-1])
+    return answered, [*findings, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
 def _changes(table: ComparedPoint) -> Iterator[Finding]:
@@ -235,21 +235,21 @@ def _changes(table: ComparedPoint) -> Iterator[Finding]:
         return
     measure = "" if table.ranked_by in _SUMMARIES else f" ({table.ranked_by})"
     what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
-    said = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
+    sentence = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
     moved = [
         row
         for row in table.by_change
         if row is not subject and row.main.largest_change(table.base, table.others)
     ]
-    yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
+    yield Finding(sentence, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
 def _by_variant(figure: Figure, table: ComparedPoint) -> str:
-    said = [f"{count(figure.mean(table.base))} on {table.base}"]
+    values = [f"{count(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
-        said.append(f"{count(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
-    return join_and(said)
+        values.append(f"{count(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+    return join_and(values)
 
 
 def _growing(report: growth.Report) -> Iterator[Finding]:
@@ -271,7 +271,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     grids: list[Grid] = []
     notes: list[str] = []
     judgements: list[MetricComparison] = []
-    said: list[Finding] = []
+    findings: list[Finding] = []
     noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
     if noisy:
         try:
@@ -284,23 +284,23 @@ def _judged(study: Study, base: str) -> Judged | None:
             judgements = [
                 one for point in found.points for row in point.rows for one in row.judgements.values()
             ]
-            said += _verdicts(judgements, study.time)
+            findings += _verdicts(judgements, study.time)
     try:
         measured = scaling.knee_study(study, base)
     except UserError:  # no metric has several numbers of tasks
         if not (grids or notes):
             return None
-        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
-    said += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
-    told = [knee.in_words(measured, one) for one in measured.curves]
+        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(findings))
+    findings += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
+    curves = [knee.in_words(measured, one) for one in measured.curves]
     return Judged(
         tuple(grids),
         tuple(judgements),
         tuple(notes),
         tuple(_grids((heading, cells) for heading, _, cells in knee.tables(measured))),
         tuple(_curves(measured, [variant.name for variant in study.spec.variant])),
-        tuple((variant, tuple(lines)) for variant, *lines in told),
-        tuple(said),
+        tuple((variant, tuple(lines)) for variant, *lines in curves),
+        tuple(findings),
     )
 
 

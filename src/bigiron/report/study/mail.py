@@ -89,10 +89,10 @@ def _answer(document: Document) -> Iterator[str]:
         yield from _wrapped(document.answered)
     elif not document.answer:
         yield "Nothing measured so far answers it."
-    for number, said in enumerate(document.answer, start=1):
+    for number, finding in enumerate(document.answer, start=1):
         if number > 1 or document.answered:
             yield ""
-        yield from _finding(number, said)
+        yield from _finding(number, finding)
 
 
 def _gap(document: Document) -> Iterator[str]:
@@ -101,9 +101,9 @@ def _gap(document: Document) -> Iterator[str]:
         yield from _wrapped(document.not_recorded)
 
 
-def _finding(number: int, said: Finding) -> Iterator[str]:
-    yield from _wrapped(f"{number}. {said.sentence}", "   ")
-    for label, known in said.evidence:
+def _finding(number: int, finding: Finding) -> Iterator[str]:
+    yield from _wrapped(f"{number}. {finding.sentence}", "   ")
+    for label, known in finding.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
         yield from _wrapped(f"{lead}{known}", " " * 14)
 
@@ -131,9 +131,9 @@ def _judged(judged: Judged) -> Iterator[str]:
         yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
         yield ""
     yield from _headed((*(judged.verdicts if not judged.judgements else ()), *judged.scaling))
-    for variant, told in judged.curves:
+    for variant, lines in judged.curves:
         yield variant
-        for line in told:
+        for line in lines:
             yield from _wrapped(f"  {line.strip()}", "    ")
     for note in judged.notes:
         yield ""
@@ -253,5 +253,5 @@ def _environment(document: Document) -> Iterator[str]:
         yield ""
         cell, state, *values = row
         yield from _wrapped(f"{cell}: {state}")
-        told = [f"{name} {value}" for name, value in zip(known.columns[2:], values, strict=True) if value]
-        yield from _wrapped(f"  {'; '.join(told)}", "  ") if told else ()
+        shown = [f"{name} {value}" for name, value in zip(known.columns[2:], values, strict=True) if value]
+        yield from _wrapped(f"  {'; '.join(shown)}", "  ") if shown else ()
