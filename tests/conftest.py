@@ -173,7 +173,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
-            fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
+            fixtures = [one.func for name in asked_for(item) for one in definitions(item, name)]
             words = set[str]().union(*(words_of(function, set()) for function in (item.function, *fixtures)))
             runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
@@ -188,8 +188,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def asked_for(item: pytest.Function) -> list[str]:
+    """Its fixtures, and those that one of them is a choice of."""
+    choices = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return [*item.fixturenames, *(name for name in choices if isinstance(name, str))]
+
+
 def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:
-    return item._fixtureinfo.name2fixturedefs.get(fixture, ())
+    return item.session._fixturemanager.getfixturedefs(fixture, item) or ()
 
 
 def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:

@@ -343,6 +343,7 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.needs_more
 def test_a_kernel_that_does_not_boot_fails_with_a_line(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -401,6 +402,7 @@ def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
     assert prediction._any_of(of_boots[:1]) is of_boots[0]
 
 
+@pytest.mark.needs_more
 def test_a_mail_of_a_program_needs_nothing_given(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
