@@ -183,7 +183,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was loaded stays to the end: not to look through all of it again and again halves what that takes."""
+    """What was loaded stays to the end: the garbage collector need not look through it each time."""
     gc.collect()
     gc.freeze()
 

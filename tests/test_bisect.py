@@ -129,7 +129,7 @@ class Boots:
 
 
 class BuiltWhenNeeded(CommitsOfTree):
-    """As these boots take no time, there is none to build the next kernels in, which takes most of a test's."""
+    """These boots take no time in which the next kernels could be built: that would be most of a test."""
 
     def build_command(self, name: str) -> list[str]:
         return []
@@ -194,6 +194,7 @@ def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Pat
     assert f"{culprit} is the first bad commit" in replayed.stdout
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path) -> None:
     made = history(tree)
     whole = Boots()
@@ -303,6 +304,7 @@ def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Pa
         bisection(tree, tmp_path / "b", Boots(), made[1], made[-1], [])
 
 
+@pytest.mark.slow
 def test_what_does_not_build_or_boot_is_skipped(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
     texts = [OPEN, "#error broken\n", OPEN.replace("=100", "=panic"), COSTLIER, f"{COSTLIER}int more;\n"]
@@ -327,6 +329,7 @@ def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:
         bisection(tree, tmp_path / "b", Boots(), good, broken, [])[0].find()
 
 
+@pytest.mark.slow
 def test_two_steps_are_two_culprits_with_a_log_each(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
     for number in range(1, 17):
@@ -356,6 +359,7 @@ def test_no_culprit_is_reported_after_the_two_ends(tree: Tree, tmp_path: Path) -
     assert "no culprit:" in bisect_report.as_text(bisected, found)
 
 
+@pytest.mark.slow
 def test_a_culprit_that_a_merge_brought(tree: Tree, tmp_path: Path) -> None:
     good = tree.head
     tree.git("checkout", "--quiet", "-b", "side")
@@ -439,6 +443,7 @@ def test_a_missing_tool_is_no_commit_s_fault(
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
 
 
+@pytest.mark.slow
 def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

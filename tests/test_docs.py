@@ -310,6 +310,7 @@ def keys_of(baseline: str) -> list[set[str]]:
 # The book
 
 
+@pytest.mark.slow
 def test_the_book_is_built_without_a_warning(tmp_path: Path) -> None:
     """mkdocs.yml is strict: a page that is in no menu, a link or an anchor that leads nowhere is an error."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "book")]

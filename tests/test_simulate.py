@@ -198,6 +198,7 @@ def _simulate(case: Case, folder: Path, study: str, shorter: float = 1, **change
     return made
 
 
+@pytest.mark.slow
 def test_rcu_512(tmp_path: Path) -> None:
     """Eighteen figures beside the published, two of them fitted, and McKenney's rule of levels holds."""
     case = find("rcu-512")
