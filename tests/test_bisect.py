@@ -277,6 +277,23 @@ def test_a_build_that_does_not_end_is_killed(deaf: str, monkeypatch: pytest.Monk
     assert not lives
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
+def test_a_build_that_is_waited_for_is_no_longer_in_the_background() -> None:
+    """It, and what it has started."""
+    shell = ["sh", "-c", "sleep 1000000 & echo $!; wait"]
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, text=True) as build:
+        assert build.stdout
+        compiler = int(build.stdout.readline())
+        try:
+            for one in build.pid, compiler:
+                os.setpriority(os.PRIO_PROCESS, one, 19)
+            speculative._hurry(build.pid)
+            ours = os.getpriority(os.PRIO_PROCESS, 0)
+            assert {os.getpriority(os.PRIO_PROCESS, one) for one in (build.pid, compiler)} == {ours}
+        finally:
+            os.kill(compiler, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_no_compiler_outlives_a_build(tree: Tree, end: signal.Signals) -> None:
     """It would write its object when the next build has written another source."""
