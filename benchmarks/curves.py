@@ -33,8 +33,8 @@ import numpy as np
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
-from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.estimate import of_samples
 from bigiron.errors import UserError
 from bigiron.results import prediction
 from bigiron.simulator import machine_files
@@ -268,7 +268,7 @@ def score(
     """Predict a curve, and compare."""
     _, tasks, relative = replayed(curve, points, folder, constants, own_cpus, has_rate)
     points = points[: len(tasks)]
-    intervals = [Interval.of(samples) for samples in relative.T]
+    intervals = [of_samples(samples) for samples in relative.T]
     rows = [
         (number, value / points[0][1], at.value, at.low, at.high)
         for (number, value), at in zip(points[1:], intervals, strict=True)

@@ -16,7 +16,7 @@ import bigiron
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.check_lines import Point, Tolerance
+from bigiron.gate.check_lines import BaselinePoint, Tolerance
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 KERNEL, CPUS, REPETITIONS = "debian/6.12", 4, 6
@@ -30,7 +30,7 @@ Repetitions = Sequence[Any]  # of one cell: its lines, or its functions' work
 def lines_fail(base: Repetitions, other: Repetitions, tolerance: Tolerance) -> bool:
     """Whether shared lines fail a check."""
     lines = check_lines.known(base)
-    point = Point(variant="", cpus=CPUS, tasks=CPUS, boots=len(base), lines=lines)
+    point = BaselinePoint(variant="", cpus=CPUS, tasks=CPUS, boots=len(base), lines=lines)
     return any(finding.worse for finding in check_lines.check(point, other, tolerance))
 
 

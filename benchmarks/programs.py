@@ -19,13 +19,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from bigiron import open_study
 from bigiron.util.parent_death import bigiron_itself
@@ -39,6 +38,8 @@ DEADLINE_S, STRESSORS_DEADLINE_S = 300, 120
 PART_S = 0.05
 ENDLESS = "was not done in"  # part of the message about a command that does not end
 CACHE_LINES = 3
+OPTIONS = {"deadline_s": "deadline", "warm_up_s": "warm-up", "record_s": "for"}
+"""Of `bigiron run`, by the keys of study.toml that they are not called after."""
 INTRODUCTION = """\
 # {title}
 
@@ -51,30 +52,24 @@ what an operation is. {good} of {all} programs were measured.
 """
 
 
-class Program(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What is run, and how: keys of study.toml."""
+@dataclass(frozen=True)
+class Program:
+    """What is run, and how."""
 
     name: str
-    packages: list[str]
-    command: str
-    metric: str = ""
-    per: str = ""
-    service: list[str] = []
-    ready: list[str] = []
-    ready_port: list[int] = []
-    env: list[str] = []
-    user: str = ""
-    folder: str = ""
-    warm_up_s: float = 0
-    record_s: float = 0
-    deadline_s: int = DEADLINE_S
-    file_systems: list[str] = []
+    packages: Sequence[str]
+    keys: Mapping[str, Any]
+    """Of study.toml."""
+    file_systems: Sequence[str] = ()
 
 
-class Programs(msgspec.Struct, forbid_unknown_fields=True):
-    """benchmarks/programs.toml."""
-
-    program: list[Program]
+def listed() -> list[Program]:
+    """The programs of benchmarks/programs.toml."""
+    tables = tomllib.loads(LIST.read_text(encoding="utf-8"))["program"]
+    return [
+        Program(one.pop("name"), one.pop("packages"), file_systems=one.pop("file_systems", ()), keys=one)
+        for one in tables
+    ]
 
 
 @dataclass(frozen=True)
@@ -107,8 +102,7 @@ def main() -> None:
     parser.add_argument("--stressors", action="store_true")
     asked = parser.parse_args()
     where = Where(asked.output, asked.kernel or ["debian/6.12", "debian/7.2"], asked.suite, asked.cpus)
-    listed = msgspec.toml.decode(LIST.read_bytes(), type=Programs)
-    found = measured_stressors(where, asked.only) if asked.stressors else measured(listed, where, asked.only)
+    found = measured_stressors(where, asked.only) if asked.stressors else measured(where, asked.only)
     outcomes = [
         outcome
         for outcome in found
@@ -119,9 +113,9 @@ def main() -> None:
         page.write_text(text(outcomes, where, stressors=asked.stressors), encoding="utf-8")
 
 
-def measured(listed: Programs, where: Where, only: str) -> Iterator[Outcome]:
+def measured(where: Where, only: str) -> Iterator[Outcome]:
     """Each program, on each of its file systems."""
-    for program in listed.program:
+    for program in listed():
         for kind in program.file_systems or [""]:
             name = f"{program.name} on {kind}" if kind else program.name
             if re.search(only, name):
@@ -155,18 +149,12 @@ def with_more_operations(name: str, outcome: Outcome, where: Where) -> Outcome:
 
 def stressor(name: str, operations: int) -> Program:
     """What ends after so many operations; 0: only a part of it is recorded."""
-    part = 0.0 if operations else PART_S
-    return Program(
-        name=name,
-        packages=["stress-ng"],
-        command=f"stress-ng --{name} {{tasks}}" + (f" --{name}-ops {operations}" if operations else ""),
-        metric="stress-ng" if operations else "",
-        per="" if operations else "system-call",
-        folder="/tmp",
-        warm_up_s=2 * part,
-        record_s=part,
-        deadline_s=STRESSORS_DEADLINE_S,
-    )
+    if operations:
+        keys = {"command": f"stress-ng --{name} {{tasks}} --{name}-ops {operations}", "metric": "stress-ng"}
+    else:
+        part = {"warm_up_s": 2 * PART_S, "record_s": PART_S}
+        keys = {"command": f"stress-ng --{name} {{tasks}}", "per": "system-call", **part}
+    return Program(name, ["stress-ng"], {**keys, "folder": "/tmp", "deadline_s": STRESSORS_DEADLINE_S})
 
 
 def measure(name: str, program: Program, where: Where, options: Sequence[str]) -> Outcome:
@@ -198,26 +186,18 @@ def measure(name: str, program: Program, where: Where, options: Sequence[str]) -
 
 def asked_of(program: Program, where: Where) -> list[str]:
     """The options of `bigiron run` for a program."""
-    given = {
+    keys = {
         "root": "debian:" + "+".join([where.suite, *program.packages]),
-        "command": program.command,
-        "metric": program.metric,
-        "per": program.per,
-        "user": program.user,
-        "folder": program.folder,
-        "warm-up": program.warm_up_s or "",
-        "for": program.record_s or "",
         "cpus": where.cpus,
-        "deadline": program.deadline_s,
+        "kernel": list(where.kernels),
+        "deadline_s": DEADLINE_S,
+        **program.keys,
     }
-    options = [f"--{name}={one_line(value)}" for name, value in given.items() if value]
-    for number, service in enumerate(program.service):
-        options.append(f"--service={one_line(service)}")
-        if number < len(program.ready):
-            options.append(f"--ready={one_line(program.ready[number])}")
-    options += [f"--ready-port={port}" for port in program.ready_port]
-    options += [f"--env={variable}" for variable in program.env]
-    return [*options, *(f"--kernel={kernel}" for kernel in where.kernels)]
+    return [
+        f"--{OPTIONS.get(key, key.replace('_', '-'))}={one_line(value)}"
+        for key, values in keys.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
 
 
 def one_line(value: object) -> str:

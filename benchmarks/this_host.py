@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.errors import UserError
 from bigiron.machines.vm.file_system import KINDS
 from bigiron.report.predict import limited_by
@@ -52,7 +52,7 @@ class Compared:
     workload: str
     one: float  # operations per second of one task, median
     two: tuple[float, float, float]  # of two tasks: least, median and most of the repetitions
-    predicted: Interval
+    predicted: Estimate
     limits: str
 
     @property
@@ -122,12 +122,10 @@ def table(rows: list[Compared]) -> None:
     for row in rows:
         least, two, most = (value / row.one for value in row.two)
         holds = "yes" if row.predicted.holds(row.two[1]) else "no"
-        of = Interval(
-            *(value / row.one for value in (row.predicted.value, row.predicted.low, row.predicted.high))
-        )
+        of = row.predicted.changed(lambda rate, one=row.one: rate / one)  # type: ignore[misc]
         print(
             f"| {row.workload} | {row.one:,.0f} | {two:.2f} ({least:.2f} to {most:.2f}) "
-            f"| {of.value:.2f} ({of.low:.2f} to {of.high:.2f}) | {row.error:+.1%} "
+            f"| {of.written('{:.2f}'.format)} | {row.error:+.1%} "
             f"| {holds} | {row.doubled:+.1%} | {row.limits} |"
         )
 

@@ -296,6 +296,19 @@ static bool is_line_shared(const struct line_totals *totals, uint64_t key)
 	return is_shared(pair, line_in(totals, pair, key));
 }
 
+/* Whether a line belongs to the part and is shared. Of a task's stack, accesses are only added up. */
+static bool is_reported(const struct line_totals *totals, uint64_t key, uint64_t accesses,
+			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+{
+	if (!is_in_part(totals, key))
+		return false;
+	if (is_stack(line_of(key))) {
+		stack_accesses[context_of(key)] += accesses;
+		return false;
+	}
+	return is_line_shared(totals, key);
+}
+
 /* Only the rows that are written need the instructions: they go to the table `to`, which may be the same. */
 static void expand_part(const struct line_totals *totals, const struct line_table *table, struct line_table *to,
 			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
@@ -303,14 +316,10 @@ static void expand_part(const struct line_totals *totals, const struct line_tabl
 	struct line_walk walk = walk_lines(&table->sequences, &sequence_type, totals);
 	const struct line_sequence *seen;
 
-	while ((seen = next_line(&walk))) {
-		if (!is_in_part(totals, seen->line))
-			continue;
-		if (is_stack(line_of(seen->line)))
-			stack_accesses[context_of(seen->line)] += seen->times * sequence_of(seen->sequence)->accesses;
-		else if (is_line_shared(totals, seen->line))
+	while ((seen = next_line(&walk)))
+		if (is_reported(totals, seen->line, seen->times * sequence_of(seen->sequence)->accesses, is_stack,
+				stack_accesses))
 			expand(to, seen);
-	}
 }
 
 static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,
@@ -320,14 +329,9 @@ static void write_part(FILE *out, const struct line_totals *totals, struct line_
 		struct line_walk walk = walk_lines(&tables[t]->counts, &count_type, totals);
 		const struct line_count *count;
 
-		while ((count = next_line(&walk))) {
-			if (!is_in_part(totals, count->line))
-				continue;
-			if (is_stack(line_of(count->line)))
-				stack_accesses[context_of(count->line)] += count->reads + count->writes;
-			else if (is_line_shared(totals, count->line))
+		while ((count = next_line(&walk)))
+			if (is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses))
 				write_row(out, t, count);
-		}
 	}
 }
 
@@ -371,14 +375,9 @@ static void keep_part(const struct line_totals *totals, const struct line_table 
 	struct line_walk walk = walk_lines(&table->counts, &count_type, totals);
 	const struct line_count *count;
 
-	while ((count = next_line(&walk))) {
-		if (!is_in_part(totals, count->line))
-			continue;
-		if (is_stack(line_of(count->line)))
-			stack_accesses[context_of(count->line)] += count->reads + count->writes;
-		else if (is_line_shared(totals, count->line))
+	while ((count = next_line(&walk)))
+		if (is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses))
 			add_count(kept, count);
-	}
 	expand_part(totals, table, kept, is_stack, stack_accesses);
 }
 

@@ -3,7 +3,7 @@
 import tempfile
 import threading
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from bigiron import compile, kernels, workloads
@@ -33,7 +33,7 @@ class Guest:
     allocations: list[Allocation]
     clock_slower: int
 
-    @property
+    @cached_property
     def types(self) -> bytes:
         """The kernel's BTF."""
         start, end = self.address("__start_BTF"), self.address("__stop_BTF")
@@ -41,8 +41,9 @@ class Guest:
         assert content
         return content
 
-    @property
+    @cached_property
     def btf(self) -> Btf:
+        """Only to be read: all tests have the same one."""
         return Btf(self.types)
 
     @property

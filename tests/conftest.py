@@ -1,5 +1,6 @@
 """What the tests share: the command as a user runs it, and studies that several tests read."""
 
+import gc
 import inspect
 import json
 import os
@@ -68,15 +69,23 @@ def python_s(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 PYTHON_S = python_s(os.environ)
-started_once: set[tuple[str | Path, ...]] = set()
+run_folder: list[Path] = []  # of this run of pytest, and all its workers
+
+
+def is_first(name: str) -> bool:
+    """Whether no worker has asked this before."""
+    try:
+        (run_folder[0] / f"first-{name}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def bigiron(*arguments: str | Path, timeout_s: int = SAFETY_NET_S, **environment: str) -> Answer:
     """Run the command; `environment` is added to this process's own."""
     command, env = [BIGIRON, *arguments], os.environ | environment
     # Python looks at its own when it starts. The first of each command is started as a user does.
-    if python_s(env) != PYTHON_S or arguments[:1] not in started_once:
-        started_once.add(arguments[:1])
+    if python_s(env) != PYTHON_S or is_first(str(arguments[0]) if arguments else ""):
         done = subprocess.run(
             command,
             capture_output=True,
@@ -164,7 +173,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
-            fixtures = [one.func for name in item.fixturenames for one in definitions(item, name)]
+            fixtures = [one.func for name in asked_for(item) for one in definitions(item, name)]
             words = set[str]().union(*(words_of(function, set()) for function in (item.function, *fixtures)))
             runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
@@ -173,8 +182,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_collection_finish() -> None:
+    """What was loaded stays to the end: the garbage collector need not look through it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def asked_for(item: pytest.Function) -> list[str]:
+    """Its fixtures, and those that one of them is a choice of."""
+    choices = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return [*item.fixturenames, *(name for name in choices if isinstance(name, str))]
+
+
 def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:
-    return item._fixtureinfo.name2fixturedefs.get(fixture, ())
+    return item.session._fixturemanager.getfixturedefs(fixture, item) or ()
 
 
 def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:
@@ -202,6 +223,16 @@ def one_level(function: Callable[..., object], words: set[str]) -> list[Callable
     return [scope[word] for word in words if callable(scope.get(word))]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that all workers share."""
+    workers_own = tmp_path_factory.getbasetemp()
+    folder = (workers_own.parent if "PYTEST_XDIST_WORKER" in os.environ else workers_own) / "session"
+    folder.mkdir(exist_ok=True)
+    run_folder.append(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator["Browser"]:
     """The Chromium that `make setup` installs."""
@@ -221,13 +252,11 @@ def browser() -> Iterator["Browser"]:
 
 
 @pytest.fixture(scope="session")
-def open1(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def open1(folder_of_this_run: Path) -> Path:
     """The main job's study, twice over: open1 on 6.1 and 6.12 with 8 CPUs. Only to be read: copy it."""
     kernels = ("--kernel", "debian/6.1", "--kernel", "debian/6.12")
     probes = ("--probe", "conflicts,instructions")
-    workers_own = tmp_path_factory.getbasetemp()
-    folder = (workers_own.parent if "PYTEST_XDIST_WORKER" in os.environ else workers_own) / "session"
-    folder.mkdir(exist_ok=True)
+    folder = folder_of_this_run
     with locked(folder, lambda: None):  # later processes find every cell measured
         measured("open1", *kernels, *probes, "--cpus", "8", "--reps", "2", "-o", folder / "open1")
     return folder / "open1"

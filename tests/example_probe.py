@@ -12,12 +12,12 @@ import typer
 from bigiron import probes
 from bigiron.analysis.comparison.model import (
     Cell,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Point,
     Row,
     joined,
     total,
@@ -86,25 +86,23 @@ _EVENTS = Measure("events", adds_up=True)
 def _compare(measured: Measurements, options: Options) -> Comparison:
     points = []
     for (cpus, tasks), cells in measured.points.items():
+        at = options.place(cpus, tasks, cells)
         figures = joined(
             {variant: [_rows(cell, options) for cell in each] for variant, each in cells.items()}, [_EVENTS]
         )
         rows = [Row(name, figures[name]) for name in sorted(figures)]
         points.append(
-            Point(
+            ComparedPoint(
+                at,
                 PROBE.name,
-                cpus,
-                tasks,
-                tuple(cells),
-                options.base_of(cells),
-                heading=f"{measured.workload}, {cpus} CPUs: events per operation",
+                heading=f"{measured.workload}, {at.cpus} CPUs: events per operation",
                 title="Events: events per operation",
                 thing="counter",
                 measures=(_EVENTS,),
                 rows=tuple(rows),
                 total=total("all counters", [row.figures for row in rows], [_EVENTS], cells),
                 shows_change=True,
-                place={"cpus": cpus, "tasks": tasks},
+                place=at.fields,
                 items=tuple(_item(row.main) for row in rows),
             )
         )  # fmt: skip

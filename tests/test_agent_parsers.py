@@ -41,6 +41,7 @@ def run(program: Path, *files: Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parser", SOURCES)
 def test_what_a_fuzzer_found(parser: str, programs: dict[str, Path]) -> None:
     corpus = sorted((AGENT / "corpus" / parser).glob("[0-9]*"))

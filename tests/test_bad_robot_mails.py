@@ -12,6 +12,7 @@ from bigiron.errors import UserError
 from bigiron.readers import robot_mail
 
 
+@pytest.mark.slow
 def test_a_large_mail_is_refused_and_a_large_table_is_read_in_part() -> None:
     with pytest.raises(UserError, match="is larger than 16 MiB: give the robot's mail alone"):
         robot_mail.read(TEXT.encode() * (30 << 20 >> 11), "a mail")

@@ -25,7 +25,9 @@ from bigiron import kernels
 from bigiron.analysis.comparison.model import Cell
 from bigiron.bisect import speculative, target
 from bigiron.bisect.bisection import Culprit, Suspects
-from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.candidates import ListOfVariants, OptionsOfConfiguration
+from bigiron.bisect.commits_of_tree import CommitsOfTree
+from bigiron.bisect.measure import MeasuredByStudy
 from bigiron.bisect.search import Bisection, CannotMeasureError, TimedBisection
 from bigiron.bisect.target import CandidateCells
 from bigiron.errors import BuildHostError, MachineError, UserError
@@ -126,6 +128,13 @@ class Boots:
         return {"instructions": [Cell(ran, {"operations": [1]})]}
 
 
+class BuiltWhenNeeded(CommitsOfTree):
+    """These boots take no time in which the next kernels could be built: that would be most of a test."""
+
+    def build_command(self, name: str) -> list[str]:
+        return []
+
+
 def bisection(
     tree: Tree,
     folder: Path,
@@ -133,9 +142,10 @@ def bisection(
     good: str,
     bad: str,
     steps: list[str],
+    of: type[CommitsOfTree] = BuiltWhenNeeded,
 ) -> tuple[Bisection, Commits]:
     found = commits.between(tree.folder, good, bad)
-    candidates = CommitsOfTree(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
+    candidates = of(found, [], Variant(name="commit"), "x86_64", lambda _step: None)
     asked = {"good": found.good, "bad": found.bad}
     return Bisection(folder, candidates, boots, steps.append, asked, BY), found
 
@@ -159,7 +169,7 @@ def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Pat
     made = history(tree)
     before = tree.git("status", "--porcelain"), tree.git("rev-parse", "HEAD"), tree.git("stash", "list")
     boots, steps = Boots(), list[str]()
-    bisected, _ = bisection(tree, tmp_path / "b", boots, made[0], made[-1], steps)
+    bisected, _ = bisection(tree, tmp_path / "b", boots, made[0], made[-1], steps, CommitsOfTree)
     found = bisected.find()
     culprit = made[23]
     assert found.findings == [Culprit(culprit, (100.0,), (200.0,), {made[22]: (100.0,)})]
@@ -184,19 +194,19 @@ def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Pat
     assert f"{culprit} is the first bad commit" in replayed.stdout
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 5])
-def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path, after: int) -> None:
+@pytest.mark.slow
+def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path) -> None:
     made = history(tree)
     whole = Boots()
     expected = bisection(tree, tmp_path / "whole", whole, made[0], made[-1], [])[0].find()
-    first = Boots(stop_after=after)
-    with pytest.raises(KeyboardInterrupt):
-        bisection(tree, tmp_path / "b", first, made[0], made[-1], [])[0].find()
-    second = Boots()
-    found = bisection(tree, tmp_path / "b", second, made[0], made[-1], [])[0].find()
-    assert found.findings == expected.findings
-    # What was measured is read again, which in a study is no boot.
-    assert set(first.of) | set(second.of) == set(whole.of)
+    for after in 0, 1, 3, 5:
+        folder, first, second = tmp_path / str(after), Boots(stop_after=after), Boots()
+        with pytest.raises(KeyboardInterrupt):
+            bisection(tree, folder, first, made[0], made[-1], [])[0].find()
+        found = bisection(tree, folder, second, made[0], made[-1], [])[0].find()
+        assert found.findings == expected.findings
+        # What was measured is read again, which in a study is no boot.
+        assert set(first.of) | set(second.of) == set(whole.of)
 
 
 def test_kernels_are_built_while_another_one_boots(
@@ -224,7 +234,7 @@ def test_kernels_are_built_while_another_one_boots(
         return boots(variant)
 
     monkeypatch.setattr(subprocess, "Popen", begin)
-    bisected, _ = bisection(tree, tmp_path / "b", slow, made[0], made[-1], [])
+    bisected, _ = bisection(tree, tmp_path / "b", slow, made[0], made[-1], [], CommitsOfTree)
     found = bisected.find()
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[-1]]
     assert set(boots.of) - early == {f"g{made[0][:12]}"}
@@ -267,6 +277,23 @@ def test_a_build_that_does_not_end_is_killed(deaf: str, monkeypatch: pytest.Monk
     assert not lives
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
+def test_a_build_that_is_waited_for_is_no_longer_in_the_background() -> None:
+    """It, and what it has started."""
+    shell = ["sh", "-c", "sleep 1000000 & echo $!; wait"]
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, text=True) as build:
+        assert build.stdout
+        compiler = int(build.stdout.readline())
+        try:
+            for one in build.pid, compiler:
+                os.setpriority(os.PRIO_PROCESS, one, 19)
+            speculative._hurry(build.pid)
+            ours = os.getpriority(os.PRIO_PROCESS, 0)
+            assert {os.getpriority(os.PRIO_PROCESS, one) for one in (build.pid, compiler)} == {ours}
+        finally:
+            os.kill(compiler, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_no_compiler_outlives_a_build(tree: Tree, end: signal.Signals) -> None:
     """It would write its object when the next build has written another source."""
@@ -294,12 +321,13 @@ def test_another_question_in_the_same_folder_is_refused(tree: Tree, tmp_path: Pa
         bisection(tree, tmp_path / "b", Boots(), made[1], made[-1], [])
 
 
+@pytest.mark.slow
 def test_what_does_not_build_or_boot_is_skipped(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
     texts = [OPEN, "#error broken\n", OPEN.replace("=100", "=panic"), COSTLIER, f"{COSTLIER}int more;\n"]
     made += [tree.commit(f"open {number}", fs__open_c=text) for number, text in enumerate(texts)]
     steps = list[str]()
-    bisected, _ = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], steps)
+    bisected, _ = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], steps, CommitsOfTree)
     found = bisected.find()
     assert found.findings == [Suspects((made[2], made[3], made[4]), (100.0,), (200.0,))]
     skipped = [step for step in steps if "skipped" in step]
@@ -318,6 +346,7 @@ def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:
         bisection(tree, tmp_path / "b", Boots(), good, broken, [])[0].find()
 
 
+@pytest.mark.slow
 def test_two_steps_are_two_culprits_with_a_log_each(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
     for number in range(1, 17):
@@ -347,6 +376,7 @@ def test_no_culprit_is_reported_after_the_two_ends(tree: Tree, tmp_path: Path) -
     assert "no culprit:" in bisect_report.as_text(bisected, found)
 
 
+@pytest.mark.slow
 def test_a_culprit_that_a_merge_brought(tree: Tree, tmp_path: Path) -> None:
     good = tree.head
     tree.git("checkout", "--quiet", "-b", "side")
@@ -430,6 +460,7 @@ def test_a_missing_tool_is_no_commit_s_fault(
     assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[3]]
 
 
+@pytest.mark.slow
 def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,12 +21,12 @@ from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE, Baseline
 from bigiron.gate.check_lines import (
+    BaselineFunction,
+    BaselineInstructions,
     BaselineLine,
+    BaselinePoint,
     CheckedPoint,
     Finding,
-    Function,
-    Instructions,
-    Point,
     Tolerance,
 )
 from bigiron.report import gate
@@ -44,8 +44,8 @@ def line(object: str, writes: float, accesses: float, even: bool = True, **funct
     return Line(object, functions, writes, accesses, 8, 8, false_sharing=False, even=even)
 
 
-def point(*lines: BaselineLine, variant: str = "v", cpus: int = 8) -> Point:
-    return Point(variant=variant, cpus=cpus, tasks=cpus, lines=list(lines))
+def point(*lines: BaselineLine, variant: str = "v", cpus: int = 8) -> BaselinePoint:
+    return BaselinePoint(variant=variant, cpus=cpus, tasks=cpus, lines=list(lines))
 
 
 def known(object: str, writes: float, accesses: float, **fields: Any) -> BaselineLine:
@@ -53,7 +53,7 @@ def known(object: str, writes: float, accesses: float, **fields: Any) -> Baselin
     return BaselineLine(object=object, writes=writes, accesses=accesses, functions=functions, **fields)
 
 
-def worse(was: Point, *repetitions: list[Line], tolerance: Tolerance = TIGHT) -> list[str]:
+def worse(was: BaselinePoint, *repetitions: list[Line], tolerance: Tolerance = TIGHT) -> list[str]:
     found = check_lines.check(was, repetitions, tolerance)
     return [finding.name.partition(":")[0] for finding in found if finding.worse]
 
@@ -83,7 +83,7 @@ def test_more_than_the_tolerance_fails(now: Line, fails: bool) -> None:
 def by_boots(before: list[float], now: list[float], even: bool = False) -> list[Finding]:
     """What is found of a line that has these accesses in each boot, and in the baseline's."""
     columns = [[line("struct page", count, count, even=even)] for count in before]
-    was = Point(variant="v", cpus=8, tasks=8, boots=len(before), lines=check_lines.known(columns))
+    was = BaselinePoint(variant="v", cpus=8, tasks=8, boots=len(before), lines=check_lines.known(columns))
     return check_lines.check(
         was, [[line("struct page", count, count, even=even)] for count in now], Tolerance()
     )
@@ -263,11 +263,11 @@ def test_more_than_the_work_s_tolerance_fails(repetitions: list[dict[str, float]
 
 
 def test_work_that_has_not_changed_stays_as_it_was() -> None:
-    was = Instructions(total=3000.0, most=3010.0, tolerance=100.0)
-    assert check_instructions.renewed(was, Instructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
+    was = BaselineInstructions(total=3000.0, most=3010.0, tolerance=100.0)
+    assert check_instructions.renewed(was, BaselineInstructions(total=3120.0), INSTRUCTIONS_TOLERANCE) is was
     assert check_instructions.renewed(
-        was, Instructions(total=3200.0), INSTRUCTIONS_TOLERANCE
-    ) == Instructions(total=3200.0, tolerance=100.0)
+        was, BaselineInstructions(total=3200.0), INSTRUCTIONS_TOLERANCE
+    ) == BaselineInstructions(total=3200.0, tolerance=100.0)
 
 
 # The file
@@ -284,10 +284,10 @@ knowns = st.builds(
     tolerance=st.none() | counts,
     functions=st.dictionaries(texts, counts, max_size=3),
 )
-works = st.builds(Instructions, total=counts, most=counts, tolerance=st.none() | counts)
-functions = st.builds(Function, function=texts, instructions=counts)
+works = st.builds(BaselineInstructions, total=counts, most=counts, tolerance=st.none() | counts)
+functions = st.builds(BaselineFunction, function=texts, instructions=counts)
 points = st.builds(
-    Point,
+    BaselinePoint,
     variant=texts,
     kernel=texts,
     cpus=st.integers(1, 1024),

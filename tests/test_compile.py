@@ -61,6 +61,7 @@ def test_nothing_is_compiled_twice(source: Path, gcc: Path) -> None:
     assert (gcc / "calls").read_text() == "--version\n"
 
 
+@pytest.mark.slow
 def test_the_agent_s_own_files_are_compiled_once_for_all_workloads(source: Path, gcc: Path) -> None:
     first = agent(source, ())
     assert "/agent.c " in (gcc / "calls").read_text()

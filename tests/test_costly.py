@@ -104,6 +104,7 @@ def of_x86_64(text: str) -> str:
     return name if name in X86_64 else "none"
 
 
+@pytest.mark.slow
 def test_another_decoder_agrees_on_a_program(x86_64: Path) -> None:
     code = set(disassembled(compile.agent(workloads.find("getppid1"), "gcc")))
     code = {insn for insn in code if not re.match("c4|c5|62", insn[0]) and "(bad)" not in insn[1]}

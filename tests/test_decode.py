@@ -4,6 +4,8 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 CROWD = dedent(
     """
     import sys, threading
@@ -31,6 +33,7 @@ CROWD = dedent(
 )
 
 
+@pytest.mark.slow
 def test_threads_may_ask_for_a_type_at_once() -> None:
     done = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -20,7 +20,7 @@ from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.verdict import Look
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import BaselineLine, Function, Instructions, Point
+from bigiron.gate.check_lines import BaselineFunction, BaselineInstructions, BaselineLine, BaselinePoint
 from bigiron.report import gate
 from bigiron.study.spec import Simulation, Spec, Variant
 
@@ -285,7 +285,7 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
     text = (ROOT / "docs/howto/ci.md").read_text()
     sample = re.search(r"```toml\n(# A baseline.*?)```", text, re.DOTALL)
     assert sample
-    point = Point(
+    point = BaselinePoint(
         variant="v",
         kernel="k",
         cpus=8,
@@ -293,8 +293,8 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
         boots=2,
         memory_mib=8192,
         lines=[BaselineLine(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
-        instructions=Instructions(total=1.0),
-        functions=[Function(function="f", instructions=1.0)],
+        instructions=BaselineInstructions(total=1.0),
+        functions=[BaselineFunction(function="f", instructions=1.0)],
     )
     of = {"workload": "w", "workload_sha256": "0", "mode": "process", "arch": "x86_64", "cgroup": "depth=2"}
     baseline = Baseline(**of, point=[point])  # type: ignore[arg-type]
@@ -310,6 +310,7 @@ def keys_of(baseline: str) -> list[set[str]]:
 # The book
 
 
+@pytest.mark.slow
 def test_the_book_is_built_without_a_warning(tmp_path: Path) -> None:
     """mkdocs.yml is strict: a page that is in no menu, a link or an anchor that leads nowhere is an error."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "book")]

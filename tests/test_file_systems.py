@@ -295,6 +295,7 @@ def test_the_journal_s_thread_is_no_part_of_an_operation(tmp_path: Path) -> None
     assert operation["ext4_sync_file"] > 0 and "ext4_sync_file" not in thread
 
 
+@pytest.mark.needs_more
 def test_the_benchmark_of_all_of_them(tmp_path: Path) -> None:
     options = ["--kernel", KERNEL, "--operations", "50", "--workloads", "DRBH-direct", "-o", tmp_path]
     command = [sys.executable, BENCHMARK, *options]

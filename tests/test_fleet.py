@@ -18,7 +18,7 @@ import cloudpickle
 import msgspec
 import pytest
 import yaml
-from conftest import BIGIRON, Answer, bigiron, machines_of, wait_until
+from conftest import BIGIRON, Answer, bigiron, compared, machines_of, wait_until
 from distributed import Client, Scheduler
 from sshd import served
 
@@ -180,6 +180,7 @@ def test_shapes_are_checked_on_a_fleet(tmp_path: Path) -> None:
     check = ("--set-sweep", "/proc/sys/vm/stat_interval=1,2", "--check-shape")
     answer = bigiron("run", *GUEST, *check, "--fleet", "local:2", "-o", tmp_path / "s")
     assert (answer.status, answer.out.split(":")[0]) == (0, "12 of 12 cells measured"), answer.err
+    assert compared(tmp_path / "s")["rows"] == []  # it shares nothing, whatever the shape
 
 
 def collected(study: Study, record: store.CellRecord) -> Collected:

@@ -20,7 +20,7 @@ from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
 
 from bigiron.analysis.replay import trace
-from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands import judge as judge_command
 from bigiron.judge import judgement, second_opinion
 from bigiron.judge.change import Change
@@ -104,7 +104,7 @@ def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Pat
 # The reply
 
 
-def opinion(change: Change | None = None, predicted: Interval | None = None, **said: Any) -> Opinion:
+def opinion(change: Change | None = None, predicted: Estimate | None = None, **said: Any) -> Opinion:
     changes = [change] if change else []
     kind = change.kind if change else "neither"
     found = judgement.Judgement(kind, changes, 8, 8, 104, (100.0, 100.0), (2.0, 2.0), 2, **said)
@@ -205,13 +205,13 @@ def test_a_change_opposite_to_the_report_is_reported() -> None:
 def test_a_prediction_that_contradicts_the_judgement_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     contradiction = "This contradicts the judgement: it predicts that the new kernel is faster"
-    assert contradiction in words(opinion(change, Interval(0.89, 0.51, 1.19)))
-    assert contradiction not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
+    assert contradiction in words(opinion(change, Estimate(0.89, 0.51, 1.19)))
+    assert contradiction not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
 def test_what_a_prediction_is_made_from_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
-    told = opinion(change, Interval(-0.3, -0.4, -0.2))
+    told = opinion(change, Estimate(-0.3, -0.4, -0.2))
     assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
     assert json.loads(reply.as_json(told))["predicted"]["from"] == "trace"
     of_counts = replace(told, predicted=replace(told.predicted, why_counts="a: its tasks sleep"))
@@ -221,10 +221,10 @@ def test_what_a_prediction_is_made_from_is_reported() -> None:
 
 def test_an_interval_that_holds_0_has_no_sign() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
-    told = opinion(change, Interval(0.01, -0.04, 0.03))
+    told = opinion(change, Estimate(0.01, -0.04, 0.03))
     assert "is unclear: the interval includes 0." in words(told) and "contradicts" not in words(told)
     assert json.loads(reply.as_json(told))["predicted"]["tells_sign"] is False
-    assert "not told" not in words(opinion(change, Interval(-0.89, -0.9, -0.5)))
+    assert "not told" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
 def test_kernels_given_by_hand_are_said_to_be() -> None:
@@ -343,6 +343,7 @@ def test_the_same_kernel_needs_no_boot(report: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.needs_more
 def test_a_kernel_that_does_not_boot_fails_with_a_line(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -401,6 +402,7 @@ def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
     assert prediction._any_of(of_boots[:1]) is of_boots[0]
 
 
+@pytest.mark.needs_more
 def test_a_mail_of_a_program_needs_nothing_given(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_laws_have_the_limits_they_must() -> None:
     assert collapsed[0] / collapsed[1] == pytest.approx(2, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", Law)
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_a_law_is_found_again_and_predicts(law: Law, noise: float) -> None:
@@ -85,6 +86,7 @@ def test_a_law_that_does_not_fit_predicts_nothing() -> None:
     assert fits(curve)[Law.universal].predicted == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("throughput", "to", "refusal"),
     [

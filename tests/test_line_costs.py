@@ -13,7 +13,7 @@ from bigiron.analysis.comparison.explain import LineFinding, Recorded
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import Half, Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt
-from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.statistics.estimate import Estimate
 
 HASWELL = "i7-4770"
 
@@ -39,7 +39,7 @@ def test_what_is_seldom_touched_and_costs_most_leads() -> None:
         Row({"v": Line(name, {"f": count}, count, count, 8, 8, False)})
         for name, count in (("struct a.x", 6.0), ("struct b.y.z (file)", 0.2))
     )
-    costs = LineCosts(HASWELL, 48, {"v": {"struct b.y": Interval(0.6, 0.5, 0.7)}}, {})
+    costs = LineCosts(HASWELL, 48, {"v": {"struct b.y": Estimate(0.6, 0.5, 0.7)}}, {})
     point = LinesAt(8, 8, ["v"], "v", [often, seldom], {}, {})
     assert [finding.rows for finding in found_at(point)] == [[often]]
     found = found_at(replace(point, costs=costs))
@@ -49,14 +49,14 @@ def test_what_is_seldom_touched_and_costs_most_leads() -> None:
 def test_a_pair_s_cost_is_not_that_of_one_of_its_cache_lines() -> None:
     line = Line("struct a.x", {"f": 6.0}, 6.0, 6.0, 8, 8, False)
     pair = Row({"v": replace(line, halves=(Half("struct a.x", ()), Half("struct a.y", ())))})
-    costs = LineCosts(HASWELL, 48, {"v": {"struct a.x": Interval(0.6, 0.5, 0.7)}}, {})
+    costs = LineCosts(HASWELL, 48, {"v": {"struct a.x": Estimate(0.6, 0.5, 0.7)}}, {})
     assert costs.of(Row({"v": line})).keys() == {"v"}
     assert costs.of(pair) == {}
 
 
 def test_between_variants_the_change_of_cost_decides() -> None:
-    known = {"old": {"a": Interval(0.5, 0.4, 0.6), "b": Interval(0.1, 0, 0.2)}, "new": {}}
-    costs = LineCosts(HASWELL, 48, known | {"new": {"a": Interval(0.5, 0.4, 0.6)}}, {})
+    known = {"old": {"a": Estimate(0.5, 0.4, 0.6), "b": Estimate(0.1, 0, 0.2)}, "new": {}}
+    costs = LineCosts(HASWELL, 48, known | {"new": {"a": Estimate(0.5, 0.4, 0.6)}}, {})
     line = Line("a", {}, 1.0, 1.0, 8, 8, False)
     of_a, of_b = (Row({"old": replace(line, object=name)}) for name in "ab")
     assert costs.weight([of_a], "old", ["new"]) == 0 and costs.weight([of_b], "old", ["new"]) == 0.1

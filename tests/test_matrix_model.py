@@ -24,6 +24,7 @@ def disagreements(seeds: range, *, extended: bool = False) -> int:
     )
 
 
+@pytest.mark.slow
 def test_the_kernel_gives_what_the_model_says() -> None:
     assert disagreements(range(1000)) == 0
 

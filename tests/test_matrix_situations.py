@@ -115,16 +115,19 @@ def test_there_are_105_pairs_of_14_extended_calls() -> None:
     assert len(pairs(EXTENDED)) == 105
 
 
+@pytest.mark.slow
 def test_what_the_model_says_of_extended_calls_holds_in_both_orders() -> None:
     some = list(found_for(SOME_EXTENDED_PAIRS, EXTENDED))
     assert len(some) > 500
     assert wrong(some, "a-first") == wrong(some, "b-first") == []
 
 
+@pytest.mark.slow
 def test_no_later_extended_call_tells_the_order() -> None:
     assert not any(told_apart(list(found_for(SOME_EXTENDED_PAIRS, EXTENDED)), later_extended_calls))
 
 
+@pytest.mark.slow
 def test_where_extended_calls_do_not_commute_the_order_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     commutes: Callable[..., bool] = enumeration.commutes
     monkeypatch.setattr(enumeration, "commutes", lambda first, second: not commutes(first, second))
@@ -133,12 +136,14 @@ def test_where_extended_calls_do_not_commute_the_order_shows(monkeypatch: pytest
     assert all(told_apart(some, later_extended_calls))
 
 
+@pytest.mark.slow
 def test_what_the_model_says_holds_in_both_orders() -> None:
     some = list(found_for(SOME_PAIRS))
     assert len(some) > 500
     assert wrong(some, "a-first") == wrong(some, "b-first") == []
 
 
+@pytest.mark.slow
 def test_no_later_call_tells_the_order() -> None:
     some = list(found_for(SOME_PAIRS))
     assert not any(told_apart(some))

@@ -17,9 +17,9 @@ from conftest import bigiron, measured
 from bigiron import _sim
 from bigiron.analysis.replay import prediction, synthetic_operation, trace
 from bigiron.analysis.replay.extrapolated import Extrapolated
-from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Event, Line, Lock, Program
 from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.estimate import of_samples
 from bigiron.probes import Table, conflicts, locks
 from bigiron.results import prediction as study_prediction
 from bigiron.simulator import machine_files
@@ -243,7 +243,7 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     assert SPEED in given.unknowns and SPEED not in told.unknowns
     one, many = given.variants["v"].throughput.T
     assert one.max() / one.min() > 4
-    relative, per_s = Interval.of(many / one), Interval.of(many)
+    relative, per_s = of_samples(many / one), of_samples(many)
     assert relative.high / relative.low > 1.5 * per_s.high / per_s.low
     faster = replace(asked, constants=replace(FITTED, instructions=Constant(0.4, 1)))
     slower = replace(asked, constants=replace(FITTED, instructions=Constant(0.8, 1)))
@@ -303,7 +303,7 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
     asked = Asked(machine, [24], samples=64, known=KnownRate("v", 1, 2e6))
     found = replay({"v": lambda _: program}, asked)
-    interval = Interval.of(found.variants["v"].throughput[:, 1])
+    interval = of_samples(found.variants["v"].throughput[:, 1])
     assert 1.3 < interval.high / interval.low < 4
     assert len(np.unique(found.unknowns["core transfer"])) == 64
 
@@ -312,7 +312,7 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
 def test_one_more_draw_lies_in_an_interval_with_90_percent(samples: int) -> None:
     chance = np.random.default_rng(1)
     held = [
-        Interval.of(chance.standard_normal(samples)).holds(chance.standard_normal()) for _ in range(10_000)
+        of_samples(chance.standard_normal(samples)).holds(chance.standard_normal()) for _ in range(10_000)
     ]
     assert np.mean(held) == pytest.approx(0.9, abs=0.01)
 
@@ -330,7 +330,7 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
             known = KnownRate("v", 1, 2e6)
             asked = Asked(machine, [24], samples=64, known=known, constants=constants)
             found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
-            interval = Interval.of(found.variants["v"].throughput[:, 1])
+            interval = of_samples(found.variants["v"].throughput[:, 1])
             widths.append(interval.high / interval.low)
         assert widths[1] >= wider * widths[0]
         assert found.variants["v"].throughput[:, 0] == pytest.approx([2e6] * 64, rel=0.02)

@@ -4,29 +4,31 @@ import re
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from test_setup import ROOT
 
 from bigiron import readers
 from bigiron.roots.spec import Packages, parse
 from bigiron.study.program import words_of
+from bigiron.study.spec import Spec
 from bigiron.workloads.of_benchmark.stressors import STRESSORS
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import programs
 
-LISTED = msgspec.toml.decode(programs.LIST.read_bytes(), type=programs.Programs)
+LISTED = programs.listed()
 WHERE = programs.Where(Path("results"), ("debian/6.12", "debian/7.2"), "trixie", 4)
 
 
-@pytest.mark.parametrize("program", LISTED.program, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", LISTED, ids=lambda program: program.name)
 def test_a_program(program: programs.Program) -> None:
-    assert bool(program.metric) != bool(program.per)
-    for command in (program.command, *program.service, *program.ready):
+    keys = program.keys
+    assert keys.keys() - {"metric"} <= set(Spec.__struct_fields__)
+    assert ("metric" in keys) != ("per" in keys)
+    for command in (keys["command"], *keys.get("service", ()), *keys.get("ready", ())):
         assert words_of("command", programs.one_line(command))
-    if program.metric:
-        assert readers.operations(program.metric, "")
+    if "metric" in keys:
+        assert readers.operations(keys["metric"], "")
     options = programs.asked_of(program, WHERE)
     (root,) = (option.removeprefix("--root=") for option in options if option.startswith("--root="))
     assert parse(root) == Packages("trixie", tuple(sorted(program.packages)))

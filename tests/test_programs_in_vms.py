@@ -89,7 +89,7 @@ def test_a_part_is_recorded(command: str, options: tuple[str, ...], root: Path, 
 
 
 def test_times_bound_a_part(root: Path, tmp_path: Path) -> None:
-    # After the warm-up, the program waits for nothing more; by the host's clock, a busy host would be in the part, too.
+    # After the warm-up the program waits for nothing more. By its clock a busy host would be in the part too.
     times = ("--warm-up", "0.02", "--for", "0.001", "--clock", "instructions")
     answer = in_vm(root, "tool parts 1", *times, "--per", "instruction", study=tmp_path / "s")
     counted = facts(answer, tmp_path / "s")

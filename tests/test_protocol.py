@@ -142,6 +142,7 @@ def test_the_agent_refuses_a_job(tmp_path: Path, job: str, complaint: str) -> No
     assert error.content["text"].startswith(complaint)
 
 
+@pytest.mark.slow
 def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
     """Longer than any one message may be, and a line that is longer than that too."""
     whole, too_long = tmp_path / "whole", tmp_path / "too_long"

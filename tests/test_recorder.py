@@ -25,15 +25,25 @@ from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
-CC = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+CC = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
     """A test program of this folder, linked with the parts of the recorder that it tests."""
     sources = [TOP / "tests" / f"{name}_test.c", *(TOP / "plugin" / f"{part}.c" for part in parts)]
-    subprocess.run([*CC, *options, *SANITIZERS, *sources, "-o", folder / name], check=True)
+    objects = [compiled(source, folder.parent / "objects", options) for source in sources]
+    subprocess.run([*CC, *options, *SANITIZERS, *objects, "-o", folder / name], check=True)
     return folder / name
+
+
+def compiled(source: Path, folder: Path, options: Sequence[str]) -> Path:
+    """Most parts are in several programs, and compiled once."""
+    folder.mkdir(exist_ok=True)
+    made = folder / "".join([source.stem, *options, ".o"])
+    if not made.exists():
+        subprocess.run([*CC, *options, *SANITIZERS, "-c", source, "-o", made], check=True)
+    return made
 
 
 # What it is loaded into
@@ -279,6 +289,7 @@ def test_another_decoder_agrees_on_a_program(x86_64: Path) -> None:
     assert disagreements(x86_64, set(disassembled(program))) == []
 
 
+@pytest.mark.slow
 def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) -> None:
     """Each with a ModRM byte that asks for 8(%rsp), where it has one."""
     opcodes = [bytes([*escape, opcode]) for escape in ([], [15], [15, 56], [15, 58]) for opcode in range(256)]
@@ -431,6 +442,7 @@ def expected_on_ppc64le(place: int, text: str) -> set[str]:
     return {"other", "mark", *(["stack"] if re.search(r"\br1\b", operands) else [])}
 
 
+@pytest.mark.slow
 def test_another_decoder_agrees_on_a_program_for_ppc64le(ppc64le: Path) -> None:
     program = compile.agent(workloads.find("getppid1"), f"{CROSS}gcc")
     code = listed("-d", program, tool=f"{CROSS}objdump")
@@ -755,6 +767,7 @@ def accesses() -> st.SearchStrategy[Access]:
     return st.tuples(st.integers(0, 1), line_places(), pcs, st.integers(1, 2), st.integers(0, 1))
 
 
+@pytest.mark.slow
 @given(
     kinds=st.lists(st.lists(accesses(), max_size=30), min_size=1, max_size=3),
     order=st.lists(st.integers(0, 2), max_size=40),
@@ -772,6 +785,7 @@ def test_every_access_of_a_sequence_is_counted(
     assert found == truth(operations)
 
 
+@pytest.mark.slow
 def test_sequences_that_do_not_fit_are_forgotten_and_counted(open_lines: Callable[[int, int], Path]) -> None:
     operations = [[(0, PLACE, PLACE + 4 * n, 1, 0), (1, PLACE, PLACE, n, 1)] for n in range(1, 40)]
     found, forgotten = counted(open_lines(12, 4), operations)
@@ -779,6 +793,7 @@ def test_sequences_that_do_not_fit_are_forgotten_and_counted(open_lines: Callabl
     assert forgotten > 1
 
 
+@pytest.mark.slow
 def test_the_bytes_of_a_sequence_are_those_of_its_accesses(open_lines: Callable[[int, int], Path]) -> None:
     commands = [f"0 {PLACE + byte:x} {PLACE:x} 1 0" for byte in (0, 8, 56)] * 3
     program = open_lines(1 << 20, 16)

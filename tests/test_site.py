@@ -458,6 +458,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [record.TABLE for record in RECORDS])
 def test_no_damage_is_more_than_a_complaint(whole: Path, tmp_path: Path, table: str) -> None:
     for damage, statement in damages():

@@ -138,6 +138,7 @@ def test_where_nothing_ran_beside_each_other_the_errors_are_no_larger() -> None:
     assert shares(verdict_on(0.05), 300)[Verdict.changed] >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [0.0, 0.02])
 def test_as_many_repetitions_more_as_are_asked_for_decide(change: float) -> None:
     """Most often: asked for are so many that four of five do, if the spread is what it seems to be."""

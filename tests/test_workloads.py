@@ -39,7 +39,17 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return harness
 
 
-@pytest.mark.parametrize("workload", REPEATED, ids=[workload.name for workload in REPEATED])
+IN_CHECK = ("open1", "page_fault1", "context_switch1", "pthread_mutex1", "lmbench/null")
+"""What `make check` runs of them: each counts on every machine, and lint compiles all."""
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(one, id=one.name, marks=() if one.name in IN_CHECK else pytest.mark.slow)
+        for one in REPEATED
+    ],
+)
 def test_counts_every_operation_of_processes_and_threads(
     workload: Workload, harness: Path, tmp_path: Path
 ) -> None:

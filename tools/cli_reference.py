@@ -18,7 +18,7 @@ from typing import Any
 from typer.main import get_group
 
 from bigiron.cli import app
-from bigiron.commands.options import RunByDefault
+from bigiron.commands.common.options import RunByDefault
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/cli.md"
 WIDTH = 100

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from typer.main import get_group
 
 import bigiron
-from bigiron.commands.complaints import Complaints, complain
+from bigiron.commands.common.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
 
 _PANELS = {

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bigiron.analysis.replay.extrapolated import Extrapolated
-from bigiron.analysis.statistics.seed_range import SeedRange, seed_range
+from bigiron.analysis.statistics.estimate import Estimate, of_all
+from bigiron.analysis.statistics.seed_range import repetitions, seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted, Taken
 from bigiron.cases.replayed import Replayed, not_replayed, percent
@@ -49,7 +50,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         Figure(
             f"throughput, {_AT} tasks: sums instead of reads under the lock",
             f"worse than {headline:g} %",
-            f"{_percent(change)}, simulated, predicted",
+            f"{percent(change)}, simulated, predicted",
         ),
         *(_waiting(look, ours, published) for look, ours in waiting.items()),
         *(_packed(rows, look) for look in ("read", "sum")),
@@ -245,16 +246,12 @@ def _some(names: set[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "") or "none"
 
 
-def _change(rows: pl.DataFrame, old: str, new: str, tasks: int) -> SeedRange:
-    before, after = (seed_range(rows, "throughput", variant, tasks).of_seeds for variant in (old, new))
-    return SeedRange(tuple(100 * (b / a - 1) for a, b in zip(before, after, strict=True)))
+def _change(rows: pl.DataFrame, old: str, new: str, tasks: int) -> Estimate:
+    before, after = (repetitions(rows, "throughput", variant, tasks) for variant in (old, new))
+    return of_all([100 * (b / a - 1) for a, b in zip(before, after, strict=True)])
 
 
-def _percent(change: SeedRange) -> str:
-    return f"{change.mean:+.1f} % ({change.low:+.1f} to {change.high:+.1f})"
-
-
-def _waiting(look: str, ours: SeedRange, published: Published) -> Figure:
+def _waiting(look: str, ours: Estimate, published: Published) -> Figure:
     column = _COLUMNS[look]
     theirs = published.value("profile_children", "native_queued_spin_lock_slowpath", column)
     return Figure(
@@ -278,13 +275,13 @@ def _packed(rows: pl.DataFrame, look: str) -> Figure:
     return Figure(
         f"throughput, {_AT} tasks, {look}: the parts of 16 CPUs on a line instead of one",
         "not published",
-        f"{_percent(change)}, simulated, predicted",
+        f"{percent(change)}, simulated, predicted",
     )
 
 
 def _step(rows: pl.DataFrame) -> Figure:
     def change(variant: str) -> float:
-        before, after = (seed_range(rows, "throughput", variant, tasks).mean for tasks in (_AT, _BESIDE))
+        before, after = (seed_range(rows, "throughput", variant, tasks).value for tasks in (_AT, _BESIDE))
         return after / before - 1
 
     each = ", ".join(f"{name} {change(name):+.1%}" for name in rows["variant"].unique(maintain_order=True))
@@ -299,18 +296,18 @@ _BOUND = (
 )
 
 
-def _costs_more(change: SeedRange, headline: float) -> Claim:
+def _costs_more(change: Estimate, headline: float) -> Claim:
     return Claim(
         f"Sums instead of reads cost more throughput than published, with {_AT} tasks",
         change.high < headline,
-        f"{_percent(change)} where every operation sums exactly: {_BOUND.format(headline)}",
+        f"{percent(change)} where every operation sums exactly: {_BOUND.format(headline)}",
     )
 
 
-def _one_lock(waiting: Mapping[str, SeedRange]) -> Claim:
+def _one_lock(waiting: Mapping[str, Estimate]) -> Claim:
     return Claim(
         "The tasks spend nearly all of their time waiting for one lock, with the new kernel even more",
-        waiting["read"].mean > 75 and waiting["sum"].low > waiting["read"].high,
+        waiting["read"].value > 75 and waiting["sum"].low > waiting["read"].high,
         f"{waiting['read']} % with reads, {waiting['sum']} % with sums",
     )
 

@@ -176,10 +176,10 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
         return []
 
     def seed_range(numbers: Sequence[int]) -> str:
-        sums = growth.sum_relative(numbers, _SMALL)
+        seconds = growth.sum_relative(numbers, _SMALL).changed(lambda times: anchor * times)
+        value, _, interval = seconds.written("{:,.2f}".format).partition(" ")
         return (
-            f"predicted {anchor * sums.value:,.2f} s "
-            f"({anchor * sums.low:,.2f} to {anchor * sums.high:,.2f}): "
+            f"predicted {value} s {interval}: "
             f"the published {anchor * 1e3:.1f} ms at {_SMALL}, and the growth of its instructions"
         )
 

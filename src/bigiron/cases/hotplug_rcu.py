@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from bigiron.analysis.statistics.ratio import Estimate, ratio_of_means
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.ratio import ratio_of_means
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
 from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from bigiron import _sim
-from bigiron.analysis.statistics.seed_range import SeedRange
+from bigiron.analysis.statistics.estimate import Estimate, of_all
 from bigiron.errors import UserError
 from bigiron.simulator import machine_files
 
@@ -25,7 +25,7 @@ def total(
     stay: int = 1,
     machine: str = "power10-1920",
     seeds: int = 3,
-) -> SeedRange:
+) -> Estimate:
     """Seconds until only `stay` CPUs of `cpus` are online; `values` are those of the design cpu-hotplug."""
     if not 0 < stay < cpus:
         raise UserError(f"of {cpus} CPUs 1 to {cpus - 1} can stay, not {stay}")
@@ -34,7 +34,7 @@ def total(
     points = [_point(values, machine, size, seed) for seed in range(1, seeds + 1) for size in sizes]
     costs = [_cost(outcome) for outcome in _sim.simulate(points)]
     runs = [costs[first : first + len(sizes)] for first in range(0, len(costs), len(sizes))]
-    return SeedRange(tuple(_sum(dict(zip(sizes, run, strict=True))) for run in runs))
+    return of_all([_sum(dict(zip(sizes, run, strict=True))) for run in runs])
 
 
 def _sum(costs: Mapping[int, float]) -> float:

@@ -8,11 +8,12 @@ counted in kernels that have this again, 6.1 and, where its source is given, 3.1
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from math import isnan
 from statistics import fmean
 
-from bigiron.analysis.statistics.seed_range import SeedRange, seed_range
+from bigiron.analysis.statistics.estimate import Estimate, of_all
+from bigiron.analysis.statistics.seed_range import seed_range
 from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
 from bigiron.cases.counted import Counted
 from bigiron.cases.replayed import Replayed, not_replayed, percent
@@ -79,18 +80,11 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-@dataclass(frozen=True)
-class _Between:
-    """A count of all repetitions: their mean, and what it lies between."""
-
-    low: float
-    mean: float
-    high: float
-
-    def said(self, digits: str) -> str:
-        if isnan(self.mean):
-            return "none in some repetition"
-        return f"{self.mean:{digits}} ({self.low:{digits}} to {self.high:{digits}})"
+def _written(count: Estimate, digits: str) -> str:
+    """The mean of all repetitions, and what it lies between."""
+    if isnan(count.value):
+        return "none in some repetition"
+    return count.written(lambda value: format(value, digits))
 
 
 class _ByLimit:
@@ -139,7 +133,7 @@ class _ByLimit:
         """Grace periods and batches of variants that differ in how RCU waits and what it invokes at once."""
         periods = ", ".join(f"{name}: {self._periods(name, self._most)}" for name in self._limits)
         batches = ", ".join(
-            f"{name}: {self._of(name, self._most, self._batch).said(',.0f')}" for name in self._limits
+            f"{name}: {_written(self._of(name, self._most, self._batch), ',.0f')}" for name in self._limits
         )
         how = f"{self._most} CPUs, by when RCU looks for quiescent states, and what it invokes at once"
         return [
@@ -167,7 +161,7 @@ class _ByLimit:
                 f"With a limit of 256{where} SLUB's get_partial_node is called more often",
                 _all(oftener),
                 self._said(
-                    lambda limit, cpus: self._of(limit, cpus, self._in_partial).said(".3f"),
+                    lambda limit, cpus: _written(self._of(limit, cpus, self._in_partial), ".3f"),
                     "times list_lock in it for 1,000 operations",
                 ),
             ),
@@ -178,13 +172,13 @@ class _ByLimit:
             ),
         ]
 
-    def _more(self, one: _Between, other: _Between) -> bool | None:
+    def _more(self, one: Estimate, other: Estimate) -> bool | None:
         """Whether all repetitions say so; None: some do not, or there is but one."""
         if self._counted.study.spec.repetitions < _FEWEST:
             return None
         return True if one.low > other.high else False if one.high < other.low else None
 
-    def _same(self, one: _Between, other: _Between) -> bool | None:
+    def _same(self, one: Estimate, other: Estimate) -> bool | None:
         if self._more(one, other) is not None:
             return False
         high = max(one.high, other.high)
@@ -197,7 +191,7 @@ class _ByLimit:
         return "; ".join(f"{cpus} CPUs: {of(cpus)}" for cpus in self._cpus) + f" {unit}"
 
     def _each(self, what: str, cpus: int, of: Callable[[CellRecord], float], digits: str) -> Figure:
-        values = {limit: self._of(limit, cpus, of).said(digits) for limit in self._limits}
+        values = {limit: _written(self._of(limit, cpus, of), digits) for limit in self._limits}
         return self._figure(what, cpus, values)
 
     def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> Figure:
@@ -218,33 +212,32 @@ class _ByLimit:
             return 100 * self._counted.work(cell, _PROFILE[function]) / self._counted.work(cell)
 
         ours = ", ".join(
-            f"{limit}: {self._of(limit, self._most, share).mean:.2f} %" for limit in ("off", "256")
+            f"{limit}: {self._of(limit, self._most, share).value:.2f} %" for limit in ("off", "256")
         )
         what = f"{function}, {self._most} CPUs{self._in_kernel()}"
         return Figure(what, theirs, f"{ours} of the instructions; counted")
 
-    def _of(self, limit: str, cpus: int, value: Callable[[CellRecord], float]) -> _Between:
-        values = [value(cell) for cell in self._cells[limit, cpus]]
-        return _Between(min(values), fmean(values), max(values))
+    def _of(self, limit: str, cpus: int, value: Callable[[CellRecord], float]) -> Estimate:
+        return of_all([value(cell) for cell in self._cells[limit, cpus]])
 
-    def _rate(self, limit: str, cpus: int) -> _Between:
+    def _rate(self, limit: str, cpus: int) -> Estimate:
         """Grace periods per second: where a repetition begins or ends, one more or less is chance."""
         found = [(self._counted.grace_periods(cell), _seconds(cell)) for cell in self._cells[limit, cpus]]
-        return _Between(
-            min(max(periods - 1, 0) / seconds for periods, seconds in found),
+        return Estimate(
             fmean(periods / seconds for periods, seconds in found),
+            min(max(periods - 1, 0) / seconds for periods, seconds in found),
             max((periods + 1) / seconds for periods, seconds in found),
         )
 
     def _periods(self, limit: str, cpus: int) -> str:
         each = ", ".join(f"{self._counted.grace_periods(cell):.0f}" for cell in self._cells[limit, cpus])
-        return f"{self._rate(limit, cpus).said('.0f')}, of {each}"
+        return f"{_written(self._rate(limit, cpus), '.0f')}, of {each}"
 
-    def _back(self, limit: str, cpus: int) -> _Between:
+    def _back(self, limit: str, cpus: int) -> Estimate:
         """What is taken in get_partial_node; at most, had all objects come back before the end."""
         taken = self._of(limit, cpus, self._in_partial)
         at_most = self._of(limit, cpus, lambda cell: self._in_partial(cell) / max(self._freed(cell), 1e-9))
-        return _Between(taken.low, taken.mean, at_most.high)
+        return replace(taken, high=at_most.high)
 
     def _callbacks(self, cell: CellRecord) -> float:
         periods = self._counted.grace_periods(cell)
@@ -280,7 +273,7 @@ def _all(answers: Sequence[bool | None]) -> bool | None:
     return False if False in answers else None if None in answers else True
 
 
-def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> SeedRange:
+def _throughput(rows: pl.DataFrame, limit: str, tasks: int) -> Estimate:
     return seed_range(rows, "throughput", limit, tasks)
 
 
@@ -325,7 +318,7 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
             "A limit of 256 is slower than one of 100,000 with many tasks",
             recovered.low > slow.high,
             f"{slow} against {recovered} operations per second with {most} tasks, "
-            f"{100 * (slow.mean / recovered.mean - 1):+.1f} %",
+            f"{100 * (slow.value / recovered.value - 1):+.1f} %",
         ),
         Claim(
             f"The curves are one up to about {published:g} tasks",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.statistics.seed_range import SampledRange, SeedRange, sampled_range, seed_range
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.seed_range import of_machines, repetitions, seed_range
 from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
 from bigiron.simulator import machine_files
 from bigiron.study.store import Study
@@ -35,11 +36,11 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     """The published table beside the simulated one, then trees of all shapes."""
     rows = {name: study.tables("simulation") for name, study in studies.items()}
     idle = {mask: seed_range(rows["idle"], "lost", f"mask={mask}") for mask in MASKS}
-    ls = {mask: sampled_range(rows["ls"], "lost", f"mask={mask}") for mask in MASKS}
+    ls = {mask: repetitions(rows["ls"], "lost", f"mask={mask}") for mask in MASKS}
     return Report(
         [
             *(_lost("idle", mask, idle[mask], published) for mask in MASKS),
-            *(_lost("ls", mask, ls[mask], published) for mask in MASKS),
+            *(_lost("ls", mask, of_machines(ls[mask]), published) for mask in MASKS),
             *(_price(mask, rows["ls"]) for mask in MASKS),
             *(_tree(name, rows["tree"]) for name in _shapes(rows["tree"])),
         ],
@@ -48,25 +49,26 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _lost(load: str, mask: int, ours: SeedRange | SampledRange, published: Published) -> Figure:
+def _lost(load: str, mask: int, ours: Estimate, published: Published) -> Figure:
     theirs = published.value(_TABLE, str(mask), load)
     fitted = _FITTED.get((load, mask))
     kind = f"fitted to this ({fitted})" if fitted else "predicted"
-    center = ours.mean if isinstance(ours, SeedRange) else ours.itself
     return Figure(
         f"CPU time that RCU and the tick take, {load}, mask {mask}",
         f"{theirs:g} %",
-        f"{ours} %, simulated, {kind}; {center / theirs:.2f} times the published",
+        f"{ours} %, simulated, {kind}; {ours.value / theirs:.2f} times the published",
     )
 
 
 def _price(mask: int, rows: pl.DataFrame) -> Figure:
-    period, callback = (sampled_range(rows, name, f"mask={mask}") for name in ("grace period", "callback"))
-    waits = f"; a callback waits {callback}" if callback.itself else ""
+    period, callback = (
+        of_machines(repetitions(rows, name, f"mask={mask}")) for name in ("grace period", "callback")
+    )
+    waits = f"; a callback waits {callback}" if callback.value else ""
     return Figure(
         f"what a grace period takes, mask {mask}",
         "not published",
-        f"{period} ms, simulated, predicted{waits}" if period.itself else "longer than was simulated",
+        f"{period} ms, simulated, predicted{waits}" if period.value else "longer than was simulated",
     )
 
 
@@ -84,16 +86,21 @@ def _tree(name: str, rows: pl.DataFrame) -> Figure:
     )
 
 
-def cure(ls: Mapping[int, SampledRange], published: Published) -> Claim:
-    """Whether there is the published cliff, by mask: what ls makes the CPUs lose, in percent."""
+def cure(ls: Mapping[int, Sequence[float]], published: Published) -> Claim:
+    """Whether there is the published cliff.
+
+    `ls`: by mask, what ls makes the CPUs lose, in percent: on the machine itself, then on sampled machines.
+    """
     theirs = ", ".join(f"{published.value(_TABLE, str(mask), 'ls'):g} % with {mask}" for mask in (3, 7))
-    samples = list(zip(_far_ns(len(ls[3].of_samples)), ls[3].of_samples, ls[7].of_samples, strict=True))
-    cliff = [ns for ns, three, seven in samples if three > _LOST >= seven]
-    agrees = ls[3].itself > _LOST >= ls[7].itself
+    (three, *of_three), (seven, *of_seven) = ls[3], ls[7]
+    samples = list(zip(_far_ns(len(of_three)), of_three, of_seven, strict=True))
+    cliff = [ns for ns, with_three, with_seven in samples if with_three > _LOST >= with_seven]
+    agrees = three > _LOST >= seven
     return Claim(
         "With ls running, a mask of 3 is not enough and one of 7 is: there is a cliff between them",
         None if cliff and not agrees else agrees,
-        f"{ls[3]} % with 3 and {ls[7]} % with 7; published {theirs}. {_where(samples, cliff)}",
+        f"{of_machines(ls[3])} % with 3 and {of_machines(ls[7])} % with 7; published {theirs}. "
+        f"{_where(samples, cliff)}",
     )
 
 
@@ -118,20 +125,20 @@ def _far_ns(samples: int) -> list[float]:
     return [machine_files.sampled(_MACHINE, nr + 2).transfer_ns(*_FARTHEST) for nr in range(samples)]
 
 
-def _expectation(ls: Mapping[int, SampledRange], published: Published) -> Claim:
+def _expectation(ls: Mapping[int, Sequence[float]], published: Published) -> Claim:
     wanted = published.value("expectation", "user share of an idle machine's CPU-bound thread", "share")
-    enough = [mask for mask in MASKS if 100 - ls[mask].itself >= wanted]
+    enough = [mask for mask in MASKS if 100 - ls[mask][0] >= wanted]
     return Claim(
         f"A CPU-bound thread should have {wanted:g} % of its CPU",
-        bool(enough) and 100 - ls[0].itself < wanted,
+        bool(enough) and 100 - ls[0][0] < wanted,
         f"with ls running it has that with the masks {', '.join(map(str, enough))}, and "
-        f"{three_digits(100 - ls[0].itself)} % with mask 0",
+        f"{three_digits(100 - ls[0][0])} % with mask 0",
     )
 
 
 def _levels(rows: pl.DataFrame) -> list[Claim]:
     def times(leaf: int) -> float:
-        two, three = (seed_range(rows, "lost", f"levels={levels} leaf={leaf}").mean for levels in (2, 3))
+        two, three = (seed_range(rows, "lost", f"levels={levels} leaf={leaf}").value for levels in (2, 3))
         return two / three
 
     def says(leaf: int) -> str:
@@ -151,9 +158,9 @@ def _levels(rows: pl.DataFrame) -> list[Claim]:
     ]
 
 
-def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, SampledRange], published: Published) -> str:
-    ours = {("idle", mask): one.mean for mask, one in idle.items()}
-    ours |= {("ls", mask): one.itself for mask, one in ls.items()}
+def _errors(idle: Mapping[int, Estimate], ls: Mapping[int, Sequence[float]], published: Published) -> str:
+    ours = {("idle", mask): one.value for mask, one in idle.items()}
+    ours |= {("ls", mask): one[0] for mask, one in ls.items()}
     missed = {
         (load, mask): value - published.value(_TABLE, str(mask), load)
         for (load, mask), value in ours.items()
@@ -164,7 +171,7 @@ def _errors(idle: Mapping[int, SeedRange], ls: Mapping[int, SampledRange], publi
     inside = [
         mask
         for mask, one in ls.items()
-        if ("ls", mask) not in near and one.holds(published.value(_TABLE, str(mask), "ls"))
+        if ("ls", mask) not in near and of_machines(one).holds(published.value(_TABLE, str(mask), "ls"))
     ]
     return (
         f"Of 18 published shares 2 were fitted; of the other {len(missed)}, {len(near)} are within 0.1 "

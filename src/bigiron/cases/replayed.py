@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.replay.extrapolated import Extrapolated
-from bigiron.analysis.replay.prediction import Interval, Limit, limit_name
+from bigiron.analysis.replay.prediction import Limit, limit_name
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.errors import UserError
 from bigiron.results import prediction
 from bigiron.study.store import Study
@@ -35,11 +36,11 @@ class Replayed:
             raise UserError(f"{study.folder}: {found.refused[0].variant}: {found.refused[0].why}")
         return cls(found)
 
-    def change(self, variant: str, tasks: int) -> Interval:
+    def change(self, variant: str, tasks: int) -> Estimate:
         """Of a variant's throughput against the first one's, in per cent."""
         (ratio,) = [one for one in self.found.ratios if one.variant == variant]
         at = ratio.points[tasks]
-        return Interval(*(100 * (value - 1) for value in (at.value, at.low, at.high)))
+        return at.changed(lambda share: 100 * (share - 1))
 
     def limits(self, variant: str, tasks: int) -> list[Limit]:
         """What takes a tenth of the tasks' time or more, the most first."""
@@ -60,10 +61,10 @@ def not_replayed(why: UserError) -> str:
     return f"Nothing is said from traces: {why}"
 
 
-def percent(change: Interval) -> str:
+def percent(change: Estimate) -> str:
     """A change with its interval.
 
-    >>> percent(Interval(-52.4, -60.0, 1.25))
+    >>> percent(Estimate(-52.4, -60.0, 1.25))
     '-52.4 % (-60.0 to +1.2)'
     """
     return f"{change.value:+.1f} % ({change.low:+.1f} to {change.high:+.1f})"

@@ -10,12 +10,13 @@ import typer
 
 from bigiron.analysis.statistics.verdict import TOLERANCE
 from bigiron.bisect import target
-from bigiron.bisect.candidates import CommitsOfTree, ListOfVariants, MeasuredByStudy, OptionsOfConfiguration
+from bigiron.bisect.candidates import ListOfVariants, OptionsOfConfiguration
+from bigiron.bisect.commits_of_tree import CommitsOfTree
+from bigiron.bisect.measure import MeasuredByStudy
 from bigiron.bisect.search import Bisection, TimedBisection
 from bigiron.bisect.target import Target
-from bigiron.commands.complaints import stopped
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.options import (
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import (
     KERNELS,
     MACHINE,
     RECORD,
@@ -27,6 +28,7 @@ from bigiron.commands.options import (
     grouped,
     numbers,
 )
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.run import (
     FileSystems,
     MachineOptions,

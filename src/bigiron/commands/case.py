@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from bigiron import cases
+from bigiron.commands.common.measure import measure_study
+from bigiron.commands.common.options import Jobs
+from bigiron.commands.common.output import say
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.measure import measure_study
-from bigiron.commands.options import Jobs
-from bigiron.commands.output import say
 from bigiron.report import case as case_report
 from bigiron.study import store
 

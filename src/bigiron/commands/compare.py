@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Base, Context, ForMachine, Format, InContext, choice, contexts
+from bigiron.commands.common.options import Base, Context, ForMachine, Format, InContext, choice, contexts
 from bigiron.errors import UserError
 from bigiron.probes import conflicts
 from bigiron.report.compare import dispatch

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import ListFormat
-from bigiron.commands.output import print_list
+from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.output import print_list
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.analysis.comparison.model import Options
-from bigiron.commands.options import Base, Context, ForMachine, InContext, ListFormat, contexts
+from bigiron.commands.common.options import Base, Context, ForMachine, InContext, ListFormat, contexts
 from bigiron.report.explain.csv_json import FORMATS
 from bigiron.report.explain.text import explanation
 from bigiron.results import prediction

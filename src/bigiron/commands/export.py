@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, InContext, choice, contexts
+from bigiron.commands.common.options import Context, InContext, choice, contexts
 from bigiron.errors import UserError
 from bigiron.report.formats import folded, pprof
 from bigiron.results import stacks

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.options import Context, Format, InContext, choice, contexts
+from bigiron.commands.common.options import Context, Format, InContext, choice, contexts
 from bigiron.report import growth as growth_report
 from bigiron.results import growth as growth_results
 from bigiron.study import store

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.complaints import stopped
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import Format, Jobs, numbers
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.options import Format, Jobs, numbers
 from bigiron.errors import UserError
 from bigiron.history.database import open_history
 from bigiron.report import history as history_report

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
-from bigiron.commands.measure import measure_study
-from bigiron.commands.options import Fragments, Jobs, choice, numbers
-from bigiron.commands.output import say
+from bigiron.commands.common.measure import measure_study
+from bigiron.commands.common.options import Fragments, Jobs, choice, numbers
+from bigiron.commands.common.output import say
 from bigiron.errors import UserError
 from bigiron.judge import second_opinion
 from bigiron.judge.judgement import Judgement

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from bigiron import kernels
-from bigiron.commands.complaints import stopped
-from bigiron.commands.options import Fragments, ListFormat
-from bigiron.commands.output import print_list, say
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import Fragments, ListFormat
+from bigiron.commands.common.output import print_list, say
 from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="Fetch, build, add and list kernels to boot.", no_args_is_help=True)

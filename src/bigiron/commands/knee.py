@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Base, Format
+from bigiron.commands.common.options import Base, Format
 from bigiron.report import knee as knee_report
 from bigiron.results import scaling
 from bigiron.study import store

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import ListFormat
-from bigiron.commands.output import print_list
+from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.output import print_list
 from bigiron.report.formats.listing import Listing
 from bigiron.simulator import machine_files, machine_measure
 

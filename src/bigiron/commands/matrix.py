@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.complaints import stopped
-from bigiron.commands.options import Jobs, RunByDefault, choice
-from bigiron.commands.output import say
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import Jobs, RunByDefault, choice
+from bigiron.commands.common.output import say
 from bigiron.errors import MachineError, UserError
 from bigiron.matrix import listing, machine, store
 from bigiron.matrix import run as runner

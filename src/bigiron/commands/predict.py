@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Format, MeasuredThere, OneTask, choice, doublings, refuse_rate
+from bigiron.commands.common.options import Format, MeasuredThere, OneTask, choice, doublings, refuse_rate
 from bigiron.readers import measured_points
 from bigiron.report import predict as prediction_report
 from bigiron.results import prediction

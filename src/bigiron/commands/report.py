@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import Base, Context, InContext, MeasuredThere, OneTask, contexts, refuse_rate
+from bigiron.commands.common.options import (
+    Base,
+    Context,
+    InContext,
+    MeasuredThere,
+    OneTask,
+    contexts,
+    refuse_rate,
+)
 from bigiron.errors import UserError
 from bigiron.readers import measured_points
 from bigiron.report.formats import markdown

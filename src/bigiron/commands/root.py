@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from bigiron import roots
-from bigiron.commands.options import ListFormat
-from bigiron.commands.output import print_list, say
+from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.output import print_list, say
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 from bigiron.util.numbers import size

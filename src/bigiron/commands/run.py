@@ -10,10 +10,9 @@ import typer
 from bigiron import probes, workloads
 from bigiron.analysis.statistics.spread import MOST_BOOTS, PROGRAM_BOOTS
 from bigiron.analysis.statistics.verdict import FIRST_LOOK, TOLERANCE
-from bigiron.commands import explicit
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.measure import measure_study
-from bigiron.commands.options import (
+from bigiron.commands.common import explicit
+from bigiron.commands.common.measure import measure_study
+from bigiron.commands.common.options import (
     KERNELS,
     MACHINE,
     PROGRAM,
@@ -26,6 +25,7 @@ from bigiron.commands.options import (
     numbers,
     probe_names,
 )
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm import topology as topologies

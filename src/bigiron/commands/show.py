@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.options import ListFormat
-from bigiron.commands.output import print_list
+from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.output import print_list
 from bigiron.report import overview
 from bigiron.study import store
 

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from bigiron.commands.common.measure import measure_study
+from bigiron.commands.common.options import ListFormat, RunByDefault, doublings, numbers
+from bigiron.commands.common.output import print_list
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.measure import measure_study
-from bigiron.commands.options import ListFormat, RunByDefault, doublings, numbers
-from bigiron.commands.output import print_list
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 from bigiron.study import simulated

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from bigiron import workloads
-from bigiron.commands.options import ListFormat
-from bigiron.commands.output import print_list
+from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.output import print_list
 from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="List and show workloads to run.", no_args_is_help=True)

@@ -11,7 +11,7 @@ from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE
-from bigiron.gate.check_lines import Finding, Point, Tolerance
+from bigiron.gate.check_lines import BaselinePoint, Finding, Tolerance
 from bigiron.probes import Table
 from bigiron.study.spec import Spec
 from bigiron.study.store import Collected
@@ -44,7 +44,7 @@ def _identical(one: Table, other: Table | None) -> bool:
 
 def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
     lines = [matching.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
-    baseline = Point(variant="", cpus=1, tasks=1, lines=check_lines.known(lines[:1]))
+    baseline = BaselinePoint(variant="", cpus=1, tasks=1, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 

@@ -14,8 +14,7 @@ from statistics import median_low
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import Function
-from bigiron.gate.check_lines import Point as Baseline
+from bigiron.gate.check_lines import BaselineFunction, BaselinePoint
 from bigiron.gate.repeatable_counts import ReferenceValue, RepeatableCount
 from bigiron.history import collect, points, records
 from bigiron.history.database import History
@@ -33,7 +32,7 @@ class Predecessor:
     place: str
     """The point in words."""
     counts: Sequence[ReferenceValue]
-    functions: Sequence[Function]
+    functions: Sequence[BaselineFunction]
     """Instructions per operation of each function, to show where a newer kernel executes more."""
 
 
@@ -65,10 +64,10 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
             f"run `bigiron history add {lacking}` to update it"
         )
     return Predecessor(
-        Baseline(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
+        BaselinePoint(variant=names[newest.kernel], cpus=newest.cpus, tasks=newest.tasks).place,
         _known(list(held.values())),
         [
-            Function(function=one.function, instructions=one.self_per_op)
+            BaselineFunction(function=one.function, instructions=one.self_per_op)
             for one in history.select(records.Function, point=newest.id)
         ],
     )

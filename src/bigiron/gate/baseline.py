@@ -9,7 +9,14 @@ from typing import Annotated
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import BaselineLine, Function, Instructions, Point, Probe, Tolerance
+from bigiron.gate.check_lines import (
+    BaselineFunction,
+    BaselineInstructions,
+    BaselineLine,
+    BaselinePoint,
+    Probe,
+    Tolerance,
+)
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
 from bigiron.study.store import write_whole
@@ -53,7 +60,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
         default_factory=lambda: ["conflicts"]
     )
     """The probes whose counts it has."""
-    point: list[Point] = []
+    point: list[BaselinePoint] = []
 
     @property
     def tolerances(self) -> Tolerance:
@@ -113,7 +120,7 @@ def text(baseline: Baseline) -> str:
     return "\n".join(parts)
 
 
-def _fields(line: BaselineLine | Instructions | Function) -> dict[str, object]:
+def _fields(line: BaselineLine | BaselineInstructions | BaselineFunction) -> dict[str, object]:
     """The fields that do not have their default."""
     default: dict[str, object] = {
         **{"most_writes": 0.0, "most_accesses": 0.0, "most": 0.0, "tolerance": None},

@@ -13,7 +13,7 @@ from bigiron.errors import UserError
 from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import CheckedPoint, Finding, Point
+from bigiron.gate.check_lines import BaselinePoint, CheckedPoint, Finding
 from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
@@ -50,7 +50,7 @@ def check_study(study: Study, path: Path) -> list[CheckedPoint]:
         point = points.get((namesake, cpus, tasks))
         if not point:
             there = "; ".join(point.place for point in baseline.point) or "nothing"
-            place = Point(variant=variant, cpus=cpus, tasks=tasks).place
+            place = BaselinePoint(variant=variant, cpus=cpus, tasks=tasks).place
             raise UserError(f"{path} has no counts of {place}: it has {there}")
         _refuse_another_machine(baseline, path, point, records)
         used.add(point.place)
@@ -62,12 +62,14 @@ def check_study(study: Study, path: Path) -> list[CheckedPoint]:
     return checked + [CheckedPoint(place, place, [], "not in the study") for place in skipped]
 
 
-def _has(point: Point, baseline: Baseline, probe: str) -> bool:
+def _has(point: BaselinePoint, baseline: Baseline, probe: str) -> bool:
     """Whether the baseline has counts of a probe at a point."""
     return probe in baseline.probes and (probe != "instructions" or point.instructions is not None)
 
 
-def _findings(study: Study, records: list[CellRecord], point: Point, baseline: Baseline) -> list[Finding]:
+def _findings(
+    study: Study, records: list[CellRecord], point: BaselinePoint, baseline: Baseline
+) -> list[Finding]:
     found = []
     if "conflicts" in baseline.probes:
         found += check_lines.check(point, _lines(study, records), baseline.tolerances)
@@ -88,7 +90,7 @@ def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
     left_out = {probe: "the study did not record it" for probe in check_lines.PROBES if probe not in probes}
     checked = []
     for (variant, cpus, tasks), records in _measured(study, probes).items():
-        place = Point(variant=variant, cpus=cpus, tasks=tasks).place
+        place = BaselinePoint(variant=variant, cpus=cpus, tasks=tasks).place
         predecessor = against_history.predecessor(history, study, records[0])
         if not predecessor:
             checked.append(CheckedPoint(place, "", [], _NO_OLDER_KERNEL))
@@ -149,12 +151,12 @@ def record(study: Study, path: Path) -> Recorded:
 
 
 def _point(
-    study: Study, place: _Place, records: list[CellRecord], was: Point | None, baseline: Baseline
-) -> Point:
+    study: Study, place: _Place, records: list[CellRecord], was: BaselinePoint | None, baseline: Baseline
+) -> BaselinePoint:
     """The counts of one point for the baseline; `was` is the baseline's point so far."""
     variant, cpus, tasks = place
     kernel = str(records[0].environment.get("kernel_release", ""))
-    point = Point(
+    point = BaselinePoint(
         variant=variant,
         kernel=kernel,
         cpus=cpus,
@@ -179,7 +181,7 @@ def _point(
     return point
 
 
-def _by_place(baseline: Baseline) -> dict[_Place, Point]:
+def _by_place(baseline: Baseline) -> dict[_Place, BaselinePoint]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
@@ -207,7 +209,9 @@ def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place,
     return places
 
 
-def _refuse_another_machine(baseline: Baseline, path: Path, point: Point, records: list[CellRecord]) -> None:
+def _refuse_another_machine(
+    baseline: Baseline, path: Path, point: BaselinePoint, records: list[CellRecord]
+) -> None:
     """UserError if the study's machines had another kind of time slice, control group, memory or clock."""
     for what, old, new in (
         ("time_slice", baseline.time_slice, _time_slice(records)),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bigiron.gate.check_lines import Finding, Function, Instructions, Tolerance, compared
+from bigiron.gate.check_lines import BaselineFunction, BaselineInstructions, Finding, Tolerance, compared
 from bigiron.util.english import first_n
 
 LEAST = 1.0
@@ -20,24 +20,29 @@ Counts = Mapping[str, float]
 """Self instructions per operation of each function, in one repetition."""
 
 
-def known(repetitions: Sequence[Counts]) -> Instructions:
+def known(repetitions: Sequence[Counts]) -> BaselineInstructions:
     """The total that a baseline records."""
     totals = [sum(counts.values()) for counts in repetitions]
     mean, most = round(sum(totals) / len(totals), 3), round(max(totals), 3)
-    return Instructions(total=mean, most=most if most > mean + 0.001 else 0.0)
+    return BaselineInstructions(total=mean, most=most if most > mean + 0.001 else 0.0)
 
 
-def functions(repetitions: Sequence[Counts]) -> list[Function]:
+def functions(repetitions: Sequence[Counts]) -> list[BaselineFunction]:
     """The functions that a baseline records, by name."""
     names = sorted(set().union(*repetitions))
     means = {name: sum(counts.get(name, 0.0) for counts in repetitions) / len(repetitions) for name in names}
     return [
-        Function(function=name, instructions=round(means[name], 3)) for name in names if means[name] > LEAST
+        BaselineFunction(function=name, instructions=round(means[name], 3))
+        for name in names
+        if means[name] > LEAST
     ]
 
 
 def check(
-    was: Instructions, recorded: Sequence[Function], repetitions: Sequence[Counts], tolerance: Tolerance
+    was: BaselineInstructions,
+    recorded: Sequence[BaselineFunction],
+    repetitions: Sequence[Counts],
+    tolerance: Tolerance,
 ) -> Finding:
     """Compare the total, and name the functions that execute more instructions than in the baseline."""
     totals = [sum(counts.values()) for counts in repetitions]
@@ -47,7 +52,7 @@ def check(
     return Finding("instructions", ("instructions",), (before,), (allowed,), (after,), by)
 
 
-def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
+def grown(was: Sequence[BaselineFunction], now: Sequence[BaselineFunction]) -> str:
     """The functions that execute more instructions than before, largest increase first."""
     before = {one.function: one.instructions for one in was}
     more = {one.function: one.instructions - before.get(one.function, 0.0) for one in now}
@@ -56,7 +61,9 @@ def grown(was: Sequence[Function], now: Sequence[Function]) -> str:
     return f"more in {named}" if names else ""
 
 
-def renewed(was: Instructions, now: Instructions, tolerance: Tolerance) -> Instructions:
+def renewed(
+    was: BaselineInstructions, now: BaselineInstructions, tolerance: Tolerance
+) -> BaselineInstructions:
     """The baseline's total, replaced by the new one if they differ by more than the tolerance."""
     same = tolerance.or_own(was.tolerance).takes_for_same
     most = max(was.total, was.most), max(now.total, now.most)

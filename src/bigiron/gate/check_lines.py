@@ -43,7 +43,7 @@ class BaselineLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_o
     """Accesses per operation of the functions that touch it most."""
 
 
-class Instructions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class BaselineInstructions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """All instructions per operation in a baseline; `most`: in the repetition with the largest count."""
 
     total: float
@@ -52,14 +52,14 @@ class Instructions(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_o
     """For this point, instead of the baseline's tolerance."""
 
 
-class Function(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class BaselineFunction(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A function's self instructions per operation in a baseline, to show where an increase is."""
 
     function: str
     instructions: float
 
 
-class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class BaselinePoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The shared cache lines and the instructions of a variant at one number of CPUs and tasks."""
 
     variant: str
@@ -74,8 +74,8 @@ class Point(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=Tru
     clock_slower: int = 1
     """How many times slower the machine's clock was than the host's."""
     lines: list[BaselineLine] = []
-    instructions: Instructions | None = None
-    functions: list[Function] = []
+    instructions: BaselineInstructions | None = None
+    functions: list[BaselineFunction] = []
 
     @property
     def place(self) -> str:
@@ -242,7 +242,9 @@ def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
     )
 
 
-def check(baseline: Point, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance) -> list[Finding]:
+def check(
+    baseline: BaselinePoint, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance
+) -> list[Finding]:
     """Each cache line of the baseline or of the study, largest increase first."""
     before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
     columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bigiron.analysis.comparison.model import Measurements
-from bigiron.analysis.replay.prediction import Interval
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.judge import counts as counts_of
 from bigiron.judge.change import Change, Kind
 from bigiron.judge.counts import Setup
@@ -53,7 +53,7 @@ class Predicted:
 
     tasks: int
     machine: str
-    change: Interval
+    change: Estimate
     reported: float
     why_counts: str = ""
     """Why it was predicted from counts instead of traces; empty if it was predicted from traces."""

@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from bigiron.analysis.replay.prediction import Interval
 from bigiron.errors import UserError
 from bigiron.judge import judgement
 from bigiron.judge.judgement import Claim, Judgement, Predicted
@@ -231,7 +230,7 @@ def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Pr
     if isinstance(found, str):
         return None, found
     ratio = found.ratios[0].points[tasks]
-    change = Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
+    change = ratio.changed(lambda share: share - 1)
     return Predicted(tasks, shaped.base, change, mail.throughput_change, why_counts), ""
 
 

@@ -139,20 +139,20 @@ def timed_as_text(of: TimedBisection, found: TimedResult) -> str:
     likeliest = chances.likeliest
     if not chances.decided:
         among = first_n([title(name) for name in chances.credible], _MOST_CREDIBLE)
-        said = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
+        result = f"undecided: none is {chances.none:.0%} likely, or else it is among {among}"
     elif likeliest is None:
-        said = (
+        result = (
             f"no culprit: {_likely(chances.none)} that none changes throughput by {of.tolerance:.0%} or more"
         )
     else:
-        said = (
+        result = (
             f"culprit: {title(likeliest)}: {_likely(chances.culprit[likeliest])}; throughput is "
             f"{chances.change:.3g} of what it was before"
         )
     ends = " and ".join(str(found.runs.get(end, 0)) for end in (of.candidates.old, of.candidates.new))
     skipped = f"; {len(found.skipped)} skipped" if found.skipped else ""
     of_all = f"{len(found.runs)} candidates of {len(of.candidates.history.names) + 1}"
-    return f"{said}\n{plural(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
+    return f"{result}\n{plural(found.all_runs, 'run')} of {of_all}, {ends} of the ends{skipped}\n"
 
 
 _MOST_CREDIBLE = 4

@@ -10,7 +10,6 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
 from bigiron.results.growth import SIMULATION, Report, Row, Table
 from bigiron.util.english import first_n
-from bigiron.util.numbers import three_digits
 
 _FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
 _WIDTH = 100
@@ -93,18 +92,16 @@ def warnings(table: Table) -> list[str]:
 
 def standing(row: Row) -> str:
     """A row that does not grow, in words."""
-    said = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
+    law = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
-    return f"{row.series.name}{by}: {said}"
+    return f"{row.series.name}{by}: {law}"
 
 
 def in_words(row: Row) -> tuple[str, str, str]:
     """The law, its certainty, the prediction."""
     if not row.prediction:
         return "none", "", ""
-    predicted = row.prediction
-    interval = f"({three_digits(predicted.low)} to {three_digits(predicted.high)})"
-    return row.growth.best.formula, _sure(row.growth.sure), f"{three_digits(predicted.value)} {interval}"
+    return row.growth.best.formula, _sure(row.growth.sure), str(row.prediction)
 
 
 def _sure(share: float) -> str:

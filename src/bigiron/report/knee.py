@@ -5,10 +5,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
-from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
+from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.scaling import Scaling
 from bigiron.util.english import plural
@@ -21,11 +22,7 @@ def as_text(scaling: Scaling) -> str:
     """For a terminal or a mail."""
     parts = []
     for heading, curves, cells in tables(scaling):
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        table = [
-            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells
-        ]
-        parts.append("\n".join([*textwrap.wrap(heading, _WIDTH), "", *table]))
+        parts.append("\n".join([*textwrap.wrap(heading, _WIDTH), "", *aligned(cells)]))
         parts += ["\n".join(_wrapped(in_words(scaling, curve))) for curve in curves]
     partings = _wrapped([parting(one) for one in scaling.partings])
     return "\n\n".join([*parts, *(["\n".join(partings)] if partings else [])]) + "\n"

@@ -308,11 +308,11 @@ def of_pair(document: Document, pair: Pair) -> str:
         for test in document.tests:
             if outcome := document.outcomes[one.place].get(test.number):
                 names = sorted({each.name for each in outcome.conflicts if not each.pair})
-                said = f"wrong: {outcome.wrong}" if outcome.wrong else ", ".join(names) or "conflict-free"
-                alike.setdefault(said, []).append(test.number)
-        for said, numbers in sorted(alike.items(), key=lambda item: -len(item[1])):
+                result = f"wrong: {outcome.wrong}" if outcome.wrong else ", ".join(names) or "conflict-free"
+                alike.setdefault(result, []).append(test.number)
+        for result, numbers in sorted(alike.items(), key=lambda item: -len(item[1])):
             some = " ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
-            lines.append(f"  {len(numbers):5}  {said}\n         tests {some}\n")
+            lines.append(f"  {len(numbers):5}  {result}\n         tests {some}\n")
     return "".join(lines)
 
 

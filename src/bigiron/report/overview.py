@@ -103,8 +103,10 @@ def _probe(spec: Spec, name: str) -> str:
     """Its name, and of its options those that are not the default."""
     kinds = [probe.options for probe in probes.named([name]) if probe.options]
     given = {key: value for kind in kinds for key, value in spec.options[kind].given.items()}
-    said = [f"{key} {','.join(value) if isinstance(value, list) else value}" for key, value in given.items()]
-    return f"{name} ({', '.join(said)})" if said else name
+    options = [
+        f"{key} {','.join(value) if isinstance(value, list) else value}" for key, value in given.items()
+    ]
+    return f"{name} ({', '.join(options)})" if options else name
 
 
 def _simulated(spec: Spec) -> list[str]:
@@ -176,8 +178,8 @@ def times(study: Study) -> Listing:
 
 def _operation_us(record: CellRecord) -> str:
     """The duration of a recorded operation by the machine's clock."""
-    told = (facts["operations"] for facts in record.facts.values() if facts.get("operations"))
-    operations = max(next(told, [0]))
+    counted = (facts["operations"] for facts in record.facts.values() if facts.get("operations"))
+    operations = max(next(counted, [0]))
     return f"{record.recorded_ns / 1000 / operations:,.1f}" if record.recorded_ns and operations else ""
 
 

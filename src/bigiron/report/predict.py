@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bigiron.analysis.replay.prediction import (
-    Interval,
     Limit,
     PredictedCurve,
     PredictedPoint,
     PredictedRatio,
     limit_name,
 )
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.readers.measured_points import Measured
 from bigiron.report.formats import listing
 from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
 from bigiron.util.english import plural
@@ -37,16 +38,9 @@ def as_text(found: Prediction) -> str:
     """For a terminal or a mail."""
     parts = [textwrap.fill(_heading(found), _WIDTH)]
     for (curve, there), (title, rows) in zip(_curves(found), tables(found), strict=True):
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = "\n".join(
-            "  ".join(
-                f"{cell:<{width}}" if n == len(row) - 1 else f"{cell:>{width}}"
-                for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
-        told = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
-        parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{told}")
+        table = "\n".join(line.rstrip() for line in aligned(rows, ">" * (len(rows[0]) - 1) + "<"))
+        below = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
+        parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{below}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
     parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
@@ -115,7 +109,7 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None
 
 
 def _heading(found: Prediction) -> str:
-    told = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
+    given = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
     lock = _SPINLOCKS.get(found.lock, "")
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
@@ -126,7 +120,7 @@ def _heading(found: Prediction) -> str:
         )
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
-        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{told}{lock}"
+        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{given}{lock}"
     )
 
 
@@ -155,7 +149,7 @@ def _headings(found: Prediction, measured: Measured | None) -> list[str]:
 def _row(
     curve: PredictedCurve, point: PredictedPoint, found: Prediction, measured: Measured | None
 ) -> list[str]:
-    cells = [str(point.tasks), interval(point.relative), interval(point.throughput, rate)]
+    cells = [str(point.tasks), str(point.relative), point.throughput.written(rate)]
     if measured:
         cells += _beside(curve, point, measured)
     return [*cells, limited_by(point.limited_by)]
@@ -172,13 +166,12 @@ def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) ->
     return [shown, f"{predicted.value / value - 1:+.0%}{outside}"]
 
 
-def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> Interval:
+def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> Estimate:
     """The prediction in the unit of what was measured."""
     if not measured.relative:
         return point.throughput
     first = next((p.relative.value for p in curve.points if p.tasks == measured.first), 1.0)
-    relative = point.relative
-    return Interval(relative.value / first, relative.low / first, relative.high / first)
+    return point.relative.changed(lambda share: share / first)
 
 
 def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Iterable[str]:
@@ -199,10 +192,10 @@ def in_words(ratio: PredictedRatio) -> str:
     last = max(ratio.points)
     if ratio.differs_from is None:
         return (
-            f"{ratio.variant} vs {ratio.base}: predicted {interval(ratio.points[last])} times as much at "
+            f"{ratio.variant} vs {ratio.base}: predicted {ratio.points[last]!s} times as much at "
             f"{last} tasks; not a significant difference"
         )
-    there, then = interval(ratio.points[ratio.differs_from]), interval(ratio.points[last])
+    there, then = str(ratio.points[ratio.differs_from]), str(ratio.points[last])
     return (
         f"{ratio.variant} vs {ratio.base}: differs from {plural(ratio.differs_from, 'task')} on, "
         f"predicted {there} times as much, and {then} at {last}"
@@ -219,15 +212,6 @@ def limited_by(limits: list[Limit]) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
-
-
-def interval(found: Interval, shown: Callable[[float], str] = three_digits) -> str:
-    """The value and its interval.
-
-    >>> interval(Interval(4.84, 4.41, 5.28))
-    '4.84 (4.41 to 5.28)'
-    """
-    return f"{shown(found.value)} ({shown(found.low)} to {shown(found.high)})"
 
 
 def as_json(found: Prediction) -> str:
@@ -293,7 +277,7 @@ def _point(curve: PredictedCurve, point: PredictedPoint, there: Measured | None)
     }
 
 
-def _figures(name: str, found: Interval) -> dict[str, float]:
+def _figures(name: str, found: Estimate) -> dict[str, float]:
     return {name: round(found.value, 6), "low": round(found.low, 6), "high": round(found.high, 6)}
 
 

@@ -71,20 +71,20 @@ def understood(mail: RobotMail) -> str:
 
 def as_text(opinion: Opinion) -> str:
     """The reply. Where it would be too long, it shows fewer changes in full."""
-    for told in range(_CHANGES, 0, -1):
-        lines = list(_lines(opinion, told))
+    for most in range(_CHANGES, 0, -1):
+        lines = list(_lines(opinion, most))
         if len(lines) - 1 <= _LINES:
             break
     return "\n".join(line.rstrip() for line in lines[:_LINES]).rstrip() + "\n"
 
 
-def _lines(opinion: Opinion, told: int) -> Iterator[str]:
+def _lines(opinion: Opinion, most: int) -> Iterator[str]:
     """The verdict; evidence, and what would confirm it; the report's figures; what was not examined."""
     judgement = opinion.judgement
     for paragraph in (
         _wrapped(_verdict(opinion, judgement) if judgement else _same(opinion)),
         _wrapped(_about(opinion)),
-        *(_changes(opinion, judgement, told) if judgement else []),
+        *(_changes(opinion, judgement, most) if judgement else []),
         [] if judgement and judgement.changes else [*_neither(opinion)],
         _wrapped(_instructions(opinion)),
         _wrapped(_prediction(opinion)) if judgement else [],
@@ -97,12 +97,12 @@ def _lines(opinion: Opinion, told: int) -> Iterator[str]:
             yield ""
 
 
-def _changes(opinion: Opinion, judgement: Judgement, told: int) -> Iterator[list[str]]:
-    for position, change in enumerate(judgement.changes[:told], 1):
+def _changes(opinion: Opinion, judgement: Judgement, most: int) -> Iterator[list[str]]:
+    for position, change in enumerate(judgement.changes[:most], 1):
         yield [*_change(position, change, opinion)]
-    if rest := judgement.changes[told:]:
-        named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:told]))
-        dots = ", …" if len(rest) > told else ""
+    if rest := judgement.changes[most:]:
+        named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:most]))
+        dots = ", …" if len(rest) > most else ""
         yield _wrapped(f"{len(rest)} further changes cost less: {named}{dots}.")
 
 
@@ -124,8 +124,8 @@ def _about(opinion: Opinion) -> str:
 
 def _elsewhere(mail: RobotMail) -> str:
     """What the robot says of other branches."""
-    said = ", ".join(f"{one.what} on {one.branch[:_NAME]}" for one in mail.elsewhere[:_ELSEWHERE])
-    return f" The robot adds: {said}." if said else ""
+    elsewhere = ", ".join(f"{one.what} on {one.branch[:_NAME]}" for one in mail.elsewhere[:_ELSEWHERE])
+    return f" The robot adds: {elsewhere}." if elsewhere else ""
 
 
 def _same(opinion: Opinion) -> str:
@@ -250,9 +250,9 @@ def _is_known_by(change: Change) -> bool:
 
 def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.functions:
-        told = list(change.functions.items())[:_FUNCTIONS]
+        functions = list(change.functions.items())[:_FUNCTIONS]
         form = "+,.3g" if change.instruction else "+,.0f"
-        yield "in", ", ".join(f"{name} {more:{form}}" for name, more in told)
+        yield "in", ", ".join(f"{name} {more:{form}}" for name, more in functions)
     if change.writers:
         yield ("taken in" if change.kind == "locks" else "writes"), first_n(change.writers, _FUNCTIONS)
     if change.readers:

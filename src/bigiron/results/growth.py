@@ -8,7 +8,8 @@ from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.probes import simulation
 from bigiron.analysis.statistics import growth
-from bigiron.analysis.statistics.growth import Growth, Prediction, Series
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.growth import Growth, Series
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.results import measurements
@@ -28,7 +29,7 @@ class Row:
 
     series: Series
     growth: Growth
-    prediction: Prediction | None
+    prediction: Estimate | None
 
     @property
     def most(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import cost, paths
-from bigiron.analysis.comparison.model import Point
+from bigiron.analysis.comparison.model import ComparedPoint
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Row
@@ -156,12 +156,12 @@ class Recorded:
     """What the probes counted at one number of CPUs and tasks; None of a probe that was not recorded."""
 
     lines: LinesAt | None
-    locks: Point | None
-    instructions: Point | None
+    locks: ComparedPoint | None
+    instructions: ComparedPoint | None
     costly: Sequence[Costly] = ()
 
     @property
-    def _any(self) -> LinesAt | Point:
+    def _any(self) -> LinesAt | ComparedPoint:
         found = self.lines or self.locks or self.instructions
         assert found
         return found

@@ -87,10 +87,11 @@ class Measurements:
         what = {"operation": self.operation} if self.operation else {}
         return {**self.about, "operations": self.operations, **what, "contexts": options.contexts}
 
-    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[Point, ...]:
+    def at_each(self, compare_at: CompareAt, options: Options) -> tuple[ComparedPoint, ...]:
         """What is compared at each number of CPUs and tasks."""
         return tuple(
-            compare_at(cells, cpus, tasks, self, options) for (cpus, tasks), cells in self.points.items()
+            compare_at(options.place(cpus, tasks, cells), cells, self, options)
+            for (cpus, tasks), cells in self.points.items()
         )
 
     @property
@@ -134,6 +135,11 @@ class Options:
         """The variant that those of one point are compared with."""
         there = list(variants)
         return self.base if self.base in there else there[0]
+
+    def place(self, cpus: int, tasks: int, variants: Iterable[str]) -> Place:
+        """Where these variants are compared."""
+        there = tuple(variants)
+        return Place(cpus, tasks, there, self.base_of(there))
 
 
 def time_notes(time: str) -> tuple[str, ...]:
@@ -233,14 +239,34 @@ class Appendix:
 
 
 @dataclass(frozen=True)
-class Point:
-    """The comparison at one number of CPUs and tasks."""
+class Place:
+    """Where variants are compared."""
 
-    probe: str
     cpus: int
     tasks: int
     variants: tuple[str, ...]
-    base: str
+    base: str  # one of them, with which the others are compared
+
+    def __str__(self) -> str:
+        return f"{plural(self.cpus, 'CPU')}, {plural(self.tasks, 'task')}"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The variants that are compared with the base."""
+        return tuple(variant for variant in self.variants if variant != self.base)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {"cpus": self.cpus, "tasks": self.tasks}
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """The comparison at one number of CPUs and tasks."""
+
+    at: Place
+    probe: str
     heading: str  # what is counted, of what, and how
     title: str  # of the page
     thing: str  # what a row is
@@ -279,9 +305,29 @@ class Point:
         return tuple(filter(None, (self.machine_differences, *self.lost, self.missing)))
 
     @property
+    def cpus(self) -> int:
+        """Of the machine."""
+        return self.at.cpus
+
+    @property
+    def tasks(self) -> int:
+        """That ran the workload."""
+        return self.at.tasks
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """That are compared."""
+        return self.at.variants
+
+    @property
+    def base(self) -> str:
+        """The variant that the others are compared with."""
+        return self.at.base
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The variants that are compared with the base."""
-        return tuple(variant for variant in self.variants if variant != self.base)
+        return self.at.others
 
     @property
     def by_change(self) -> tuple[Row, ...]:
@@ -319,17 +365,12 @@ class Point:
     @property
     def where(self) -> str:
         """CPUs, tasks where there is not one a CPU, and the kind."""
-        tasks = f", {self.tasks} task{'' if self.tasks == 1 else 's'}"
         kind = f", {self.kind}" if self.kind else ""
-        return (
-            f"{self.cpus} CPU{'' if self.cpus == 1 else 's'}"
-            + ("" if self.tasks == self.cpus else tasks)
-            + kind
-        )
+        return (plural(self.cpus, "CPU") if self.tasks == self.cpus else str(self.at)) + kind
 
 
-CompareAt: TypeAlias = Callable[[Cells, int, int, Measurements, Options], Point]
-"""Compares what was measured with so many CPUs and tasks."""
+CompareAt: TypeAlias = Callable[[Place, Cells, Measurements, Options], ComparedPoint]
+"""Compares what was measured at a place."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +378,7 @@ class Comparison:
     """A study's comparison in what one probe measured."""
 
     about: Mapping[str, Any]  # for programs: the study, the workload and what was compared
-    points: tuple[Point, ...]
+    points: tuple[ComparedPoint, ...]
     columns: tuple[str, ...]  # of CSV: the place, the items' fields, `variant`
     cell_columns: Mapping[str, str] = field(default_factory=dict)  # then these, by the items' names for them
     by_item: bool = True  # whether JSON has all items in one list; else what is known of each point

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.lines.matching import Row
-from bigiron.analysis.replay.prediction import Interval
 from bigiron.analysis.replay.program import Program
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.util.english import plural
 from bigiron.util.object_name import ObjectName
 
@@ -22,10 +22,10 @@ class LineCosts:
 
     machine: str
     tasks: int
-    by_variant: Mapping[str, Mapping[str, Interval]]
+    by_variant: Mapping[str, Mapping[str, Estimate]]
     refused: Mapping[str, str]  # why nothing is predicted of the other variants
 
-    def of(self, row: Row) -> dict[str, Interval]:
+    def of(self, row: Row) -> dict[str, Estimate]:
         """A line's cost in each variant where it is worth saying; the replay prefetches no adjacent line."""
         if row.halves:
             return {}

@@ -9,12 +9,13 @@ from bigiron.analysis.comparison import model, paths
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Details,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
     total,
 )
@@ -222,7 +223,7 @@ def compare(measured: Measurements, options: Options, lines: SharedLines | None 
     )  # fmt: skip
 
 
-def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> Point:
+def _compared(found: LinesAt, measured: Measurements, options: Options, cells: Cells) -> ComparedPoint:
     every = [(_row(group, found), group.number) for group in _groups(found)]
     large = [(row, lines) for row, lines in every if row.main.most >= matching.TOLERANCE]
     shown = [(row, lines) for row, lines in large if not (row.is_undecided and row.main.most < _SMALL)]
@@ -230,14 +231,12 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
-    return Point(
+    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
+    return ComparedPoint(
+        at,
         probe="conflicts",
-        cpus=found.cpus,
-        tasks=found.tasks,
-        variants=tuple(found.variants),
-        base=found.base,
         heading=(
-            f"{measured.workload}, {plural(found.cpus, 'CPU')}, {plural(found.tasks, 'task')}: "
+            f"{measured.workload}, {at}: "
             "writes and accesses per operation "
             f"to cache lines {_OF[measured.scope]}that several CPUs share{_AS_A_PAIR[options.pairs]}, "
             f"in {' and '.join(options.contexts)} context "
@@ -264,7 +263,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             *(found.costs.notes if found.costs else ()),
         ),
         lost=tuple(_lost_accesses(found)),
-        place={"cpus": found.cpus, "tasks": found.tasks},
+        place=at.fields,
         items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,

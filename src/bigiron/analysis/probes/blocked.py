@@ -10,11 +10,12 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.util.english import plural
@@ -92,7 +93,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = model.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -103,19 +104,16 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     shown = [row for row in rows if row.main.most >= _LEAST]
     waited = {variant: _waited(each, options.contexts) for variant, each in cells.items()}
     facts = {variant: _facts(each) for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
+        at,
         probe="blocked",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+            f"{measured.workload}, {at}: "
             "milliseconds off the CPU and how often, "
             f"per operation ({measured.time})"
         ),
         title="Blocked: time off the CPU per operation",
-        thing=f"waited in, {plural(cpus, 'CPU')}",
+        thing=f"waited in, {plural(at.cpus, 'CPU')}",
         measures=_MEASURES,
         rows=tuple(shown),
         hidden=len(rows) - len(shown),
@@ -131,12 +129,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             Appendix(f"{variant}: {_described(facts[variant])}", _stacks(rows.head(options.paths or _STACKS)))
             for variant, rows in waited.items()
         ),
-        place={"cpus": cpus, "tasks": tasks},
+        place=at.fields,
         known={
             "cells": {variant: {**facts[variant], "rows": waited[variant].to_dicts()} for variant in cells}
         },
         records=tuple(
-            (cpus, tasks, variant, *row)
+            (at.cpus, at.tasks, variant, *row)
             for variant, rows in waited.items()
             for row in rows.select(_ROW).iter_rows()
         ),

@@ -8,14 +8,14 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
-from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -92,7 +92,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     found = {variant: shares([cell.table for cell in each]) for variant, each in cells.items()}
     figures = model.joined(
         {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
@@ -106,14 +106,11 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     ]
     order = list(_SOURCES.values())
     facts = {variant: each[-1].facts for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
+        at,
         probe="efficiency",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+            f"{measured.workload}, {at}: "
             "shares of the CPUs' time in % "
             f"({measured.time}; least and most: of one CPU)"
         ),
@@ -135,12 +132,12 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             for variant, known in facts.items()
             if known["lost"]
         ),
-        place={"cpus": cpus, "tasks": tasks},
+        place=at.fields,
         known={
             "cells": {variant: {**facts[variant], "rows": found[variant].to_dicts()} for variant in cells}
         },
         records=tuple(
-            (cpus, tasks, variant, *row) for variant, each in found.items() for row in each.iter_rows()
+            (at.cpus, at.tasks, variant, *row) for variant, each in found.items() for row in each.iter_rows()
         ),
     )
 

@@ -9,11 +9,12 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.util.english import plural
@@ -107,7 +108,7 @@ def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dic
     }
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
     figures = model.joined(
         {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
@@ -123,14 +124,11 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         for function, each in figures.items()
     ]
     known = {variant: _known(each, calls[variant], absent[variant]) for variant, each in cells.items()}
-    return Point(
+    return ComparedPoint(
+        at,
         probe="functions",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}: time in kernel functions, {measured.time} "
+            f"{measured.workload}, {plural(at.cpus, 'CPU')}: time in kernel functions, {measured.time} "
             "(waiting included); of several repetitions the means, and the least and the most of all"
         ),
         title="Functions: time in kernel functions, waiting included",
@@ -153,10 +151,10 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             )
             for variant in cells
         ),
-        place={"cpus": cpus},
+        place={"cpus": at.cpus},
         known={"cells": known},
         records=tuple(
-            (cpus, variant, *row) for variant, each in calls.items() for row in profile(each).iter_rows()
+            (at.cpus, variant, *row) for variant, each in calls.items() for row in profile(each).iter_rows()
         ),
     )
 

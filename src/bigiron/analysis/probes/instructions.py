@@ -13,12 +13,13 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -27,7 +28,6 @@ from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.growth import Series
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -127,9 +127,8 @@ def _total(
     return replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
-    base = options.base_of(cells)
-    others = [variant for variant in cells if variant != base]
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+    base = at.base
     cells = _with_same_names(cells)
     rows = model.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
@@ -144,7 +143,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
 
     ordered = sorted(
         rows.items(),
-        key=lambda row: (-round(row[1][0].largest_change(base, others), 3), -row[1][0].most, row[0]),
+        key=lambda row: (-round(row[1][0].largest_change(base, at.others), 3), -row[1][0].most, row[0]),
     )
     shown = [
         Row(function, figures, verdict(function, figures[0]))
@@ -153,13 +152,10 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
     ]
     total = _total(rows, uneven, cells, base, boots)
     longer = costly.executed(cells, base, options.contexts)
-    return Point(
+    return ComparedPoint(
+        at,
         probe="instructions",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=base,
-        heading=_heading(cpus, tasks, measured, options),
+        heading=_heading(at, measured, options),
         title="Kernel instructions per operation",
         thing="function",
         keeps_order=True,
@@ -176,7 +172,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         notes=tuple(model.on_marks(shown, min(boots.values()))),
         shows_change=True,
-        place={"cpus": cpus, "tasks": tasks},
+        place=at.fields,
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={
             "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},
@@ -206,9 +202,9 @@ def _known(one: Costly) -> dict[str, Any]:
     }
 
 
-def _heading(cpus: int, tasks: int, measured: Measurements, options: Options) -> str:
+def _heading(at: Place, measured: Measurements, options: Options) -> str:
     return (
-        f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+        f"{measured.workload}, {at}: "
         f"kernel instructions per operation, in {' and '.join(options.contexts)} context "
         f"({measured.recorded}; self: the function's own; total: with its callees)"
     )

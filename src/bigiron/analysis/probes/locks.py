@@ -10,18 +10,19 @@ from bigiron.analysis.comparison import model
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import first_n, plural
+from bigiron.util.english import first_n
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName
@@ -163,22 +164,18 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
-    base = options.base_of(cells)
-    rows = _rows(cells, base, options.contexts)
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+    rows = _rows(cells, at.base, options.contexts)
     shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST or row.main.most >= _HELD_LEAST]
     lost = {
         variant: sum(cell.facts["lost_acquisitions"] + cell.facts["unreleased"] for cell in repetitions)
         for variant, repetitions in cells.items()
     }
-    return Point(
+    return ComparedPoint(
+        at,
         probe="locks",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=base,
         heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+            f"{measured.workload}, {at}: "
             "the kernel's locks: acquisitions per operation "
             "and hold time in instructions, in "
             f"{' and '.join(options.contexts)} context ({measured.recorded}; longest: "
@@ -197,7 +194,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
         ),
         labels=("taken by", "taken in"),
         legend=(
-            f"differs from {base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "
+            f"differs from {at.base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "
             f"operation and 1 %, or held by more than {_TOLERANCES['held_per_op']:.0f} instruction and 1 %"
             f"{model.BEYOND_BOOTS}"
         ),
@@ -207,7 +204,7 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             for variant, count in lost.items()
             if count
         ),
-        place={"cpus": cpus, "tasks": tasks},
+        place=at.fields,
         items=tuple(_item(row) for row in rows),
         known={"lost_acquisitions": lost},
     )

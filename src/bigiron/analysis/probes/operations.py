@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 from bigiron.analysis.comparison.model import (
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -47,7 +48,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     return Comparison(
         about=measured.about,
         points=tuple(
-            _point(state, cells, cpus, tasks, measured, options)
+            _point(options.place(cpus, tasks, cells), state, cells, measured)
             for (cpus, tasks), cells in measured.points.items()
             for state in _states(cells)
         ),
@@ -70,9 +71,7 @@ def _states(cells: Cells) -> list[str]:
     return list(dict.fromkeys(state for table in tables for state in table["state"]))
 
 
-def _point(
-    state: str, cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options
-) -> Point:
+def _point(at: Place, state: str, cells: Cells, measured: Measurements) -> ComparedPoint:
     rounds = {
         variant: [cell.table.filter(state=state) for cell in repetitions]
         for variant, repetitions in cells.items()
@@ -80,15 +79,12 @@ def _point(
     operations = pl.concat([table for each in rounds.values() for table in each])["operation"].n_unique()
     repetitions = max(map(len, rounds.values()))
     sums = {taken: _sums(taken, rounds) for taken in _TAKEN}
-    return Point(
+    return ComparedPoint(
+        at,
         probe="operations",
-        cpus=cpus,
-        tasks=tasks,
         kind=state,
-        variants=tuple(cells),
-        base=options.base_of(cells),
         heading=(
-            f"{measured.workload}, {plural(cpus, 'CPU')}, {state}: "
+            f"{measured.workload}, {plural(at.cpus, 'CPU')}, {state}: "
             f"{plural(operations, 'operation')}, "
             f"mean of {plural(repetitions, 'repetition')}"
             f"{' +- standard deviation' if repetitions > 1 else ''}"
@@ -99,7 +95,7 @@ def _point(
         measures=(Measure("sum", beside="deviation"),),
         rows=tuple(_row(taken, of, state, cells) for taken, of in sums.items() if of),
         notes=measured.time_notes,
-        place={"cpus": cpus, "state": state, "operations": operations},
+        place={"cpus": at.cpus, "state": state, "operations": operations},
         known={
             "cells": {
                 variant: {
@@ -111,7 +107,7 @@ def _point(
         },
         records=tuple(
             (
-                *(cpus, state, operations, variant, taken.column, round(fmean(of[variant]), 9)),
+                *(at.cpus, state, operations, variant, taken.column, round(fmean(of[variant]), 9)),
                 round(stdev(of[variant]), 9) if len(of[variant]) > 1 else "",
                 len(of[variant]),
             )

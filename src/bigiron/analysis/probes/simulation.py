@@ -10,15 +10,16 @@ from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
     Cells,
+    ComparedPoint,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
-from bigiron.analysis.statistics.seed_range import SeedRange
+from bigiron.analysis.statistics.estimate import of_all
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_digits
@@ -61,17 +62,14 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options: Options) -> Point:
+def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    where = plural(cpus, "CPU") + ("" if tasks == cpus else f", {plural(tasks, 'task')}")
+    where = plural(at.cpus, "CPU") if at.tasks == at.cpus else str(at)
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
-    return Point(
+    return ComparedPoint(
+        at,
         probe="simulation",
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(cells),
-        base=options.base_of(cells),
         heading=f"{measured.workload} on {measured.machine}, {where}, simulated: {told}",
         title="Simulated",
         thing="figure",
@@ -85,16 +83,17 @@ def _point(cells: Cells, cpus: int, tasks: int, measured: Measurements, options:
             Appendix(f"{variant}: CPUs wait, ns/operation: {_longest(waits(each))}")
             for variant, each in cells.items()
         ),
-        place={"cpus": cpus, "tasks": tasks},
+        place=at.fields,
         known={
             "figures": [
                 {"figure": name, "unit": unit, "of_seeds": values} for (name, unit), values in figures.items()
             ]
         },
         records=tuple(
-            (cpus, tasks, variant, name, unit, of.mean, of.low, of.high, len(of.of_seeds))
+            (at.cpus, at.tasks, variant, name, unit, of.value, of.low, of.high, len(of_seeds))
             for (name, unit), values in figures.items()
-            for variant, of in ((variant, SeedRange(seeds)) for variant, seeds in values.items())
+            for variant, of_seeds in values.items()
+            for of in (of_all(of_seeds),)
         ),
     )
 

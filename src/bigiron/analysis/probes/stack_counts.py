@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import Comparison, Item, Measure, Options, Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Item, Measure, Options, Place, Row
 from bigiron.analysis.comparison.profiles import Figure, Weights
-from bigiron.util.english import plural
 from bigiron.util.numbers import count
 
 By: TypeAlias = Literal["function", "chain"]
@@ -45,7 +44,7 @@ def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
             "contexts": options.contexts,
         },
         points=tuple(
-            _point(weighed, cpus, tasks, stacks, by, options)
+            _point(options.place(cpus, tasks, weighed), weighed, stacks, by, options)
             for (cpus, tasks), weighed in stacks.points.items()
         ),
         columns=("cpus", "tasks", by, "variant", "mean_per_op", "repetitions"),
@@ -54,25 +53,16 @@ def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
 
 
 def _point(
-    weighed: Mapping[str, Sequence[Weights]],
-    cpus: int,
-    tasks: int,
-    stacks: StackCounts,
-    by: By,
-    options: Options,
-) -> Point:
-    base = options.base_of(weighed)
+    at: Place, weighed: Mapping[str, Sequence[Weights]], stacks: StackCounts, by: By, options: Options
+) -> ComparedPoint:
     found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
-    figures = profiles.ranked(found, base, weighed)
+    figures = profiles.ranked(found, at.base, weighed)
     shown = [one for one in figures if one.most >= _LEAST]
-    return Point(
+    return ComparedPoint(
+        at,
         probe=stacks.probe,
-        cpus=cpus,
-        tasks=tasks,
-        variants=tuple(weighed),
-        base=base,
         heading=(
-            f"{stacks.workload}, {plural(cpus, 'CPU')}, {plural(tasks, 'task')}: "
+            f"{stacks.workload}, {at}: "
             f"{stacks.what} per operation "
             f"{_HOW[by]}, in {' and '.join(options.contexts)} context"
         ),
@@ -85,12 +75,12 @@ def _point(
         most=_MOST[by],
         by_symbol=True,
         notes=stacks.notes,
-        lost=stacks.lost.get((cpus, tasks), ()),
-        machine_differences=stacks.machine_differences.get((cpus, tasks), ""),
-        place={"cpus": cpus, "tasks": tasks},
+        lost=stacks.lost.get((at.cpus, at.tasks), ()),
+        machine_differences=stacks.machine_differences.get((at.cpus, at.tasks), ""),
+        place=at.fields,
         items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
         records=tuple(
-            (cpus, tasks, one.name, variant, round(one.mean(variant), 6), len(values))
+            (at.cpus, at.tasks, one.name, variant, round(one.mean(variant), 6), len(values))
             for one in figures
             for variant, values in one.values.items()
         ),

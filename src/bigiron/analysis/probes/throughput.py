@@ -10,12 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from bigiron.analysis.comparison.model import (
+    ComparedPoint,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Point,
+    Place,
     Row,
     time_notes,
 )
@@ -118,19 +119,17 @@ class _Judged:
         return self.judgements.get((one.metric, one.point, one.variant))
 
 
-def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> Point:
+def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Repetitions]) -> ComparedPoint:
     """One metric at one number of CPUs and tasks."""
     first, measured = here[0], judged.measured
     of_metric = f"{first.metric}{f', {first.unit}' if first.unit else ''}"
     found = {one.variant: judgement for one in here if (judgement := judged.on(one))}
     compared = len({one.variant for one in everything}) > 1
     several = len({one.metric for one in everything}) > 1
-    return Point(
+    at = Place(first.cpus, first.tasks, tuple(one.variant for one in here), judged.base)
+    return ComparedPoint(
+        at,
         probe=measured.probe,
-        cpus=first.cpus,
-        tasks=first.tasks,
-        variants=tuple(one.variant for one in here),
-        base=judged.base,
         heading=(
             f"{measured.workload}: {of_metric} ({measured.time}; {first.better} is better), "
             "median of the repetitions"
@@ -151,7 +150,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
             ),
         ),
         notes=(*_how(judged), *_doubtful(here, judged, several), *_outlying(here, judged, several)),
-        place={"cpus": first.cpus, "tasks": first.tasks},
+        place=at.fields,
         items=tuple(Item(_fields(one, judged.on(one))) for one in here),
     )
 

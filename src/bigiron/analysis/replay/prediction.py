@@ -7,42 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.statistics import knee
+from bigiron.analysis.statistics.estimate import Estimate, of_samples
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 
-CONFIDENCE = 0.9
 _LIMITS = 0.1  # share of the tasks' time from which something limits
 _LISTED = 0.01  # and from which it is listed
 _MOST_DECIDING = 4
 _DECIDES = 0.3  # rank correlation
 _BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decides nothing
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A predicted figure: the median of all samples, and bounds that hold one more with 90 %."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, samples: Floats) -> Interval:
-        """Of the samples of one figure.
-
-        >>> Interval.of(np.array([1.0, 2.0, 3.0]))
-        Interval(value=2.0, low=1.0, high=3.0)
-        """
-        # Of n samples in their order, one more lies below the k-th with k / (n + 1), as "weibull" says.
-        # Between plain percentiles of 64 it would lie with 87 %.
-        low, value, high = np.quantile(
-            samples, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], method="weibull"
-        )
-        return cls(float(value), float(low), float(high))
-
-    def holds(self, value: float) -> bool:
-        """Whether a value lies in it."""
-        return self.low <= value <= self.high
 
 
 def limit_name(kind: str, object: str) -> str:
@@ -69,8 +42,8 @@ class PredictedPoint:
     """At one number of tasks."""
 
     tasks: int
-    relative: Interval  # to one task
-    throughput: Interval  # operations per second
+    relative: Estimate  # to one task
+    throughput: Estimate  # operations per second
     work: float  # share of the tasks' time in which they get on
     limits: list[Limit]  # largest share first
 
@@ -94,7 +67,7 @@ class PredictedCurve:
 
     variant: str
     points: list[PredictedPoint]
-    knee: Interval | None  # None: half of the samples and more have none
+    knee: Estimate | None  # None: half of the samples and more have none
     decided_by: list[Decider]  # at the most tasks
 
 
@@ -104,7 +77,7 @@ class PredictedRatio:
 
     variant: str
     base: str
-    points: dict[int, Interval]
+    points: dict[int, Estimate]
     differs_from: int | None  # tasks from which on the interval excludes 1
 
 
@@ -125,8 +98,8 @@ def curve(
             points.append(
                 PredictedPoint(
                     number,
-                    Interval.of(relative[:, column]),
-                    Interval.of(throughput[:, column]),
+                    of_samples(relative[:, column]),
+                    of_samples(throughput[:, column]),
                     work,
                     limits,
                 )
@@ -134,10 +107,10 @@ def curve(
     return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
 
 
-def costs(samples: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
+def costs(samples: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
     """The share of the tasks' time that each thing takes, from what it takes in each sample."""
     names = dict.fromkeys(name for shares in samples for name in shares)
-    return {name: Interval.of(np.array([shares.get(name, 0.0) for shares in samples])) for name in names}
+    return {name: of_samples(np.array([shares.get(name, 0.0) for shares in samples])) for name in names}
 
 
 def ratio(
@@ -147,7 +120,7 @@ def ratio(
 
     What is faster with few tasks and slower with many differs from where on it is slower.
     """
-    points = {number: Interval.of(of_variant[:, n] / of_base[:, n]) for n, number in enumerate(tasks)}
+    points = {number: of_samples(of_variant[:, n] / of_base[:, n]) for n, number in enumerate(tasks)}
     differs = None
     for number in reversed(tasks):
         if points[number].holds(1.0) or (points[number].low > 1.0) != (points[tasks[-1]].low > 1.0):
@@ -156,10 +129,10 @@ def ratio(
     return PredictedRatio(variant, base, points, differs)
 
 
-def _knee(tasks: Sequence[int], relative: Floats) -> Interval | None:
+def _knee(tasks: Sequence[int], relative: Floats) -> Estimate | None:
     found = [knee.knee(dict(zip(tasks, row, strict=True))) for row in relative.tolist()]
     knees = np.array([number for number in found if number], np.float64)
-    return Interval.of(knees) if 2 * len(knees) > len(found) else None
+    return of_samples(knees) if 2 * len(knees) > len(found) else None
 
 
 def _limits(samples: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, list[Limit]]:

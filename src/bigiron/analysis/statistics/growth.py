@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.student import t_below
 from bigiron.util.numbers import three_digits
 
@@ -65,16 +66,6 @@ class Series:
     what: str
     points: dict[int, float]
     whole: dict[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A count that was not measured, and the interval that holds 95 % of what the laws predict."""
-
-    cpus: int
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -167,20 +158,20 @@ class Growth:
             raise ValueError(f"no law: {self.refusal}")
         return self.candidates[0]
 
-    def predict(self, cpus: int) -> Prediction:
-        """The count at a number of CPUs by the law, and an interval by all of them.
+    def predict(self, cpus: int) -> Estimate:
+        """The count at a number of CPUs by the law, and an interval that holds 95 % of what all laws say.
 
         Where the ceiling is lower, the ceiling, and the interval reaches up to the law.
         """
         value = max(0.0, self.best.value(cpus))
         low, high = (self._quantile(cpus, share) for share in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2))
-        predicted = Prediction(cpus, value, max(0.0, min(low, value)), max(high, value))
+        predicted = Estimate(value, max(0.0, min(low, value)), max(high, value))
         if self.ceiling and (ceiling := self.ceiling.predict(cpus)).value < value:
             low, high = min(ceiling.low, predicted.low), max(ceiling.high, predicted.high)
-            return Prediction(cpus, ceiling.value, low, high)
+            return Estimate(ceiling.value, low, high)
         return predicted
 
-    def sum_relative(self, numbers: Sequence[int], reference: int) -> Prediction:
+    def sum_relative(self, numbers: Sequence[int], reference: int) -> Estimate:
         """The sum of the counts at `numbers` of CPUs, as a multiple of the count at `reference`.
 
         The interval is that of the laws by their weights, each at its best fit.
@@ -200,7 +191,7 @@ class Growth:
             for share in ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
         )  # fmt: skip
         value = sums[self.best]
-        return Prediction(max(numbers), value, min(low, value), max(high, value))
+        return Estimate(value, min(low, value), max(high, value))
 
     def _quantile(self, cpus: int, share: float) -> float:
         """By bisection: the weighted sum of the candidates' distribution functions only rises."""

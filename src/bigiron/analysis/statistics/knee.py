@@ -27,7 +27,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TypeAlias
 
-from bigiron.analysis.statistics.ratio import CONFIDENCE, Estimate, median_of
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.ratio import CONFIDENCE, median_of
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.util.lazy import Floats
@@ -53,7 +54,7 @@ class Law(StrEnum):
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """What so many tasks achieve: the median of the repetitions; with an interval if there are enough."""
 
     tasks: int
@@ -96,7 +97,7 @@ class Curve:
     """None where there were as many CPUs as tasks."""
     metric: str
     unit: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     knee: Knee | None
     """None where too little was measured to tell."""
     fits: tuple[Fit, ...]
@@ -129,7 +130,7 @@ def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> Curve:
         cpus,
         first.metric,
         first.unit,
-        tuple(Point(one.tasks, median_of(one.values), len(one.values)) for one in ordered),
+        tuple(CurvePoint(one.tasks, median_of(one.values), len(one.values)) for one in ordered),
         _knee_of(ordered),
         () if refusal else _fitted(throughput, to),
         refusal,

@@ -2,7 +2,8 @@
 
 All intervals are the bootstrap's: what the ratio would have been, had each repetition come as often as
 chance has it (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). The same
-measurements always give the same interval.
+measurements always give the same interval. Its ends are NaN where there are too few measurements for any
+interval of the confidence that is asked for.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from statistics import NormalDist, fmean
 
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.util.lazy import Floats, Integers
 from bigiron.util.lazy import numpy as np
 
@@ -22,18 +24,6 @@ CONFIDENCE = 0.95
 
 _RESAMPLES = 4000
 _FEWEST = 5  # of each side: with fewer the interval of two medians is too narrow
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure of noisy measurements, and the interval that holds it with a stated confidence.
-
-    The ends are NaN where there are too few measurements for any interval of that confidence.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 def ratio_of_means(ours: Sequence[float], base: Sequence[float]) -> Estimate:

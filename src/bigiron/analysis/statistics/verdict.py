@@ -33,7 +33,8 @@ from statistics import NormalDist, median
 
 import msgspec
 
-from bigiron.analysis.statistics.ratio import Estimate, median_of_ratios, ratio_of_medians
+from bigiron.analysis.statistics.estimate import Estimate
+from bigiron.analysis.statistics.ratio import median_of_ratios, ratio_of_medians
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.util.lazy import numpy as np
 

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from bigiron.analysis.comparison.model import Comparison, Point
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison
 from bigiron.report.formats import listing
 
 
@@ -47,7 +47,7 @@ def as_csv(comparison: Comparison) -> str:
     return out.getvalue()
 
 
-def _records(comparison: Comparison, point: Point) -> Iterator[list[Any]]:
+def _records(comparison: Comparison, point: ComparedPoint) -> Iterator[list[Any]]:
     for number, item in enumerate(point.items):
         if not item.cells:
             yield [item.fields[column] for column in comparison.columns]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from statistics import median, stdev
 
-from bigiron.analysis.comparison.model import Comparison, Point, Row, largest_change
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row, largest_change
 from bigiron.report.formats import lkp
 from bigiron.util.english import plural
 
@@ -27,19 +27,19 @@ VERDICT_ALIGN = ">><>>>>>><"
 """Alignment of the columns of a table of verdicts."""
 
 
-def in_columns(point: Point) -> bool:
+def in_columns(point: ComparedPoint) -> bool:
     """Whether each variant has a column; otherwise each row has a line per variant."""
     return len(point.columns) <= _MOST_BESIDE
 
 
-def headings(point: Point) -> list[str]:
+def headings(point: ComparedPoint) -> list[str]:
     """The headings of the columns under each variant."""
     return [
         "/".join(filter(None, (point.measures[number].name for number in column))) for column in point.columns
     ]
 
 
-def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) -> list[str]:
+def cells_of(point: ComparedPoint, row: Row, variant: str, with_spread: bool = False) -> list[str]:
     """A row's figures for one variant, one per column; on request with the spread of repetitions."""
     if variant not in row.main.values:
         return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
@@ -53,7 +53,7 @@ def cells_of(point: Point, row: Row, variant: str, with_spread: bool = False) ->
     ]
 
 
-def _figure(point: Point, row: Row, variant: str, number: int, with_spread: bool) -> str:
+def _figure(point: ComparedPoint, row: Row, variant: str, number: int, with_spread: bool) -> str:
     measure, figure = point.measures[number], row.figures[number]
     form, values = row.form or measure.form, figure.values.get(variant, ())
     if not values:
@@ -72,7 +72,7 @@ def _figure(point: Point, row: Row, variant: str, number: int, with_spread: bool
     return shown + (f" +-{100 * share:.0f}%" if share is not None else "")
 
 
-def has_change(point: Point) -> bool:
+def has_change(point: ComparedPoint) -> bool:
     """Whether there is a column for the change of the figure by which rows are ranked."""
     if point.shows_change:
         return bool(point.others)
@@ -80,7 +80,7 @@ def has_change(point: Point) -> bool:
     return len(point.variants) == 2 and len(point.others) == 1 and not changed_beside
 
 
-def change_of(point: Point, row: Row) -> str:
+def change_of(point: ComparedPoint, row: Row) -> str:
     """The largest change of the figure by which rows are ranked; nothing where it is too small to show."""
     form = row.form or point.measures[row.rank].form
     if row.missing:
@@ -91,7 +91,7 @@ def change_of(point: Point, row: Row) -> str:
     return f"{'+' if change > 0 else '-'}{shown}" if is_shown else ""
 
 
-def notes_on(point: Point, cut: int) -> list[str]:
+def notes_on(point: ComparedPoint, cut: int) -> list[str]:
     """Notes on marks, rows not shown and missing data. `cut`: number of rows left out here."""
     notes = [f"* {point.legend}"] if point.legend and point.others else []
     if point.hidden + cut:
@@ -113,7 +113,7 @@ def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]
         yield heading, cells
 
 
-def _verdict_cells(point: Point, row: Row, variant: str) -> list[str]:
+def _verdict_cells(point: ComparedPoint, row: Row, variant: str) -> list[str]:
     values, form = row.main.values[variant], point.measures[0].form
     figures = [form(median(values)), f"{form(min(values))} to {form(max(values))}", str(len(values))]
     found = row.judgements.get(variant)
@@ -132,9 +132,9 @@ def verdict_notes(comparison: Comparison) -> list[str]:
 
 def caveats(comparison: Comparison) -> list[str]:
     """Warnings with their place: missing data, differing machines."""
-    said = [
+    found = [
         one if one == point.missing else f"{point.where}: {one}"
         for point in comparison.points
         for one in point.caveats
     ]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(found))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bigiron.analysis.comparison.model import Comparison, Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
 from bigiron.report.compare.figure_text import (
     VERDICT_ALIGN,
     caveats,
@@ -38,18 +38,18 @@ def _judged(comparison: Comparison) -> str:
     return "\n".join([*tables, notes]) + "\n"
 
 
-def _of(point: Point) -> str:
+def _of(point: ComparedPoint) -> str:
     rows = point.rows[: point.most]
     notes = [plain(note) for note in notes_on(point, len(point.rows) - len(rows))]
     return "\n".join([plain(point.heading), "", table(point, rows), *notes]).rstrip()
 
 
-def table(point: Point, rows: Sequence[Row]) -> str:
+def table(point: ComparedPoint, rows: Sequence[Row]) -> str:
     """A table of some rows and the sum of all rows."""
     return (_columns if in_columns(point) else _lines_of_variants)(point, rows)
 
 
-def _columns(point: Point, rows: Sequence[Row]) -> str:
+def _columns(point: ComparedPoint, rows: Sequence[Row]) -> str:
     """A column for each variant, with all of its figures."""
     marks = [""] if point.legend else []
     changes = ["change"] if has_change(point) else []
@@ -70,7 +70,7 @@ def _columns(point: Point, rows: Sequence[Row]) -> str:
     return markdown_table([*names, *point.variants, *changes, *last], lines, aligned)
 
 
-def _lines_of_variants(point: Point, rows: Sequence[Row]) -> str:
+def _lines_of_variants(point: ComparedPoint, rows: Sequence[Row]) -> str:
     """A line for each row and variant, a column for each figure."""
     heads = headings(point)
     lines = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import Comparison, Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
 from bigiron.report.compare.figure_text import (
     VERDICT_ALIGN,
     caveats,
@@ -19,6 +19,7 @@ from bigiron.report.compare.figure_text import (
     verdict_tables,
 )
 from bigiron.report.formats import lkp
+from bigiron.report.formats.columns import aligned, widths_of
 
 _WIDTH = 100
 _LEAST_NAME = 32  # columns that names have at least, whatever the figures need
@@ -48,15 +49,8 @@ def _judged(comparison: Comparison) -> str:
     """All verdicts on one metric in one table, and after the last what must be known of them."""
     blocks = []
     for heading, cells in verdict_tables(comparison):
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join(
-                f"{cell:{align}{width}}"
-                for cell, align, width in zip(row, VERDICT_ALIGN, widths, strict=True)
-            )
-            for row in cells
-        ]
-        blocks.append([*_wrapped(heading), "", *(line.rstrip() for line in lines)])
+        lines = (line.rstrip() for line in aligned(cells, VERDICT_ALIGN))
+        blocks.append([*_wrapped(heading), "", *lines])
     blocks.append(
         [
             line
@@ -80,7 +74,7 @@ class _Line:
     beneath: list[str] = field(default_factory=list)
 
 
-def _table(comparison: Comparison, point: Point) -> Iterator[str]:
+def _table(comparison: Comparison, point: ComparedPoint) -> Iterator[str]:
     yield from _wrapped(point.heading)
     yield ""
     rows = point.rows[: point.most]
@@ -95,7 +89,7 @@ def _table(comparison: Comparison, point: Point) -> Iterator[str]:
         yield from appendix.lines
 
 
-def _columns(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+def _columns(comparison: Comparison, point: ComparedPoint, rows: Sequence[Row]) -> Iterator[str]:
     """A column for each variant."""
     heads, mark = headings(point), _mark(point, None)
     heading = "change" if has_change(point) else ""
@@ -119,7 +113,7 @@ def _columns(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Itera
     yield from _laid_out(lines, point.variants, heading if len(heads) == 1 else "")
 
 
-def _lines_of_variants(comparison: Comparison, point: Point, rows: Sequence[Row]) -> Iterator[str]:
+def _lines_of_variants(comparison: Comparison, point: ComparedPoint, rows: Sequence[Row]) -> Iterator[str]:
     """A line for each row and variant, where there are too many figures for a column per variant."""
     width = max(map(len, point.variants))
     lines = [_Line(point.thing, [[" " * width, *headings(point)]])]
@@ -134,7 +128,7 @@ def _lines_of_variants(comparison: Comparison, point: Point, rows: Sequence[Row]
 def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "") -> Iterator[str]:
     """Columns as wide as their cells; a name that leaves no room for the figures has its own line."""
     of_lines = [cells for line in lines for cells in line.cells]
-    widths = [max(map(len, column)) + _GAP for column in zip(*of_lines, strict=True)]
+    widths = [width + _GAP for width in widths_of(of_lines)]
     group = max([sum(widths), *(len(variant) + _GAP for variant in variants)])
     after = max((len(line.change) for line in lines), default=0)
     change = change if after else ""
@@ -160,14 +154,14 @@ def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "")
         yield from line.beneath
 
 
-def _mark(point: Point, row: Row | None) -> str:
+def _mark(point: ComparedPoint, row: Row | None) -> str:
     """The mark before a name, where exact counts are compared."""
     if not point.legend:
         return ""
     return f"{row.mark if row else '':2}"
 
 
-def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
+def _beneath(comparison: Comparison, point: ComparedPoint, row: Row) -> Iterator[str]:
     """The notes on a row and its call paths, wrapped where they are too long."""
     for caption in (*row.depends, *row.caption):
         yield from _wrapped(caption, " " * 6)
@@ -180,7 +174,7 @@ def _beneath(comparison: Comparison, point: Point, row: Row) -> Iterator[str]:
 # Each variant against the base
 
 
-def _pairs(comparison: Comparison, point: Point) -> Iterator[str]:
+def _pairs(comparison: Comparison, point: ComparedPoint) -> Iterator[str]:
     """Each variant against the base, in the layout of the kernel test robot."""
     yield from _wrapped(point.heading)
     figures = [row.main for row in point.rows]

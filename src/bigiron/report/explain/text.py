@@ -19,7 +19,7 @@ from bigiron.analysis.comparison.explain import (
     Recorded,
     WorkFinding,
 )
-from bigiron.analysis.comparison.model import Measurements, Options, Point
+from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
@@ -36,7 +36,7 @@ PROBES = ("conflicts", "locks", "instructions")
 """The probes that are explained, if recorded."""
 
 _Place: TypeAlias = tuple[int, int]  # CPUs and tasks
-_AtPlace = TypeVar("_AtPlace", LinesAt, Point)
+_AtPlace = TypeVar("_AtPlace", LinesAt, ComparedPoint)
 
 _WIDTH = 72  # of a mail
 _MOST = 8
@@ -151,20 +151,20 @@ def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> I
 
 def as_text(found: Explanation) -> str:
     """For a terminal or a mail."""
-    said = textwrap.wrap(heading(found), _WIDTH)
+    shown = textwrap.wrap(heading(found), _WIDTH)
     lines = found.recorded.lines
     for note in lines.costs.notes if lines and lines.costs else ():
-        said += textwrap.wrap(note, _WIDTH)
+        shown += textwrap.wrap(note, _WIDTH)
     for number, finding in enumerate(found.findings[:_MOST], start=1):
-        said += ["", *_finding(number, finding, found.recorded)]
+        shown += ["", *_finding(number, finding, found.recorded)]
     if len(found.findings) > _MOST:
-        said += ["", f"{len(found.findings) - _MOST} more: see bigiron compare."]
+        shown += ["", f"{len(found.findings) - _MOST} more: see bigiron compare."]
     caveats = (f"{one[0].upper()}{one[1:].rstrip('.')}." for one in found.caveats)
     for note in (*notes(found), *caveats):
-        said += ["", *textwrap.wrap(note, _WIDTH)]
+        shown += ["", *textwrap.wrap(note, _WIDTH)]
     if found.alone:
-        said += ["", as_text(replace(found.alone, caveats=())).rstrip()]
-    return "\n".join(said) + "\n"
+        shown += ["", as_text(replace(found.alone, caveats=())).rstrip()]
+    return "\n".join(shown) + "\n"
 
 
 def heading(found: Explanation) -> str:
@@ -241,16 +241,16 @@ def sentence(finding: Finding, recorded: Recorded) -> str:
     """The finding in a sentence."""
     match finding:
         case LineFinding():
-            said = _of_lines(finding, recorded)
+            words = _of_lines(finding, recorded)
         case LockFinding():
-            said = _of_lock(finding, recorded)
+            words = _of_lock(finding, recorded)
         case WorkFinding():
-            said = _of_work(finding, recorded)
+            words = _of_work(finding, recorded)
         case CostlyFinding():
-            said = _of_costly(finding, recorded)
+            words = _of_costly(finding, recorded)
         case _:
             raise AssertionError(finding)
-    return f"{_direction(finding, recorded)}{said}"
+    return f"{_direction(finding, recorded)}{words}"
 
 
 def _direction(finding: Finding, recorded: Recorded) -> str:
@@ -317,10 +317,10 @@ def _taken(lock: Counted, recorded: Recorded) -> str:
 
 def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
     counts = [f"{finding.total.main.mean(variant):.1f} on {variant}" for variant in recorded.variants]
-    said = f"The kernel executes {join_and(counts)} instructions per operation."
+    text = f"The kernel executes {join_and(counts)} instructions per operation."
     if changed := [_moved(row, recorded) for row in finding.functions[:2]]:
-        said += f" Most of the change is in {join_and(changed)}."
-    return said
+        text += f" Most of the change is in {join_and(changed)}."
+    return text
 
 
 def _of_costly(finding: CostlyFinding, recorded: Recorded) -> str:
@@ -398,15 +398,15 @@ def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[s
 
 def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
     """The range of counts over the boots of one kernel, where it is wide."""
-    said = []
+    ranges = []
     for variant in recorded.variants:
         lines = [row.lines[variant] for row in finding.rows if variant in row.lines]
         boots = zip(*(line.repetitions for line in lines), strict=True)
         each = [sum(one.accesses for one in boot) for boot in boots]
         if each and max(each) - min(each) > shared_lines.SPREAD * max(each):
-            said.append(f"{min(each):.3f} to {max(each):.3f} on {variant}")
-    if said:
-        yield f"{', '.join(said)} (accesses per operation)"
+            ranges.append(f"{min(each):.3f} to {max(each):.3f} on {variant}")
+    if ranges:
+        yield f"{', '.join(ranges)} (accesses per operation)"
 
 
 def objects(finding: Finding) -> list[str]:

@@ -43,7 +43,7 @@ class Line:
     name: str
     measured: tuple[DataPoint, ...]
     law: tuple[DataPoint, ...] = ()
-    said: str = ""  # of the law, for the legend
+    formula: str = ""  # of the law, for the legend
     style: int = 0  # which colour, marker and dashes: the same variant has the same in all charts
 
 
@@ -69,7 +69,7 @@ class Chart:
 
 
 def _named(line: Line) -> str:
-    return f"{line.name}: {line.said}" if line.said else line.name
+    return f"{line.name}: {line.formula}" if line.formula else line.name
 
 
 def _sample(style: int) -> Markup:

@@ -39,11 +39,11 @@ def _verdict(workload: str, checked: list[CheckedPoint], worse: int) -> str:
         return f"nothing of {plain(workload)} was checked"
     compared = [probe for probe in PROBES if not any(probe in point.left_out for point in done)]
     more = " and ".join(f"no more {_COUNTED[probe]}" for probe in compared)
-    said = [f"has {more} than is allowed"] if compared else []
-    said += [f"{_COUNTED[probe]} not compared" for probe in PROBES if probe not in compared]
+    parts = [f"has {more} than is allowed"] if compared else []
+    parts += [f"{_COUNTED[probe]} not compared" for probe in PROBES if probe not in compared]
     if len(done) < len(checked):
-        said.append(f"{len(checked) - len(done)} of {plural(len(checked), 'point')} not checked")
-    return f"{plain(workload)} {'; '.join(said)}"
+        parts.append(f"{len(checked) - len(done)} of {plural(len(checked), 'point')} not checked")
+    return f"{plain(workload)} {'; '.join(parts)}"
 
 
 def _rows(finding: Finding) -> list[list[str]]:

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bigiron.analysis.comparison.model import Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
@@ -77,7 +77,7 @@ def _digest(source: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
 
 
-def _value(point: Point, row: Row, measure: int, variant: str) -> str:
+def _value(point: ComparedPoint, row: Row, measure: int, variant: str) -> str:
     """A figure as text has it; of what has three decimals there, as much as is worth reading."""
     form, mean = row.form or point.measures[measure].form, row.figures[measure].mean(variant)
     return count(mean) if form is three_decimals else form(mean)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bigiron.analysis.comparison.model import Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Row
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
@@ -67,9 +67,9 @@ def _answer(document: Document) -> Iterator[str]:
         yield f"{plain(document.answered)}\n"
     elif not document.answer:
         yield "Nothing measured so far answers it.\n"
-    for number, said in enumerate(document.answer, start=1):
-        evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in said.evidence)
-        yield f"{number}. {plain(said.sentence)}\n{evidence}"
+    for number, finding in enumerate(document.answer, start=1):
+        evidence = "".join(f"   - {plain(label)}: {plain(known)}\n" for label, known in finding.evidence)
+        yield f"{number}. {plain(finding.sentence)}\n{evidence}"
     if document.not_recorded:
         yield f"{plain(document.not_recorded)}\n"
 
@@ -86,13 +86,13 @@ def _grid(grid: Grid) -> str:
 
 def _judged(judged: Judged) -> Iterator[str]:
     yield from map(_grid, (*judged.verdicts, *judged.scaling))
-    for variant, told in judged.curves:
+    for variant, lines in judged.curves:
         yield f"{plain(variant)}:\n"
-        yield "".join(f"- {plain(line.strip())}\n" for line in told)
+        yield "".join(f"- {plain(line.strip())}\n" for line in lines)
     yield "".join(f"- {plain(note)}\n" for note in judged.notes)
 
 
-def _table(table: Point) -> str:
+def _table(table: ComparedPoint) -> str:
     headings = [table.thing]
     for variant in table.variants:
         headings += [f"{variant}: {name}" for name in figure_text.headings(table)]
@@ -106,7 +106,7 @@ def _table(table: Point) -> str:
     return f"### {plain(table.where)}\n\n{markdown_table(headings, rows, aligned)}{more}"
 
 
-def _row(table: Point, row: Row) -> list[str]:
+def _row(table: ComparedPoint, row: Row) -> list[str]:
     shown = [code(row.main.name)]
     for variant in table.variants:
         shown += map(plain, figure_text.cells_of(table, row, variant, with_spread=True))

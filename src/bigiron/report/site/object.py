@@ -8,7 +8,7 @@ from bigiron.history.records import Kernel, Workload
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import ObjectChange, Reading, Use
-from bigiron.report.site.workload import said
+from bigiron.report.site.workload import in_words
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import short_count
 from bigiron.util.object_name import without_instance
@@ -104,7 +104,7 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
     now = [row for row in rows if row.uses[-1]]
     hottest = now[0] if now else None
     if hottest and (use := hottest.uses[-1]):
-        told = (
+        use_now = (
             f"On {reading.newest.name} {plural(len(now), 'workload')} share it between CPUs; most often "
             f"{hottest.workload.name}, "
             f"{short_count(use.accesses)} accesses per operation, "
@@ -112,11 +112,13 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
             f"by up to {max(line.writers for line in use.lines)} of {use.point.cpus} CPUs."
         )
     else:
-        told = f"No workload shares it on {reading.newest.name} any more."
+        use_now = f"No workload shares it on {reading.newest.name} any more."
     why = [text for kernel in reversed(reading.kernels[1:]) if (text := _why(reading, name, kernel))]
     ignore, because = _ignorable(reading, name, now)
     return Answers(
-        measured=f"Accesses to cache lines of {name} that several CPUs touch and at least one writes. {told}",
+        measured=(
+            f"Accesses to cache lines of {name} that several CPUs touch and at least one writes. {use_now}"
+        ),
         why=why or ["It is the same on every kernel that was measured."],
         ignore=ignore,
         because=because,
@@ -129,8 +131,8 @@ def _why(reading: Reading, name: str, kernel: Kernel) -> str:
         return ""
     first = changes[0]
     also = _kinds(changes[1:])
-    told = f"{kernel.name}: in {first.workload.name} {said(first)}"
-    return f"{told}; {also}." if also else f"{told}."
+    sentence = f"{kernel.name}: in {first.workload.name} {in_words(first)}"
+    return f"{sentence}; {also}." if also else f"{sentence}."
 
 
 def _kinds(changes: Sequence[ObjectChange]) -> str:

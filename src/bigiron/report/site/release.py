@@ -5,7 +5,7 @@ from bigiron.report import history_changes
 from bigiron.report.site import address, home, words
 from bigiron.report.site.page import Answers, Page
 from bigiron.report.site.reading import Reading
-from bigiron.report.site.workload import said
+from bigiron.report.site.workload import in_words
 from bigiron.util.english import plural
 from bigiron.util.numbers import short_count
 
@@ -80,7 +80,7 @@ def _answers(
             "lines more often "
             f"and {better} less.{not_compared}"
         ),
-        why=[f"{one.workload.name}: {said(one)}." for one in reading.object_changes(kernel)[:6]]
+        why=[f"{one.workload.name}: {in_words(one)}." for one in reading.object_changes(kernel)[:6]]
         or [f"No line changed against {against}."],
         **_ignorable(reading, kernel, against, changes),
     )
@@ -105,16 +105,16 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
     if not more:
         return {"ignore": "Yes", "because": "No workload accesses shared cache lines more often than before."}
     worst = max(more, key=lambda change: change.count_after - change.count_before)
-    told = (
+    changed = (
         f"{reading.workload(worst.workload).name} changed most: {short_count(worst.count_before)} → "
         f"{short_count(worst.count_after)} accesses per operation with {worst.cpus} CPUs."
     )
     if compared:
         return {
             "ignore": "Up to a point",
-            "because": f"No workload is predicted to scale worse, beyond both intervals. {told}",
+            "because": f"No workload is predicted to scale worse, beyond both intervals. {changed}",
         }
-    return {"ignore": "It depends", "because": f"{told} Nothing is predicted here."}
+    return {"ignore": "It depends", "because": f"{changed} Nothing is predicted here."}
 
 
 def _predicted_slower(

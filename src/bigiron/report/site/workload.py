@@ -17,8 +17,8 @@ from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import short_count
 
 _Key = TypeVar("_Key", bound=Hashable)
-_MOST_TOLD = 3  # objects, as a reason of a change
-_LEAST_TOLD = 0.1  # of the largest change
+_MOST_SHOWN = 3  # objects, as a reason of a change
+_LEAST_SHOWN = 0.1  # of the largest change
 _MOST_CURVES = 6  # as many as can be told apart
 _MOST_LINES = 40
 _MOST_CHAINS = 3
@@ -189,16 +189,16 @@ def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     changes = reading.object_changes(kernel, workload)
     if not changes:
         return f"{kernel.name}: {_why_not(reading, workload, kernel)}."
-    large = [change for change in changes if change.size >= _LEAST_TOLD * changes[0].size]
-    told = [said(change) for change in large[:_MOST_TOLD]]
-    others = len(changes) - len(told)
+    large = [change for change in changes if change.size >= _LEAST_SHOWN * changes[0].size]
+    shown = [in_words(change) for change in large[:_MOST_SHOWN]]
+    others = len(changes) - len(shown)
     rest = f"; {plural(others, 'smaller change')}" if others else ""
     before = reading.kernel(changes[0].was.point.kernel)
     against = f", against {before.name}" if before != reading.before(kernel) else ""
-    return f"{kernel.name}{against}: {'; '.join(told)}{rest}."
+    return f"{kernel.name}{against}: {'; '.join(shown)}{rest}."
 
 
-def said(one: ObjectChange) -> str:
+def in_words(one: ObjectChange) -> str:
     """An object's change, and the functions that caused it."""
     by = words.by_functions(one.was.functions, one.now.functions)
     counts = f"{short_count(one.was.accesses)} → {short_count(one.now.accesses)}"
@@ -307,8 +307,8 @@ def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
     for place, point in enumerate(points):
         for line in reading.lines(point):
             by_row[line.row][place] = line
-    told = [least(point) for point in points]
-    rows = [_row(reading, lines) for lines in by_row.values() if _is_told(lines, told)]
+    enough = [least(point) for point in points]
+    rows = [_row(reading, lines) for lines in by_row.values() if _is_shown(lines, enough)]
     rows.sort(key=lambda row: (-_most(row.lines), row.object))
     rows = rows[:_MOST_LINES]
     shown = [sum(row.accesses[place] for row in rows) for place in range(len(points))]
@@ -317,7 +317,7 @@ def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
     return Table(cpus, by, kernels, points, rows, smaller)
 
 
-def _is_told(lines: Sequence[Line | None], least: Sequence[float]) -> bool:
+def _is_shown(lines: Sequence[Line | None], least: Sequence[float]) -> bool:
     return any(line and line.accesses_per_op >= accesses for line, accesses in zip(lines, least, strict=True))
 
 

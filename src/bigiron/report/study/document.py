@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 import bigiron
 from bigiron import probes
-from bigiron.analysis.comparison.model import Options, Point, Row, not_compared, with_caveats
+from bigiron.analysis.comparison.model import ComparedPoint, Options, Row, not_compared, with_caveats
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.knee import Curve
-from bigiron.analysis.statistics.ratio import Estimate
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
@@ -35,7 +35,7 @@ from bigiron.study.caveats import losses, why_missing
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 from bigiron.util.english import join_and
-from bigiron.util.numbers import count, three_digits
+from bigiron.util.numbers import count
 
 _MOST_FINDINGS = 8
 _MOST_CHARTS = 6
@@ -57,7 +57,7 @@ class Section:
     """What one probe has measured."""
 
     probe: str
-    tables: tuple[Point, ...]  # by CPUs and tasks
+    tables: tuple[ComparedPoint, ...]  # by CPUs and tasks
     charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
     flame: Flame | None
     growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
@@ -86,8 +86,8 @@ class Judged:
     notes: tuple[str, ...]
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
-    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and what is told of its curve
-    said: tuple[Finding, ...]  # for the answer
+    curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and its curve in words
+    findings: tuple[Finding, ...]  # for the answer
 
 
 @dataclass(frozen=True)
@@ -211,45 +211,45 @@ def _answer(
     explained: Explanation | None,
     predicted: Prediction | None,
 ) -> tuple[str, list[Finding]]:
-    answered, said = "", []
+    answered, findings = "", []
     if explained:
         answered, recorded = explanation.heading(explained), explained.recorded
-        said += [
+        findings += [
             Finding(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
             for one in explained.findings[:_MOST_FINDINGS]
         ]
-        said += map(Finding, explanation.notes(explained))
+        findings += map(Finding, explanation.notes(explained))
     if predicted:
-        said += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
-    said += judged.said if judged else ()
+        findings += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
+    findings += judged.findings if judged else ()
     for part in parts:
         if part.probe not in explanation.PROBES and part.tables[-1].others:
-            said += _changes(part.tables[-1])
-    return answered, [*said, *(one for part in parts if part.growth for one in _growing(part.growth))]
+            findings += _changes(part.tables[-1])
+    return answered, [*findings, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
-def _changes(table: Point) -> Iterator[Finding]:
+def _changes(table: ComparedPoint) -> Iterator[Finding]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
     subject = table.total or next(iter(table.by_change), None)
     if subject is None:
         return
     measure = "" if table.ranked_by in _SUMMARIES else f" ({table.ranked_by})"
     what = f"{table.title.partition(':')[0]}: {subject.main.name}{measure}"
-    said = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
+    sentence = f"{what} with {table.where}: {_by_variant(subject.main, table)}."
     moved = [
         row
         for row in table.by_change
         if row is not subject and row.main.largest_change(table.base, table.others)
     ]
-    yield Finding(said, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
+    yield Finding(sentence, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
-def _by_variant(figure: Figure, table: Point) -> str:
-    said = [f"{count(figure.mean(table.base))} on {table.base}"]
+def _by_variant(figure: Figure, table: ComparedPoint) -> str:
+    values = [f"{count(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
-        said.append(f"{count(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
-    return join_and(said)
+        values.append(f"{count(figure.mean(variant))} on {variant}" + (f" ({change})" if change else ""))
+    return join_and(values)
 
 
 def _growing(report: growth.Report) -> Iterator[Finding]:
@@ -257,12 +257,9 @@ def _growing(report: growth.Report) -> Iterator[Finding]:
         if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
             assert first.prediction
-            predicted = first.prediction
             yield Finding(
                 f"On {table.variant}, {first.series.name} comes to {first.growth.best.formula} "
-                f"{table.counted.unit} with N CPUs; predicted for {predicted.cpus} CPUs: "
-                f"{three_digits(predicted.value)} ({three_digits(predicted.low)} to "
-                f"{three_digits(predicted.high)})."
+                f"{table.counted.unit} with N CPUs; predicted for {table.at} CPUs: {first.prediction}."
             )
 
 
@@ -274,7 +271,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     grids: list[Grid] = []
     notes: list[str] = []
     judgements: list[MetricComparison] = []
-    said: list[Finding] = []
+    findings: list[Finding] = []
     noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
     if noisy:
         try:
@@ -287,23 +284,23 @@ def _judged(study: Study, base: str) -> Judged | None:
             judgements = [
                 one for point in found.points for row in point.rows for one in row.judgements.values()
             ]
-            said += _verdicts(judgements, study.time)
+            findings += _verdicts(judgements, study.time)
     try:
         measured = scaling.knee_study(study, base)
     except UserError:  # no metric has several numbers of tasks
         if not (grids or notes):
             return None
-        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(said))
-    said += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
-    told = [knee.in_words(measured, one) for one in measured.curves]
+        return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(findings))
+    findings += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
+    curves = [knee.in_words(measured, one) for one in measured.curves]
     return Judged(
         tuple(grids),
         tuple(judgements),
         tuple(notes),
         tuple(_grids((heading, cells) for heading, _, cells in knee.tables(measured))),
         tuple(_curves(measured, [variant.name for variant in study.spec.variant])),
-        tuple((variant, tuple(lines)) for variant, *lines in told),
-        tuple(said),
+        tuple((variant, tuple(lines)) for variant, *lines in curves),
+        tuple(findings),
     )
 
 
@@ -385,13 +382,13 @@ def _without_losses(part: Section) -> Section:
     return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
 
 
-def _charts(points: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+def _charts(points: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator[Chart]:
     """The sum, or the rows that matter most, against the number of CPUs, or of tasks; of each kind."""
     for kind in dict.fromkeys(point.kind for point in points):
         yield from _charts_of([point for point in points if point.kind == kind], names)
 
 
-def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
+def _charts_of(found: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator[Chart]:
     last = found[-1]
     many_cpus = len({table.cpus for table in found}) > 1
     if len({(table.cpus if many_cpus else table.tasks) for table in found}) < max(2, len(found)):
@@ -413,7 +410,7 @@ def _charts_of(found: Sequence[Point], names: Sequence[str]) -> Iterator[Chart]:
             yield Chart(row.main.name, "CPUs" if many_cpus else "tasks", unit, lines)
 
 
-def _row_named(table: Point, name: str) -> Row | None:
+def _row_named(table: ComparedPoint, name: str) -> Row | None:
     rows = (*([table.total] if table.total else []), *table.rows)
     return next((row for row in rows if row.main.name == name), None)
 
@@ -461,12 +458,10 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
         return Line(table.variant, measured, style=style)
     first, last = min(row.series.points), table.at
     steps = [round(first * (last / first) ** (step / 40)) for step in range(41)]
-    law = [row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})]
+    law = {cpus: row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})}
     most = max(row.series.points)
     law_spots = tuple(
-        DataPoint(one.cpus, one.value, one.low, one.high)
-        if one.cpus >= most
-        else DataPoint(one.cpus, one.value)
-        for one in law
+        DataPoint(cpus, one.value, one.low, one.high) if cpus >= most else DataPoint(cpus, one.value)
+        for cpus, one in law.items()
     )
     return Line(table.variant, measured, law_spots, row.growth.best.formula, style)

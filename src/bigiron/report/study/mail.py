@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import Point, Row
+from bigiron.analysis.comparison.model import ComparedPoint, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.report import growth
 from bigiron.report.formats import lkp
+from bigiron.report.formats.columns import aligned, widths_of
 from bigiron.report.formats.flame import Flame, Frame
 from bigiron.report.study.document import Document, Finding, Grid, Judged, Predicted, Section
 from bigiron.results.growth import Report as GrowthReport
@@ -88,10 +89,10 @@ def _answer(document: Document) -> Iterator[str]:
         yield from _wrapped(document.answered)
     elif not document.answer:
         yield "Nothing measured so far answers it."
-    for number, said in enumerate(document.answer, start=1):
+    for number, finding in enumerate(document.answer, start=1):
         if number > 1 or document.answered:
             yield ""
-        yield from _finding(number, said)
+        yield from _finding(number, finding)
 
 
 def _gap(document: Document) -> Iterator[str]:
@@ -100,9 +101,9 @@ def _gap(document: Document) -> Iterator[str]:
         yield from _wrapped(document.not_recorded)
 
 
-def _finding(number: int, said: Finding) -> Iterator[str]:
-    yield from _wrapped(f"{number}. {said.sentence}", "   ")
-    for label, known in said.evidence:
+def _finding(number: int, finding: Finding) -> Iterator[str]:
+    yield from _wrapped(f"{number}. {finding.sentence}", "   ")
+    for label, known in finding.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
         yield from _wrapped(f"{lead}{known}", " " * 14)
 
@@ -130,9 +131,9 @@ def _judged(judged: Judged) -> Iterator[str]:
         yield from lkp.lines(map(_figure, here), base, variant, _WIDTH)
         yield ""
     yield from _headed((*(judged.verdicts if not judged.judgements else ()), *judged.scaling))
-    for variant, told in judged.curves:
+    for variant, lines in judged.curves:
         yield variant
-        for line in told:
+        for line in lines:
             yield from _wrapped(f"  {line.strip()}", "    ")
     for note in judged.notes:
         yield ""
@@ -149,11 +150,10 @@ def _figure(one: MetricComparison) -> Figure:
 def _grid(grid: Grid) -> Iterator[str]:
     """In columns; a row that is too wide goes on below, further in."""
     rows = [grid.columns, *grid.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width]
+    used = [number for number, width in enumerate(widths_of(rows)) if width]
+    for line in aligned([[row[number] for number in used] for row in rows]):
         yield from textwrap.wrap(
-            "  ".join(cells), _WIDTH, subsequent_indent=" " * 8, drop_whitespace=False, break_long_words=False
+            line, _WIDTH, subsequent_indent=" " * 8, drop_whitespace=False, break_long_words=False
         )
 
 
@@ -170,7 +170,7 @@ def _part(part: Section) -> Iterator[str]:
         yield from _stacks(part.flame, "mean" if table.repeated else _ONE_RUN)
 
 
-def _table(table: Point, new: str) -> Iterator[str]:
+def _table(table: ComparedPoint, new: str) -> Iterator[str]:
     """The measure by which rows are ranked, of the variant against the base."""
     yield from _wrapped(f"{table.where}, {table.ranked_by}:")
     yield ""
@@ -183,7 +183,7 @@ def _table(table: Point, new: str) -> Iterator[str]:
         yield f"{left} more (bigiron compare --format csv has all)"
 
 
-def _rows(rows: list[Row], table: Point, new: str) -> Iterator[str]:
+def _rows(rows: list[Row], table: ComparedPoint, new: str) -> Iterator[str]:
     if new != table.base:
         yield from lkp.lines((row.main for row in rows), table.base, new, _WIDTH)
         return
@@ -253,5 +253,5 @@ def _environment(document: Document) -> Iterator[str]:
         yield ""
         cell, state, *values = row
         yield from _wrapped(f"{cell}: {state}")
-        told = [f"{name} {value}" for name, value in zip(known.columns[2:], values, strict=True) if value]
-        yield from _wrapped(f"  {'; '.join(told)}", "  ") if told else ()
+        shown = [f"{name} {value}" for name, value in zip(known.columns[2:], values, strict=True) if value]
+        yield from _wrapped(f"  {'; '.join(shown)}", "  ") if shown else ()

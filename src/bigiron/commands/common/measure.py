@@ -5,7 +5,7 @@ from time import monotonic
 
 import typer
 
-from bigiron.commands.complaints import stopped
+from bigiron.commands.common.complaints import stopped
 from bigiron.report.progress import ProgressBar
 from bigiron.results import boots, sequential
 from bigiron.study import run as runner

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.main import get_current_context  # type: ignore[attr-defined]
 
-from bigiron.commands.options import numbers, probe_names
+from bigiron.commands.common.options import numbers, probe_names
 from bigiron.errors import UserError
 from bigiron.machines.vm import cgroup, topology
 from bigiron.study.spec import Variant

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from bigiron.commands.options import ListFormat
+from bigiron.commands.common.options import ListFormat
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
 
