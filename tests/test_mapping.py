@@ -298,6 +298,11 @@ def test_a_machine_is_made_from_that_of_its_generation(
     assert len(re.findall("^memory_gib = 256$", found.toml, re.MULTILINE)) == 1
 
 
+def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
+    found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
+    assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml
+
+
 def test_cpus_that_no_machine_of_a_generation_has_are_refused() -> None:
     with pytest.raises(UserError, match="do not divide among"):
         reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))

@@ -46,10 +46,11 @@ _CODES = {
 def code_name_of_group(group: str) -> str:
     """The processor's code name that the name of a group of test machines implies; "": none.
 
-    >>> code_name_of_group("lkp-csl-2sp4"), code_name_of_group("lkp-9x-2sp4")
-    ('Cascade Lake', '')
+    >>> code_name_of_group("lkp-csl-2sp4"), code_name_of_group("lkp-knm02"), code_name_of_group("lkp-9x-2sp4")
+    ('Cascade Lake', 'Knights Mill', '')
     """
-    return next((_CODES[word] for word in group.lower().split("-") if word in _CODES), "")
+    words = (word.rstrip("0123456789") for word in group.lower().split("-"))
+    return next((_CODES[word] for word in words if word in _CODES), "")
 
 
 def code_name_in(processor: str) -> str:
