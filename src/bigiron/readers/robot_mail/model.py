@@ -144,6 +144,8 @@ class RobotMail:
     notes: list[str] = field(default_factory=list)
     """What contradicts itself in the mail, and which of its tables were left out."""
     elsewhere: list[Elsewhere] = field(default_factory=list)
+    fixed_tasks: int | None = None
+    """The number that the benchmark has whatever the mail says; the mail alone does not tell."""
 
     @property
     def tasks(self) -> int | None:
@@ -164,6 +166,8 @@ class RobotMail:
     def _given_tasks(self) -> int | None:
         if self.benchmark in _ALWAYS:
             return _ALWAYS[self.benchmark]
+        if self.fixed_tasks:
+            return self.fixed_tasks
         each = (
             2 * count(self.parameters.get("fds", "20"), None, "fds") if self.benchmark == "hackbench" else 1
         )
