@@ -45,8 +45,10 @@ _BY_DEFAULT = (
     "posix_semaphore1", "pread1", "pwrite1", "sched_yield", "signal1", "spin", "spin-ls", "unlink1",
     "fxmark/*", "hackbench/*",
 )  # fmt: skip
-"""What a history has unless others are asked for. The rest of will-it-scale's tests take the same paths through
-the kernel, and so do the suites that judge reports: all together take three times as long."""
+"""What a history has unless others are asked for.
+
+The rest of will-it-scale's tests and the suites that judge reports repeat much of it, and take long.
+"""
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
 _OPERATIONS = 200  # of each task; enough, because most counts repeat exactly, and there are many cells

@@ -160,9 +160,7 @@ def _functions(work: Cell) -> dict[str, float]:
 
 def _callers(work: Iterable[Cell]) -> Callers:
     """From one repetition of each kernel."""
-    return {
-        function: callers for one in work for function, callers in moved_code.callers(one.table).items()
-    }
+    return {function: callers for one in work for function, callers in moved_code.callers(one.table).items()}
 
 
 def _prepared(cells: Cells) -> dict[str, list[Cell]]:

@@ -65,7 +65,7 @@ _FURNITURE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Lines that say nothing of what was measured: greetings, rules, tags, addresses, plots and titles, quotes."""
+"""Lines that say nothing of what was measured: greetings, rules, tags, addresses, plots, quotes."""
 
 
 class Reading:
@@ -99,7 +99,7 @@ class Reading:
         return self._whole(self._complained_about(found[1] if found else ""))
 
     def _complained_about(self, in_subject: str) -> Commit:
-        """The subject's commit, else that after the line of the regression: an earlier report may be quoted."""
+        """The subject's commit, else the one after the line of the regression: it may cite other reports."""
         given = [*self._commits[self._before or 0 :], *self._commits]
         of_subject = (one for one in given if in_subject and is_same(one.id, in_subject))
         found = next(of_subject, Commit(in_subject) if in_subject else next(iter(given), None))

@@ -56,7 +56,14 @@ _FAMILIES: Mapping[str, Family] = {
     **out_of_scope.FAMILIES,
 }  # fmt: skip
 
-_ALIASES = {"lmbench": "lmbench3", "iperf3": "iperf", "fio": "fio-basic", "fs_mark": "fsmark", "fileio": "sysbench-fileio", "pts": "phoronix-test-suite"}
+_ALIASES = {
+    "lmbench": "lmbench3",
+    "iperf3": "iperf",
+    "fio": "fio-basic",
+    "fs_mark": "fsmark",
+    "fileio": "sysbench-fileio",
+    "pts": "phoronix-test-suite",
+}
 _WITH_TEST = ("perf-bench-", "sysbench-")
 """Benchmarks whose names go on with the test: perf-bench-futex, sysbench-threads."""
 

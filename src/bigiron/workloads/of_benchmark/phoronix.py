@@ -1,4 +1,4 @@
-"""Tests of the Phoronix Test Suite that run a benchmark which is mapped: the others are whole applications."""
+"""Tests of the Phoronix Test Suite that run a benchmark which is mapped. Others are applications."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
