@@ -543,11 +543,12 @@ def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
         points.kernel(opened, "k0", "6.12.1", "", "x86_64", "other")
 
 
-def test_by_default_all_workloads_but_hotplug_and_those_of_reports_are_measured() -> None:
+def test_by_default_a_named_list_of_workloads_is_measured() -> None:
     names = [asked.name for asked in measure.chosen([])]
     assert len(names) == len(set(names)) and not any("hotplug" in name or "smt" in name for name in names)
     assert {"open1", "fxmark/DWAL", "fxmark/DWAL@ext4", "fxmark/DWAL@btrfs", "spin"} <= set(names)
-    assert not any(name.startswith("unixbench") for name in names)
+    assert not any(name.startswith("unixbench") for name in names) and "read2" not in names
+    assert len(names) == 107 and all(measure.chosen([name]) for name in measure._BY_DEFAULT)
     assert "unixbench/pipe" in [asked.name for asked in measure.chosen(["unixbench/*"])]
 
 

@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,65 @@ def test_files_of_vm_scalability_are_on_a_disk() -> None:
     assert "hugetlb is not built in" in refused("vm-scalability", test="anon-w-seq-hugetlb")
 
 
+def test_filebench_has_the_threads_of_its_personality() -> None:
+    for test, threads in (("varmail.f", 16), ("filemicro_rread.f", 1), ("randomrw.f", 2)):
+        found = workload_of("filebench", {"test": test, "fs": "xfs"})
+        assert (found.mode, found.tasks) == ("thread", threads)
+        reported = replace(mail("filebench", {"test": test}), fixed_tasks=found.tasks)
+        asked = second_opinion.spec(reported, ("a", "b"), found, [4, 8], "x86_64", NOT_SHAPED, 2)
+        assert asked.tasks == sorted({min(threads, 4), min(threads, 8)})
+        assert reported.tasks == threads and not reported.tasks_are_assumed
+
+
+def test_one_task_is_measured_as_one() -> None:
+    one, few = (mail("will-it-scale", {"test": "open1", "nr_task": tasks}) for tasks in ("1", "2"))
+    what = Mapped("open1")
+    tasks = [
+        second_opinion.spec(each, ("a", "b"), what, [8], "x86_64", NOT_SHAPED, 2).tasks for each in (one, few)
+    ]
+    assert tasks == [[1], [2]]
+
+
+def test_huge_pages_are_as_in_the_report() -> None:
+    reported = mail("vm-scalability", {"test": "lru-shm", "thp_enabled": "never", "thp_defrag": "never"})
+    what = workload_of(reported.benchmark, reported.parameters)
+    asked = second_opinion.spec(reported, ("a", "b"), what, [8], "x86_64", NOT_SHAPED, 2)
+    assert all(one.boot.endswith(" transparent_hugepage=never") for one in asked.variant)
+    odd = replace(reported, parameters={"thp_enabled": "never debug"})
+    asked = second_opinion.spec(odd, ("a", "b"), what, [8], "x86_64", NOT_SHAPED, 2)
+    assert not any("huge" in one.boot for one in asked.variant)
+
+
+def test_files_mounts_and_sizes_that_differ_are_told() -> None:
+    assert "on xfs and nfsv4, which no machine" in refused("postmark", fs="xfs", fs1="nfsv4")
+    assert workload_of("fsmark", {"fs": "xfs", "filesize": "8K"}).differs == ()
+    assert workload_of("fsmark", {"fs": "xfs", "filesize": "9B"}).differs == ("files of 8KB instead of 9B",)
+    dax = {"rw": "write", "bs": "4k", "fs": "ext4", "disk": "2pmem", "mount_option": "dax"}
+    assert workload_of("fio-basic", dax).differs[1] == "no mount option dax"
+
+
+def test_a_mix_of_tests_is_refused_with_its_parts() -> None:
+    assert "--workload aim9/TEST" in refused("reaim", test="disk", fs="btrfs")
+    assert workload_of("reaim", {"test": "disk_rr"}).workload == "aim9/disk_rr"
+    assert "a disk to swap to" in refused("swapin")
+    assert "is not in Debian" in refused("iozone", fs="btrfs")
+
+
+def test_tests_of_phoronix_run_the_benchmark_that_they_are_made_of() -> None:
+    def of_phoronix(test: str, *options: str) -> Mapped:
+        letters = {f"option_{letter}": option for letter, option in zip("abcdef", options, strict=False)}
+        return workload_of("phoronix-test-suite", {"test": test, **letters})
+
+    written = of_phoronix("fio-1.14.1", "Sequential Write", "IO_uring", "Yes", "No", "4KB", "Default")
+    assert written.program and "--rw=write --bs=4k --ioengine=io_uring" in written.program.command
+    assert "--direct=1" not in written.program.command and (written.tasks, written.fs) == (1, "ext4")
+    assert "--msg {tasks}" in of_phoronix("stress-ng-1.2.2", "System V Message Passing").called
+    assert of_phoronix("osbench-1.0.2", "Launch Programs").workload == "aim9/exec_test"
+    assert of_phoronix("hackbench-1.0.0", "16", "Thread") == Mapped("hackbench/socket", "thread", tasks=640)
+    for test, option in (("svt-av1-2.11.1", "2"), ("stress-ng-1.11.0", "Matrix Math"), ("fio-1.14.1", "x")):
+        assert "is a whole application" in refused("phoronix-test-suite", test=test, option_a=option)
+
+
 # Programs
 
 
@@ -208,7 +268,15 @@ def test_other_programs() -> None:
     assert command("sysbench-threads").startswith("sysbench threads --threads={tasks}")
     assert command("sysbench", test="mutex").startswith("sysbench mutex")
     assert "--udp" in command("iperf", "iperf.udp.receiver.bps")
-    assert "--udp" not in command("iperf3", test="TCP")
+    assert "--udp" not in command("iperf3", test="TCP") and "--udp" in command("iperf", protocol="udp")
+    assert command("fileio", rwmode="seqwr", fs="ext4").endswith(
+        "--file-test-mode=seqwr --events=0 --time=100000 run"
+    )
+    assert "--thread-yields=1000 --thread-locks=8" in command("sysbench-threads", thread_yields="1000")
+    assert command("perf-bench-futex", test="hash", shared="shared").endswith(" --shared")
+    assert "dbench -c" in command("fxmark", test="dbench_client", fstype="ext4")
+    assert "sockperf under-load --tcp -i" in command("sockperf", "sockperf.under-load.TCP.avg-lat")
+    assert "--msg-size 1472 " in command("sockperf", msg_size="1472b")
     assert "sockperf throughput -i" in command("sockperf", "sockperf.tput.UDP.throughput.MB/sec")
 
 
@@ -226,13 +294,15 @@ def test_what_is_out_of_scope_says_what_to_give_instead() -> None:
         told = refused(benchmark, ipc="tcp")
         assert why in told and "--workload-file F.c" in told
     assert "--workload-file will-it-scale/tests/none9.c" in refused("will-it-scale", test="none9")
-    assert "fxmark's dbench_client is not built in" in refused("fxmark", test="dbench_client")
+    assert "fxmark's XXXX is not built in" in refused("fxmark", test="XXXX")
     assert "which no machine here has" in refused("fxmark", test="DWAL", fstype="zfs")
 
 
 PROGRAMS = [
     ("stress-ng", {"test": "msg"}),
     *(("netperf", {"test": test}) for test in of_benchmark.network._PER),
+    ("dbench", {}),
+    ("tbench", {}),
     ("iperf", {}),
     ("sockperf", {}),
     *(("fio-basic", {"rw": "write", "ioengine": engine}) for engine in of_benchmark.fio._ENGINES),
@@ -296,6 +366,11 @@ def test_a_machine_is_made_from_that_of_its_generation(
     (tmp_path / "m.toml").write_text(found.toml)
     assert machine_files.load(str(tmp_path / "m.toml")).cpus == cpus
     assert len(re.findall("^memory_gib = 256$", found.toml, re.MULTILINE)) == 1
+
+
+def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
+    found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
+    assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml
 
 
 def test_cpus_that_no_machine_of_a_generation_has_are_refused() -> None:

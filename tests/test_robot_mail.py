@@ -131,6 +131,29 @@ def test_instructions_per_operation_and_per_cycle_are_typed() -> None:
     assert [one.name for one in read(TEXT).cache_to_cache] == ["perf-c2c.DRAM.local", "perf-c2c.HITM.local"]
 
 
+def test_the_commit_is_the_subjects_or_else_that_after_the_line_of_the_regression() -> None:
+    earlier = f'commit: {"9" * 40} ("an earlier report\'s")\n\n{TEXT}'
+    assert read(earlier).new == read(TEXT).new and read(earlier).figures == read(TEXT).figures
+    later = TEXT.replace(f"commit: {NEW}", f"commit: {'9' * 40}\n\ncommit: {NEW}", 1)
+    assert robot_mail.read(mail(text=later).as_bytes(), "a mail").new == read(TEXT).new
+
+
+def test_what_the_robot_adds_is_read_however_it_is_spaced() -> None:
+    line = f"[test failed on linus/master      {'0123' * 10}]"
+    found = read(TEXT.replace("testcase:", f"{line}\n\ntestcase:", 1))
+    assert found.elsewhere == [Elsewhere("test failed", "linus/master", "0123" * 10)]
+
+
+def test_commands_titles_of_plots_and_failures_are_no_lines_to_report() -> None:
+    odd = (
+        "        cd lkp-tests\n"
+        "        sudo bin/lkp install job.yaml           # job file is attached in this email\n"
+        "                               fsmark.files_per_sec\n"
+        "           :4           25%           1:4     last_state.exit_fail\n"
+    )
+    assert read(TEXT.replace("something odd here", odd)).unknown == []
+
+
 # Tables
 
 

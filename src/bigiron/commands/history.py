@@ -16,7 +16,7 @@ from bigiron.util.english import plural
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Measure every workload on many kernels, and follow the results across releases.",
+    help="Measure many workloads on many kernels, and follow the results across releases.",
 )
 
 _Folder = Annotated[Path, typer.Argument(help="the history's folder or its database file")]
@@ -28,7 +28,10 @@ def add(
     cpus: Annotated[str, typer.Option(help="CPU counts, separated by commas")] = "8,32",
     workloads: Annotated[
         list[str] | None,
-        typer.Option(help="only workloads that match a pattern: 'open*', 'fxmark/*@ext4'; may be repeated"),
+        typer.Option(
+            help="workloads that match a pattern: 'open*', 'fxmark/*@ext4'; may be repeated  [default: 24 of "
+            "will-it-scale's kind, fxmark's and hackbench's]"
+        ),
     ] = None,
     arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64 or ppc64le")] = "x86_64",
     jobs: Jobs = 0,

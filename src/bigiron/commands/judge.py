@@ -68,6 +68,7 @@ def judge(
     mail = _read(report)
     print(reply.understood(mail), end="", file=sys.stderr)
     what = _what(mail, workload, workload_file)
+    mail = replace(mail, fixed_tasks=what.tasks)
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")

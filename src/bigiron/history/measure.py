@@ -39,8 +39,16 @@ from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
 from bigiron.workloads import Workload
 
 _SUITES = ("fxmark/",)
-_OF_REPORTS = ("aim9/", "filebench/", "fsmark/", "lmbench/", "postmark/", "unixbench/", "vm-scalability/")
-"""Suites that judge reports. They repeat much of the other workloads, and take as long as those."""
+_BY_DEFAULT = (
+    "brk1", "context_switch1", "counters_packed", "counters_padded", "counters_paired", "dup1", "eventfd1",
+    "futex1", "getppid1", "lseek1", "mmap1", "open1", "open2", "page_fault1", "page_fault3", "pipe1",
+    "posix_semaphore1", "pread1", "pwrite1", "sched_yield", "signal1", "spin", "spin-ls", "unlink1",
+    "fxmark/*", "hackbench/*",
+)  # fmt: skip
+"""What a history has unless others are asked for.
+
+The rest of will-it-scale's tests and the suites that judge reports repeat much of it, and take long.
+"""
 _FILE_SYSTEMS = ("ext4", "btrfs")  # besides the machine's tmpfs
 _OURS = {FILE, f"{FILE}-journal", points.STUDIES, ".lock"}
 _OPERATIONS = 200  # of each task; enough, because most counts repeat exactly, and there are many cells
@@ -73,7 +81,7 @@ def catalogue() -> list[WorkloadOnFs]:
 def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
     """The workloads of the catalogue that match one of the globs. UserError if a glob matches none.
 
-    Without globs: all but the suites that judge reports.
+    Without globs: those of `_BY_DEFAULT`.
 
     >>> [asked.name for asked in chosen(["open?", "fxmark/DWA*@ext4"])]
     ['open1', 'open2', 'open3', 'fxmark/DWAL@ext4', 'fxmark/DWAL-direct@ext4']
@@ -85,9 +93,8 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
             raise UserError(
                 f"--workloads {glob!r} matches no workload ({names}, ...): see `bigiron workload list`"
             )
-    if not globs:
-        return [asked for asked in known if not asked.name.startswith(_OF_REPORTS)]
-    return [asked for asked in known if any(fnmatchcase(asked.name, glob) for glob in globs)]
+    wanted = globs or _BY_DEFAULT
+    return [asked for asked in known if any(fnmatchcase(asked.name, glob) for glob in wanted)]
 
 
 @dataclass(frozen=True)

@@ -94,15 +94,16 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     (at,) = shared_lines.line_up_all(replace(lines, points={point: cells}), Options(setup.base)).points
     rows = _matched([*at.rows, *at.pairs], setup.names)
     families = per_cpu.names(rows)
+    work = {name: list(map(_work, instructions[name])) for name in setup.names}
     return Counts(
         cells,
         per_cpu.merge_families(rows, families),
         families,
         _with_fewer_cpus(lines, setup, families),
         {name: [_locks(cell) for cell in locks[name]] for name in setup.names},
-        {name: [_functions(cell) for cell in instructions[name]] for name in setup.names},
-        _callers(instructions, setup),
-        {name: [_costly(cell) for cell in instructions[name]] for name in setup.names},
+        {name: list(map(_functions, work[name])) for name in setup.names},
+        _callers([work[name][0] for name in setup.names]),
+        {name: [costly.by_function(one.table, one.operations) for one in work[name]] for name in setup.names},
     )
 
 
@@ -144,31 +145,22 @@ def _locks(cell: Cell) -> dict[str, Taken]:
     return found
 
 
-def _work(cell: Cell) -> pl.DataFrame:
+def _work(cell: Cell) -> Cell:
     """The work of operations, without waiting for locks, which is chance; functions as in all kernels."""
     suffix = r"_noprof(;|$)"
-    return work_of_operations(cell.table).with_columns(
-        pl.col("path", "function").str.replace_all(suffix, "${1}")
-    )
+    named = pl.col("path", "function").str.replace_all(suffix, "${1}")
+    return replace(cell, table=work_of_operations(cell.table).with_columns(named))
 
 
-def _functions(cell: Cell) -> dict[str, float]:
+def _functions(work: Cell) -> dict[str, float]:
     """Self instructions per operation of each function."""
-    ran = _work(cell).group_by("function")
-    return dict(ran.agg(pl.col("instructions").sum() / cell.operations).sort("function").iter_rows())
+    ran = work.table.group_by("function")
+    return dict(ran.agg(pl.col("instructions").sum() / work.operations).sort("function").iter_rows())
 
 
-def _callers(instructions: Cells, setup: Setup) -> Callers:
+def _callers(work: Iterable[Cell]) -> Callers:
     """From one repetition of each kernel."""
-    return {
-        function: callers
-        for name in setup.names
-        for function, callers in moved_code.callers(_work(instructions[name][0])).items()
-    }
-
-
-def _costly(cell: Cell) -> dict[tuple[str, str], float]:
-    return costly.by_function(_work(cell), cell.operations)
+    return {function: callers for one in work for function, callers in moved_code.callers(one.table).items()}
 
 
 def _prepared(cells: Cells) -> dict[str, list[Cell]]:
@@ -189,7 +181,7 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
         (cpus, tasks)
         for (cpus, tasks), cells in measured.points.items()
         if 2 * cpus <= setup.cpus
-        and tasks == max(2, round(cpus * setup.tasks / setup.cpus))
+        and tasks == max(min(2, setup.tasks), round(cpus * setup.tasks / setup.cpus))
         and set(setup.names) <= set(cells)
     ]
     if not fewer:

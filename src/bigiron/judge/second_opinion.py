@@ -40,10 +40,11 @@ difference, no more boots are needed.
 """
 
 OPERATIONS = 200
-_LONG_OPERATIONS = {"page_fault1": 50, "page_fault3": 50}
+_LONG_OPERATIONS = dict.fromkeys(("page_fault1", "page_fault2", "page_fault3", "page_fault4"), 50)
 """Operations of workloads with 64 page faults per operation, which take long to record."""
 
 _SAMPLES = 16
+_HUGE_PAGES = ("always", "madvise", "never")
 _QUIET = "numa_balancing=disable"  # on machines with several nodes it migrates pages by a timer
 
 
@@ -114,12 +115,12 @@ def spec(
         arch=arch,
         probes=[*PROBES, "trace"],
         cpus=cpus,
-        tasks=[what.tasks] if what.tasks else _tasks(mail, cpus),
+        tasks=sorted({min(what.tasks, number) for number in cpus}) if what.tasks else _tasks(mail, cpus),
         like=shaped.like,
         repetitions=repetitions,
         operations=_LONG_OPERATIONS.get(what.workload, OPERATIONS),
         fs=what.fs,
-        variant=[Variant(name=kernel, kernel=kernel, boot=_QUIET) for kernel in kernels],
+        variant=[Variant(name=kernel, kernel=kernel, boot=_boot(mail)) for kernel in kernels],
     )
     return _of_program(of_workload, what.program) if what.program else of_workload
 
@@ -143,10 +144,17 @@ def _of_program(spec: Spec, program: Program) -> Spec:
 
 
 def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
-    """The same share of the CPUs as in the report, but at least two tasks, because one shares nothing."""
+    """The same share of the CPUs as in the report; of several tasks at least two: one shares nothing."""
     if mail.tasks is None or mail.machine is None or mail.tasks >= mail.machine.cpus:
         return "all"
-    return sorted({max(2, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
+    least = min(2, mail.tasks)
+    return sorted({max(least, round(number * mail.tasks / mail.machine.cpus)) for number in cpus})
+
+
+def _boot(mail: RobotMail) -> str:
+    """The kernels' boot parameters: with transparent huge pages as in the report, where it says."""
+    huge = mail.parameters.get("thp_enabled", "")
+    return f"{_QUIET} transparent_hugepage={huge}" if huge in _HUGE_PAGES else _QUIET
 
 
 def boot_counts(folder: Path) -> list[int]:

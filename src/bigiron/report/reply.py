@@ -12,7 +12,7 @@ from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import json_text
-from bigiron.util.english import first_n
+from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
 
 _WIDTH = 72
@@ -111,7 +111,7 @@ def _about(opinion: Opinion) -> str:
     titled = f' ("{mail.new.title[:_NAME]}")' if mail.new.title else ""
     test = mail.parameters.get("test") or mail.parameters.get("ipc")
     assumed = " (one per CPU: the report gives no number)" if mail.tasks_are_assumed else ""
-    tasks = f" with {mail.tasks} tasks{assumed}" if mail.tasks else ""
+    tasks = f" with {plural(mail.tasks, 'task')}{assumed}" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
     base, new = opinion.names
     given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
@@ -151,8 +151,8 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     direction = "neither better nor worse" if first.cancels else "worse" if first.share > 0 else "better"
     return (
         f"Judgement: {found.kind}, {direction}: each operation takes "
-        f"{_longer(first.share)}. {_in_short(first)}. This is at {found.at_tasks} tasks, if nothing else is "
-        f"the bottleneck.{against if found.against_the_report else ''}"
+        f"{_longer(first.share)}. {_in_short(first)}. "
+        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against if found.against_the_report else ''}"
     )
 
 
@@ -361,9 +361,10 @@ def _own(row: Reported) -> str:
 
 
 def _measured(opinion: Opinion, found: Judgement) -> str:
+    mode = f"{opinion.mode} mode, " if opinion.mode else ""
     return (
         f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
-        f"{f'{opinion.mode} mode, ' if opinion.mode else ''}{found.tasks} tasks on {found.cpus} CPUs, "
+        f"{mode}{plural(found.tasks, 'task')} on {found.cpus} CPUs, "
         f"{found.repetitions} boots of each kernel. "
         f"All results: bigiron report {opinion.study} -o report.html"
     )

@@ -53,7 +53,8 @@ The first that matches counts. Ice Lake and Cooper Lake share a digit; the lette
 _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
 _FEW = 17  # active cores: no file's clock rates have a row beyond, but for that of all cores
-_LEVEL = r'(name = "{}"\ncount = )(\d+)'
+_LEVEL = r'(name = "(?:{})"\ncount = )(\d+)'
+_SOCKET, _GROUP = "socket|chip", "group|tile"  # what files call these levels
 
 
 @dataclass(frozen=True)
@@ -69,22 +70,22 @@ def like(machine: Machine) -> Likeness:
 
     UserError where the CPUs do not divide among sockets and threads.
     """
-    name = _GENERATIONS.get(generation(machine.processor), "")
+    name = _GENERATIONS.get(generation(machine.processor) or generation(machine.code_name), "")
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)
     text = machine_files.text(name)
-    sockets = machine.sockets or _count(text, "socket")
+    sockets = machine.sockets or _count(text, _SOCKET)
     threads = _count(text, "thread") if re.search(_LEVEL.format("thread"), text) else 1
     of_socket, rest = divmod(machine.cpus, sockets * threads)
     if rest or not of_socket:
         raise UserError(
             f"{machine.cpus} CPUs do not divide among {sockets} sockets and {threads} threads a core ({name})"
         )
-    text = _with_count(text, "socket", sockets)
-    if re.search(_LEVEL.format("group"), text):
+    text = _with_count(text, _SOCKET, sockets)
+    if re.search(_LEVEL.format(_GROUP), text):
         groups, rest = divmod(of_socket, _count(text, "core"))
         if rest or not groups:
             raise UserError(f"{of_socket} cores do not divide into groups of {_count(text, 'core')} ({name})")
-        text = _with_count(text, "group", groups)
+        text = _with_count(text, _GROUP, groups)
     else:
         text = _with_count(text, "core", of_socket)
     text = re.sub(r"(turbo_ghz = .*\[)\d+(, [\d.]+\]\])", rf"\g<1>{max(of_socket, _FEW)}\g<2>", text)
@@ -103,12 +104,14 @@ def generation(processor: str) -> str:
     ('sapphire rapids', 'ice lake')
     >>> generation("Intel(R) Xeon(R) Platinum 8380H CPU @ 2.90GHz"), generation("Intel(R) Xeon(R) 6740E")
     ('cooper lake', 'sierra forest')
-    >>> generation("a CPU @ 2.30GHz")
-    ''
+    >>> generation("a CPU @ 2.30GHz"), generation("Intel(R) Core(TM) i3-3220 CPU @ 3.30GHz")
+    ('', '')
     """
     written = processor.lower()
     if named := next((words for words in _GENERATIONS if words in written), ""):
         return named
+    if "core(tm)" in written:  # whose model numbers are other ones
+        return ""
     return next((words for model, words in _MODELS if re.search(model, written)), "")
 
 

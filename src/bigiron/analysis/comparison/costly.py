@@ -3,6 +3,8 @@
 The recorder counts them by the names below (plugin/x86_64.c, plugin/ppc64le.c). Each costs what it takes when
 nothing contends for it, in the unit of `cost`. An atomic access to a shared cache line costs a transfer more,
 which is charged to the cache line.
+
+The figures of `mov to cr3` and `invpcid` are in their sources; those of the others are at second hand.
 """
 
 from dataclasses import dataclass

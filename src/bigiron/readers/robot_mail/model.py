@@ -46,10 +46,11 @@ _CODES = {
 def code_name_of_group(group: str) -> str:
     """The processor's code name that the name of a group of test machines implies; "": none.
 
-    >>> code_name_of_group("lkp-csl-2sp4"), code_name_of_group("lkp-9x-2sp4")
-    ('Cascade Lake', '')
+    >>> code_name_of_group("lkp-csl-2sp4"), code_name_of_group("lkp-knm02"), code_name_of_group("lkp-9x-2sp4")
+    ('Cascade Lake', 'Knights Mill', '')
     """
-    return next((_CODES[word] for word in group.lower().split("-") if word in _CODES), "")
+    words = (word.rstrip("0123456789") for word in group.lower().split("-"))
+    return next((_CODES[word] for word in words if word in _CODES), "")
 
 
 def code_name_in(processor: str) -> str:
@@ -143,6 +144,8 @@ class RobotMail:
     notes: list[str] = field(default_factory=list)
     """What contradicts itself in the mail, and which of its tables were left out."""
     elsewhere: list[Elsewhere] = field(default_factory=list)
+    fixed_tasks: int | None = None
+    """The number that the benchmark has whatever the mail says; the mail alone does not tell."""
 
     @property
     def tasks(self) -> int | None:
@@ -163,6 +166,8 @@ class RobotMail:
     def _given_tasks(self) -> int | None:
         if self.benchmark in _ALWAYS:
             return _ALWAYS[self.benchmark]
+        if self.fixed_tasks:
+            return self.fixed_tasks
         each = (
             2 * count(self.parameters.get("fds", "20"), None, "fds") if self.benchmark == "hackbench" else 1
         )

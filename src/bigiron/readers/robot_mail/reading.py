@@ -23,7 +23,7 @@ _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_CPUS = 8192
 _MOST_NOTES = 3  # of tables
 _MOST_TABLES = 200
-_MOST_OTHERS = 20  # branches
+_MOST_OTHERS = 20  # branches, and commits
 _LONGEST = 120  # characters kept of a line that is not understood
 
 NOTICED = re.compile(
@@ -39,7 +39,7 @@ _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
 _OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
 """Characters that no parameter of the robot's has, and that a shell would act on."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*$")
-_ELSEWHERE = re.compile(r"\[((?:still |test )?[a-z ]{1,40}) on (\S+) ([0-9a-f]{7,40})\]\s*$")
+_ELSEWHERE = re.compile(r"\[((?:still |test )?[a-z ]{1,40}) on\s+(\S+)\s+([0-9a-f]{7,40})\]\s*$")
 _MACHINE = re.compile(
     r"(?P<cpus>\d+) threads(?: (?P<sockets>\d+) sockets?)?(?P<processor>.*?)"
     r"(?:\s+with (?P<memory>\d+(?:\.\d+)?)\s*(?P<unit>[GT])(?:i?B)?(?: (?:of )?memory)?)?\s*$"
@@ -58,7 +58,8 @@ _FURNITURE = re.compile(
     | \s*if\ you\ (?:fix|come\ across) | \s*the\ same\ patch | .*kindly\ add | \s*\| | \s*\+[-+=]+ | [-=*]{4,}
     | the\ kernel\ config | reported-by | closes: | link: | fixes:
     | [\s|\\/]*$ | \s*%stddev | \s*(?:[0-9a-f]{12,40}|v\d\S*)(?:\ +[0-9a-f]{12,40})+\s*$ | [-\s]+$
-    | > | \s*fail:runs | \s*\d+:\d+\s | \s+(?:git\ clone|cd\ lkp|sudo\ bin/|bin/lkp|lkp|\#)\s
+    | > | \s*fail:runs | \s*\d*:\d+\s | \s*(?:git\ clone|cd\ lkp|sudo\ bin/|bin/lkp|lkp|\#)(?:\s|-tests|lkp\s)
+    | \s{8,}[\w.+-]+\s*$
     | \s*[\d.e+]+\s+[|+][-+|\s.:*O\#X]*$ | \s*\[[*O]\]\s+bisect
     | \s*(?:for\ details,\ please|thanks|intel|kernel\ test\ robot) | .*significant\ impact | .*all\ results?:
     """,
@@ -73,7 +74,8 @@ class Reading:
     def __init__(self, called: str) -> None:
         self._called = called
         self._metric, self._change, self._regression = "", "", True
-        self._new: Commit | None = None
+        self._commits: list[Commit] = []  # of the lines "commit: …"
+        self._before: int | None = None  # how many of them come before the line of the regression
         self._fields: dict[str, str] = {}
         self._parameters: dict[str, str] = {}
         self._tables = [Table()]
@@ -90,12 +92,20 @@ class Reading:
         """All that a mail says."""
         for at, line in lines:
             self._line(at, line.rstrip())
-        if found := SUBJECT.search(subject):
-            self._new = self._new or Commit(found[1])
-            if not self._metric:
-                self._metric, self._change = found[2], found[3]
-                self._regression = found[4] == "regression"
-        return self._whole()
+        found = SUBJECT.search(subject)
+        if found and not self._metric:
+            self._metric, self._change = found[2], found[3]
+            self._regression = found[4] == "regression"
+        return self._whole(self._complained_about(found[1] if found else ""))
+
+    def _complained_about(self, in_subject: str) -> Commit:
+        """The subject's commit, else the one after the line of the regression: it may cite other reports."""
+        given = [*self._commits[self._before or 0 :], *self._commits]
+        of_subject = (one for one in given if in_subject and is_same(one.id, in_subject))
+        found = next(of_subject, Commit(in_subject) if in_subject else next(iter(given), None))
+        if not found:
+            raise self._lacks("which commit it complains about", 'commit: 1234567890ab ("title")')
+        return found
 
     def _line(self, at: int, line: str) -> None:
         if self._at_end:
@@ -182,10 +192,12 @@ class Reading:
     def _of_head(self, line: str) -> bool:
         if found := NOTICED.search(line):
             if not self._metric:
+                self._before = len(self._commits)
                 self._metric, self._change = label(found[3], None), found[1]
                 self._regression = found[2] == "regression"
         elif found := COMMIT.match(line):
-            self._new = self._new or Commit(found[1], found[2] or "")
+            if len(self._commits) < _MOST_OTHERS:
+                self._commits.append(Commit(found[1], found[2] or ""))
         elif found := FIELD.match(line):
             self._fields.setdefault(found[1], found[2])
         elif found := _ELSEWHERE.match(line):
@@ -201,24 +213,22 @@ class Reading:
         else:
             self._more_unknown += 1
 
-    def _whole(self) -> RobotMail:
-        if not self._new:
-            raise self._lacks("which commit it complains about", 'commit: 1234567890ab ("title")')
+    def _whole(self, new: Commit) -> RobotMail:
         benchmark = self._benchmark()
         machine = self._machine()
         size = _share(self._change)
-        about = About(self._metric, size, benchmark, machine, self._parameters, self._new)
+        about = About(self._metric, size, benchmark, machine, self._parameters, new)
         chosen, others = tables.choose(self._tables, about)
-        figures = chosen.figures(self._new) if chosen else []
+        figures = chosen.figures(new) if chosen else []
         self._complete(chosen)
         commits = [one for each in ([chosen] if chosen else self._tables) for one in each.commits]
-        title = next((one.title for one in commits if is_same(one.id, self._new.id)), "")
+        title = next((one.title for one in commits if is_same(one.id, new.id)), "")
         found = RobotMail(
             metric=self._metric,
             change=self._signed(size, figures),
             regression=self._regression,
-            new=Commit(self._new.id, self._new.title or title),
-            base=next((one for one in commits if not is_same(one.id, self._new.id)), None),
+            new=Commit(new.id, new.title or title),
+            base=next((one for one in commits if not is_same(one.id, new.id)), None),
             benchmark=benchmark,
             machine=_with_code_name(machine, self._parameters.get("tbox_group", "")),
             parameters=self._parameters,

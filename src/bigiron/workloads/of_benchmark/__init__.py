@@ -9,10 +9,12 @@ from functools import partial
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark import (
     built_in,
+    dbench,
     fio,
     network,
     out_of_scope,
     perf_bench,
+    phoronix,
     scripts,
     stress_ng,
     sysbench,
@@ -33,14 +35,17 @@ _FAMILIES: Mapping[str, Family] = {
     "will-it-scale": built_in.will_it_scale,
     "fxmark": built_in.fxmark,
     "hackbench": built_in.hackbench,
+    "filebench": built_in.filebench,
+    "fsmark": built_in.fsmark,
+    "reaim": built_in.reaim,
     **{
-        name: partial(built_in.of_suite, name)
-        for name in (
-            "aim7", "filebench", "fsmark", "lmbench3", "postmark", "reaim", "vm-scalability",
-        )
+        name: partial(built_in.of_suite, name) for name in ("aim7", "lmbench3", "postmark", "vm-scalability")
     },
     "aim9": scripts.aim9,
     "unixbench": scripts.unixbench,
+    "dbench": dbench.dbench,
+    "tbench": dbench.tbench,
+    "phoronix-test-suite": phoronix.phoronix,
     "stress-ng": stress_ng.stress_ng,
     "netperf": network.netperf,
     "iperf": network.iperf,
@@ -51,7 +56,14 @@ _FAMILIES: Mapping[str, Family] = {
     **out_of_scope.FAMILIES,
 }  # fmt: skip
 
-_ALIASES = {"lmbench": "lmbench3", "iperf3": "iperf", "fio": "fio-basic", "fs_mark": "fsmark"}
+_ALIASES = {
+    "lmbench": "lmbench3",
+    "iperf3": "iperf",
+    "fio": "fio-basic",
+    "fs_mark": "fsmark",
+    "fileio": "sysbench-fileio",
+    "pts": "phoronix-test-suite",
+}
 _WITH_TEST = ("perf-bench-", "sysbench-")
 """Benchmarks whose names go on with the test: perf-bench-futex, sysbench-threads."""
 

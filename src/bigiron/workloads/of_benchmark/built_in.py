@@ -4,7 +4,16 @@ import re
 from dataclasses import replace
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, checked_fs, mode_of, of_disk
+from bigiron.workloads.of_benchmark.dbench import dbench
+from bigiron.workloads.of_benchmark.mapped import (
+    INSTEAD,
+    Mapped,
+    Parameters,
+    checked_fs,
+    mode_of,
+    of_disk,
+    size,
+)
 from bigiron.workloads.registry import names
 
 _FOLDERS = {"lmbench3": ("lmbench",), "aim7": ("aim7", "aim9"), "reaim": ("reaim", "aim9")}
@@ -26,6 +35,22 @@ _ON_DISK = ("lru-file", "mmap", "mremap", "msync", "truncate")
 
 _MOST_NAMED = 30
 
+_THREADS = {
+    "createfiles": 16, "filemicro_delete": 16, "filemicro_statfile": 20, "fileserver": 50,
+    "fivestreamread": 5, "fivestreamreaddirect": 5, "fivestreamwrite": 5, "fivestreamwritedirect": 5,
+    "listdirs": 16, "makedirs": 16, "openfiles": 16, "randomfileaccess": 5, "randomrw": 2, "removedirs": 16,
+    "varmail": 16, "webproxy": 100, "webserver": 100,
+}  # fmt: skip
+"""Threads of filebench's only process, whatever the machine, where its personality has more than one."""
+
+_OF_FSMARK = "8K"
+
+_MIXES = (
+    "aim9", "all_utime", "alltests", "compute", "custom", "dbase", "disk", "five_sec", "fserver",
+    "high_systime", "long", "new_dbase", "new_fserver", "shared", "short",
+)  # fmt: skip
+"""The work files of reaim."""
+
 
 def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     """The test of that name, in the report's mode."""
@@ -46,9 +71,11 @@ def hackbench(parameters: Parameters, _metric: str) -> Mapped:
     return Mapped(f"hackbench/{ipc}", mode_of(parameters))
 
 
-def fxmark(parameters: Parameters, _metric: str) -> Mapped:
+def fxmark(parameters: Parameters, metric: str) -> Mapped:
     """The test of that name, on the report's file system; with O_DIRECT those that read or write data."""
     test = _test("fxmark", parameters)
+    if test == "dbench_client":
+        return dbench(parameters, metric)
     of_data = test.startswith("D")  # those of metadata read and write nothing
     direct = "-direct" if of_data and parameters.get("directio") == "directio" else ""
     name = f"fxmark/{test}{direct}"
@@ -56,6 +83,33 @@ def fxmark(parameters: Parameters, _metric: str) -> Mapped:
         raise UserError(f"fxmark's {test}{direct} is not built in: {INSTEAD}")
     file_system = checked_fs("fxmark", parameters)
     return Mapped(name, "process", file_system, differs=of_disk(parameters))
+
+
+def filebench(parameters: Parameters, metric: str) -> Mapped:
+    """The personality, with the number of threads that it has."""
+    found = of_suite("filebench", parameters, metric)
+    personality = found.workload.partition("/")[2]
+    return replace(found, mode="thread", tasks=_THREADS.get(personality, 1))
+
+
+def fsmark(parameters: Parameters, metric: str) -> Mapped:
+    """Files of one size, whatever the report's."""
+    found = of_suite("fsmark", parameters, metric)
+    given = size(parameters, "filesize") or _OF_FSMARK
+    other = () if given == _OF_FSMARK else (f"files of {_OF_FSMARK}B instead of {given}B",)
+    return replace(found, differs=(*found.differs, *other))
+
+
+def reaim(parameters: Parameters, metric: str) -> Mapped:
+    """A test that aim9 has, too. Most reports are of a work file, a mix of such tests."""
+    test = parameters.get("test", "")
+    if test not in _MIXES:
+        return of_suite("reaim", parameters, metric)
+    of_disk = "disk_rr, disk_rw, disk_rd, disk_wrt, disk_cp, disk_src, sync_disk_rw"
+    raise UserError(
+        f"reaim's {test} is a mix of many tests. Take the one whose functions the report's profile shows, "
+        f"such as {of_disk}: --workload aim9/TEST (`bigiron workload list`); or {INSTEAD}"
+    )
 
 
 def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:

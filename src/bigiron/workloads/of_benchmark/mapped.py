@@ -15,6 +15,9 @@ INSTEAD = (
     "or a workload that does the same: --workload NAME (`bigiron workload list`)"
 )
 _FILE_SYSTEMS = {name: name for name in ("ext4", "xfs", "btrfs", "f2fs")} | {"tmpfs": "", "mem": "", "": ""}
+_ON_TOP = ("fs1", "fs2")
+"""Parameters that name a network file system: it is mounted from the other one on the same machine."""
+
 _SIZE = re.compile(r"\d+[kKmMgG]?")
 
 
@@ -91,7 +94,7 @@ def fs_of(parameters: Parameters) -> str | None:
     >>> fs_of({"fstype": "xfs"}), fs_of({"fs": "bcachefs"}), fs_of({"fs": "ext4", "fs2": "nfsv4"})
     ('xfs', None, None)
     """
-    if parameters.get("fs2"):
+    if any(parameters.get(key, "-") != "-" for key in _ON_TOP):
         return None
     return _FILE_SYSTEMS.get(parameters.get("fstype") or parameters.get("fs", ""))
 
@@ -101,7 +104,7 @@ def checked_fs(benchmark: str, parameters: Parameters) -> str:
     found = fs_of(parameters)
     if found is None:
         named = " and ".join(
-            parameters[key] for key in ("fstype", "fs", "fs2") if parameters.get(key, "") not in ("", "-")
+            parameters[key] for key in ("fstype", "fs", *_ON_TOP) if parameters.get(key, "") not in ("", "-")
         )
         raise UserError(
             f"the report is of {benchmark} on {named}, which no machine here has (ext4, xfs, btrfs, f2fs, "
@@ -115,10 +118,17 @@ def of_disk(parameters: Parameters) -> tuple[str, ...]:
 
     >>> of_disk({"disk": "1SSD", "fs": "xfs"}), of_disk({"disk": "1BRD_48G"}), of_disk({})
     (('a disk in memory instead of 1SSD',), (), ())
+    >>> of_disk({"disk": "2pmem", "mount_option": "dax"})
+    ('a disk in memory instead of 2pmem', 'no mount option dax')
     """
     disk = parameters.get("disk", "")
     found = () if not disk or "BRD" in disk else (f"a disk in memory instead of {disk}",)
-    return (*found, "no RAID") if parameters.get("md") else found
+    option = parameters.get("mount_option", "")
+    return (
+        *found,
+        *(["no RAID"] if parameters.get("md") else []),
+        *([f"no mount option {option}"] if option else []),
+    )
 
 
 def of_network(parameters: Parameters) -> tuple[str, ...]:
@@ -128,8 +138,12 @@ def of_network(parameters: Parameters) -> tuple[str, ...]:
 
 
 def size(parameters: Parameters, key: str) -> str:
-    """A size such as `4k` or `10K`; "" if the report gives none. UserError if it is something else."""
-    given = parameters.get(key, "").removesuffix("B")
+    """A size such as `4k` or `10K`; "" if the report gives none. UserError if it is something else.
+
+    >>> size({"bs": "4k"}, "bs"), size({"msg_size": "1472b"}, "msg_size"), size({}, "bs")
+    ('4k', '1472', '')
+    """
+    given = parameters.get(key, "").removesuffix("B").removesuffix("b")
     if given and not _SIZE.fullmatch(given):
         raise UserError(f"the report's {key} is {given!r}: a size such as 4k is expected")
     return given

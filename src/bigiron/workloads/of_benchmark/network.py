@@ -46,7 +46,8 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
 
 def iperf(parameters: Parameters, metric: str) -> Mapped:
     """iperf3: one client with as many streams as the report has tasks."""
-    protocol = " --udp --bitrate 0" if "udp" in (parameters.get("test") or metric).lower() else ""
+    kind = parameters.get("protocol") or parameters.get("test") or metric
+    protocol = " --udp --bitrate 0" if "udp" in kind.lower() else ""
     return Mapped(
         program=Program(
             "iperf3",
@@ -61,9 +62,10 @@ def iperf(parameters: Parameters, metric: str) -> Mapped:
 
 
 def sockperf(parameters: Parameters, metric: str) -> Mapped:
-    """One client and one server: it sends without waiting, or waits for each response."""
+    """One client and one server: it sends without waiting, at a rate, or waits for each response."""
     kind = f"{parameters.get('test', '')} {metric}".lower()
-    test = "throughput" if "throughput" in kind or "tput" in kind else "ping-pong"
+    sends = "throughput" in kind or "tput" in kind
+    test = "throughput" if sends else "under-load" if "under-load" in kind else "ping-pong"
     tcp = "" if "udp" in kind else " --tcp"
     port = "-i 127.0.0.1 -p 11111"
     messages = f" --msg-size {sent}" if (sent := size(parameters, "msg_size")) else ""

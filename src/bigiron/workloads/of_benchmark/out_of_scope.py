@@ -5,10 +5,6 @@ from collections.abc import Mapping
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Family, Mapped, Parameters
 
-_APPLICATIONS = (
-    "is a whole application, and its packages are downloaded and compiled on the machine: take the system "
-    "call from the report's profile, and"
-)
 _BUILD = (
     "builds a kernel, minutes of compilers in user mode for seconds in the kernel: unixbench/execl and "
     "unixbench/spawn do what a build asks of the kernel; or"
@@ -17,13 +13,16 @@ _TESTS = "is a test suite, which passes or fails: there is no operation to count
 _IN_USER_MODE = (
     "computes in user mode: counts of the kernel cannot explain it; code layout and clock rates can. Or"
 )
+_SWAPS = "needs a disk to swap to, which no machine here has:"
+_NOT_FREE = "is not in Debian, and goes through a dozen kinds of reading and writing one after the other:"
 _DEVICES = "measures a device, which a virtual machine here lacks:"
 
 _WHY: Mapping[str, str] = {
-    **dict.fromkeys(("phoronix-test-suite", "pts"), _APPLICATIONS),
     **dict.fromkeys(("kbuild", "kernbench", "build-kernel"), _BUILD),
     **dict.fromkeys(("xfstests", "ltp", "kernel-selftests", "blktests", "trinity", "boot"), _TESTS),
     **dict.fromkeys(("coremark", "linpack", "stream", "pmbench", "specjbb2015"), _IN_USER_MODE),
+    **dict.fromkeys(("swapin",), _SWAPS),
+    **dict.fromkeys(("iozone",), _NOT_FREE),
     **dict.fromkeys(("ndctl", "igt", "rt-app", "suspend"), _DEVICES),
 }
 

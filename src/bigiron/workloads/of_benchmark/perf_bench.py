@@ -43,6 +43,10 @@ def perf_bench(parameters: Parameters, metric: str) -> Mapped:
         return of_suite(suite, {**parameters, "test": same}, metric)
     if test in _PROGRAMS:
         arguments, per = _PROGRAMS[test]
+        if parameters.get("shared") == "shared" and test.startswith("futex"):
+            arguments += (
+                " --shared"  # between processes: hashed by page, in the hash table of the whole machine
+            )
         first = "perf bench mem memcpy --size 1KB --nr_loops 1"
         program = Program("linux-perf", f"perf bench {arguments}", per, service=(NO_SERVER,), ready=(first,))
         return Mapped(program=program)

@@ -1,5 +1,7 @@
 """sysbench's tests."""
 
+import re
+
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
@@ -9,6 +11,7 @@ from bigiron.workloads.of_benchmark.mapped import (
     Program,
     checked_fs,
     of_disk,
+    size,
 )
 
 _FOREVER = "--events=0 --time=100000 run"
@@ -24,12 +27,22 @@ _TESTS = {
 }
 """Tests, their options, and what counts are per."""
 
+_OPTIONS = {
+    "threads": {"thread_yields": "--thread-yields", "thread_locks": "--thread-locks"},
+    "mutex": {"mutex_num": "--mutex-num", "mutex_loops": "--mutex-loops"},
+    "memory": {"mem_blk_size": "--memory-block-size"},
+}
+"""Parameters of reports that are options of a test."""
+
 
 def sysbench(parameters: Parameters, _metric: str) -> Mapped:
     """By the parameter `test`, or by what follows sysbench- in the benchmark's name."""
     test = (parameters.get("test") or "").replace("_", "-")
     if test in _TESTS:
         options, per = _TESTS[test]
+        for key, option in _OPTIONS.get(test, {}).items():
+            if given := size(parameters, key):
+                options = re.sub(rf"{option}=\S+", f"{option}={given}", options)
         command = f"sysbench {test} --threads={{tasks}} {options} {_FOREVER}"
         first = "sysbench threads --threads=1 --events=1 run"
         return Mapped(program=Program("sysbench", command, per, service=(NO_SERVER,), ready=(first,)))
@@ -37,17 +50,6 @@ def sysbench(parameters: Parameters, _metric: str) -> Mapped:
         return _fileio(parameters)
     if test.startswith(("oltp", "mariadb", "mysql")):
         return _database()
-    if test == "cpu":
-        return Mapped(
-            program=Program("sysbench", f"sysbench cpu --threads={{tasks}} {_FOREVER}", "instruction")
-        )
-    if test == "memory":
-        block = "--memory-block-size=1K --memory-total-size=100000G"
-        return Mapped(
-            program=Program(
-                "sysbench", f"sysbench memory --threads={{tasks}} {block} {_FOREVER}", "instruction"
-            )
-        )
     known = "threads, mutex, cpu, memory, fileio and oltp are"
     raise UserError(f"sysbench's {test or 'test'} is not mapped ({known}): {INSTEAD}")
 
