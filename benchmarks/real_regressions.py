@@ -82,8 +82,10 @@ WAITING = """
 OURS = """
 ## What the mails have that was not published
 
-Absolute figures, names, titles and commits are nobody's: only changes are published, but for 36, 39
-and 59. Where a publication does not say more, the mail has what is common: {rows}.
+Absolute figures, names, titles and commits are made up: only changes are published, but for 36, 39
+and 59. Where a publication does not say more, the mail has what is common:
+
+{rows}
 """
 
 
@@ -267,7 +269,7 @@ def page(cases: Sequence[Case], kept: Mapping[str, Answer]) -> str:
         for case in cases
         if not (case.name in kept and kept[case.name].kind)
     ]
-    ours = "; ".join(f"{case.row}, {case.ours}" for case in cases if case.ours)
+    ours = "\n".join(f"- {case.row}: {case.ours}" for case in cases if case.ours)
     return (
         head
         + _lines(row(case, one) for case, one in done)
