@@ -198,12 +198,12 @@ def answer(case: Case, output: Path) -> Answer:
     try:
         base, new = (_built(case, patches) for patches in case.patches)
     except UserError as error:
-        return _said(Answer(case.name, case.inputs, "", str(error), **_today()))
+        return _dated(Answer(case.name, case.inputs, "", str(error)))
     built = monotonic()
     found, failure = judged(case.mail_file, (base, new), output / case.inputs)
     one = of_json(case, found) if found else Answer(case.name, case.inputs, "", failure)
     took = {"seconds": round(monotonic() - built), "building": round(built - began)}
-    return _said(msgspec.structs.replace(one, **took, **_today()))
+    return _dated(msgspec.structs.replace(one, **took))
 
 
 def of_json(case: Case, found: Mapping[str, Any]) -> Answer:
@@ -230,17 +230,15 @@ def _built(case: Case, patches: Sequence[Path]) -> str:
     return name
 
 
-def _today() -> dict[str, str]:
+def _dated(one: Answer) -> Answer:
+    """With the date and our revision; shown as it will be kept."""
     told = subprocess.run(
         ["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return {"date": f"{datetime.now(UTC):%Y-%m-%d}", "revision": told.stdout.strip()}
-
-
-def _said(one: Answer) -> Answer:
-    print(msgspec.json.encode(one).decode(), file=sys.stderr, flush=True)
-    return one
+    found = msgspec.structs.replace(one, date=f"{datetime.now(UTC):%Y-%m-%d}", revision=told.stdout.strip())
+    print(msgspec.json.encode(found).decode(), file=sys.stderr, flush=True)
+    return found
 
 
 def is_right(case: Case, one: Answer) -> dict[str, bool]:
