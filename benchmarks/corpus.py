@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -59,7 +60,7 @@ def main() -> None:
     given = parser.parse_args()
     corpus = tomllib.loads((CORPUS / "corpus.toml").read_text(encoding="utf-8"))
     patches = [one for one in corpus["patch"] if not given.names or one["name"] in given.names]
-    kernels.build(corpus["source"], [], [], "x86_64", BASE, _say)
+    kernels.build(corpus["source"], [], [], "x86_64", BASE, say)
     scored = []
     for patch in patches:
         scored.append(_score(patch, corpus["source"], given.output))
@@ -69,17 +70,14 @@ def main() -> None:
 
 def _score(patch: dict[str, str], source: str, output: Path) -> Scored:
     file = CORPUS / f"{patch['name']}.patch"
-    hidden = f"corpus-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
-    kernels.build(source, [file], [], "x86_64", hidden, _say)
-    command = [sys.executable, "-m", "bigiron", "judge", str(file.with_suffix(".eml"))]
-    command += ["--kernel", BASE, "--kernel", hidden, "-o", str(output / hidden), "--format", "json"]
+    hidden = hidden_name("corpus", [file])
+    kernels.build(source, [file], [], "x86_64", hidden, say)
     start = monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found, failure = judged(file.with_suffix(".eml"), (BASE, hidden), output / hidden)
     seconds = monotonic() - start
-    if done.returncode:
-        print(f"{patch['name']}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+    if not found:
+        print(f"{patch['name']}: {failure}", file=sys.stderr)
         return Scored(patch, "", "", None, "", seconds)
-    found: dict[str, Any] = json.loads(done.stdout)
     first = found["changes"][0] if found["changes"] else None
     inside = found["predicted"]
     return Scored(
@@ -90,6 +88,21 @@ def _score(patch: dict[str, str], source: str, output: Path) -> Scored:
         f"{inside['change']:+.0%} ({inside['low']:+.0%} to {inside['high']:+.0%})" if inside else "",
         seconds,
     )
+
+
+def hidden_name(kind: str, files: Sequence[Path]) -> str:
+    """A kernel's name by what its patches contain, which says nothing of them."""
+    return f"{kind}-{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:8]}"
+
+
+def judged(mail: Path, both: tuple[str, str], study: Path) -> tuple[dict[str, Any], str]:
+    """What `bigiron judge` says of a mail and two kernels; nothing, and the reason, if it fails."""
+    command = [sys.executable, "-m", "bigiron", "judge", str(mail), "-o", str(study), "--format", "json"]
+    command += [word for name in both for word in ("--kernel", name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {}, (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+    return json.loads(done.stdout), ""
 
 
 def _print(scored: list[Scored]) -> None:
@@ -110,24 +123,26 @@ def _print(scored: list[Scored]) -> None:
 
 
 def _row(one: Scored) -> str:
-    figures = _figures(one.change) if one.change else ""
+    counts = figures(one.change) if one.change else ""
     right = {"kind": one.kind_is_right, "object": one.object_is_right, "sign": one.sign_is_right}
     wrong = [what for what, is_right in right.items() if is_right is False]
     named = f"`{one.object}`" if one.object else ""
     return (
-        f"| {one.patch['what']} | {one.patch['kind']} | {one.kind or 'nothing'} | {named} | {figures} "
+        f"| {one.patch['what']} | {one.patch['kind']} | {one.kind or 'nothing'} | {named} | {counts} "
         f"| {one.predicted} | {'yes' if not wrong else 'not ' + ', '.join(wrong)} |"
     )
 
 
-def _figures(change: dict[str, Any]) -> str:
+def figures(change: dict[str, Any]) -> str:
+    """A change's counts before and after; of a lock that is taken as often, its hold times."""
     before, after = f"{change['before']:.4g}", f"{change['after']:.4g}"
     if change["held"] and before == after:
         return f"held {change['held'][0]:.0f}, {change['held'][1]:.0f}"
     return f"{before}, {after}"
 
 
-def _say(step: str) -> None:
+def say(step: str) -> None:
+    """What a build does."""
     print(step, file=sys.stderr)
 
 

@@ -24,7 +24,7 @@ from bigiron.workloads.of_benchmark import Mapped, workload_of
 HERE = Path(__file__).parent
 PATTERNS = HERE / "reports" / "patterns"
 TEXT = (HERE / "reports" / "open1.txt").read_text()
-REPORTS = sorted((HERE / "corpus").glob("*.eml"))
+REPORTS = sorted((HERE / "corpus").rglob("*.eml"))
 NEW, BASE = "0123456789abcdef0123456789abcdef01234567", "fedcba9876"
 SUBJECT = f"[linus:master] [vfs]  {NEW[:10]}:  will-it-scale.per_process_ops -52.4% regression"
 OLD_TITLE = "pattern: what was before"
