@@ -147,12 +147,14 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
         )
     first = found.changes[0]
     does = "less" if opinion.mail.regression else "more"
-    against = f" But this contradicts the report: here the new kernel does {does}."
+    against = ""
+    if found.against_the_report:
+        against = f" But this contradicts the report: here the new kernel does {does}."
     direction = "neither better nor worse" if first.cancels else "worse" if first.share > 0 else "better"
     return (
         f"Judgement: {found.kind}, {direction}: each operation takes "
         f"{_longer(first.share)}. {_in_short(first)}. "
-        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against if found.against_the_report else ''}"
+        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against}"
     )
 
 
