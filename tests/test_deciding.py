@@ -71,6 +71,7 @@ def ids(study: Study) -> list[str]:
     return sorted(path.name for path in (study.folder / "cells").iterdir())
 
 
+@pytest.mark.slow
 def test_repetitions_are_added_where_something_is_undecided(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", "think=1000,800", cpus=[2, 4])
     heard, undecided = decide(study)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pytest
 from test_compare import PAIR, count, counts
 from test_instructions import counts as executed
 from test_locks import SCHEMA as LOCKS
@@ -109,6 +110,7 @@ def test_identical_counts_are_neither_and_so_is_what_costs_next_to_nothing() -> 
     assert judged(same, (line(2), lock(1, 50), work(5030))).kind == "neither"
 
 
+@pytest.mark.slow
 def test_kernels_differ_if_they_lie_further_apart_than_the_boots_of_either() -> None:
     def of_boots(base: list[int], new: list[int]) -> str:
         nothing = pl.DataFrame([], schema=LOCKS)
@@ -155,6 +157,7 @@ def test_the_examples() -> None:
     assert doctest.testmod(per_cpu).failed == 0
 
 
+@pytest.mark.slow
 def test_what_is_a_line_on_one_kernel_and_a_pair_on_the_other_has_not_changed() -> None:
     together, apart = one_cpu_each(4, apart=0), one_cpu_each(4, apart=64)
     assert judged((together, [], work(5000)), (apart, [], work(5000))).kind == "neither"

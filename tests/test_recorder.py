@@ -284,6 +284,7 @@ def disagreements(x86_64: Path, code: Iterable[tuple[str, str]]) -> list[tuple[s
     return [(*insn, kind) for insn, kind in zip(code, found, strict=True) if kind not in expected(insn[1])]
 
 
+@pytest.mark.slow
 def test_another_decoder_agrees_on_a_program(x86_64: Path) -> None:
     program = compile.agent(workloads.find("getppid1"), "gcc")
     assert disagreements(x86_64, set(disassembled(program))) == []

@@ -545,6 +545,7 @@ def test_one_that_was_killed_leaves_no_half_image(tmp_path: Path) -> None:
     assert not half.parent.exists() and root.image.exists()
 
 
+@pytest.mark.slow
 def test_what_mmdebstrap_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for mmdebstrap that never ends: killed, all of its processes end."""
     mark = f"{os.getpid() + 86_000_000}"

@@ -154,6 +154,7 @@ def test_as_many_repetitions_more_as_are_asked_for_decide(change: float) -> None
     assert sum(decided) / len(decided) > 0.6
 
 
+@pytest.mark.slow
 def test_too_few_repetitions_decide_nothing_whatever_they_say() -> None:
     for count in (1, 2, 5):
         for paired in (True, False):
