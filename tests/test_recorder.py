@@ -642,6 +642,32 @@ def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int
     return {key: count for key, count in counts.items() if is_shared(key[2])}
 
 
+@given(adds=ADDS)
+def test_for_layouts_all_lines_are_written_and_each_access_has_its_bytes(
+    lines: Path, adds: list[tuple[int, ...]]
+) -> None:
+    """The shared cache lines are in one file, the others in another one."""
+    commands = "\n".join(["bytes", "tables 3 1000000", *commands_of(adds)])
+    done = subprocess.run([lines], input=commands, capture_output=True, text=True, check=True)
+    heading, *rows = done.stdout.splitlines()
+    apart = rows.index(heading)
+    shared, others = (list(csv.DictReader([heading, *part])) for part in (rows[:apart], rows[apart + 1 :]))
+    wanted: Counter[tuple[int, ...]] = Counter()
+    for table, context, address, pc, size, reads, writes in adds:
+        touched = (1 << (1 << size)) - 1 << (address & 63) & (1 << 64) - 1
+        wanted[table, context, address & ~63, pc, touched] += reads << 32 | writes
+    found = {
+        (int(row["cpu"]), CONTEXTS.index(row["context"]), *(int(row[of], 16) for of in ("line", "pc", "bytes"))):
+        int(row["reads"]) << 32 | int(row["writes"])
+        for row in [*shared, *others]
+    }  # fmt: skip
+    assert (len(shared) + len(others), found) == (len(wanted), wanted)
+    assert {key[:4] for key in found if key[:4] in shared_in(adds)} == {
+        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16))
+        for row in shared
+    }
+
+
 def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
     adds = [f"add {table} 0 {line:x} 1 3 2 1" for table in (0, 1) for line in (PLACE, PLACE + 64)]
     found = written(lines, "tables 2 1000000", f"stack {PLACE:x}", *adds)
@@ -897,7 +923,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "sharing_query", "locks", "x86_64", "ppc64le"),
 )
 
 
@@ -1113,7 +1139,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "x86_64", "ppc64le"]
+    parts += ["sharing_query", "locks", "request", "x86_64", "ppc64le"]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
