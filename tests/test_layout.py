@@ -1,7 +1,6 @@
 """Where fields lie: what a layout costs by the accesses to each byte, and what other layouts would."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -253,7 +252,7 @@ def test_places_of_a_cache_are_as_likely_as_a_slab_has_objects_there() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_another_boot_counts_what_was_computed_for_its_alignment(seed: int) -> None:
-    """The same accesses, of objects that lie elsewhere: what one recording tells is what the other one has."""
+    """The same accesses, of objects that lie elsewhere."""
     accesses = random_accesses(seed, 88, 1)
     one = Outcome(found_in(accesses, objects=1))
     (places,) = one.places().values() or [[]]

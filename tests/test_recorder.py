@@ -611,13 +611,16 @@ def accesses_in(adds: Sequence[tuple[int, ...]]) -> list[int]:
     return [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
 
 
+def place_of(row: dict[str, str]) -> tuple[int, ...]:
+    """CPU, context, cache line and instruction."""
+    context = CONTEXTS.index(row["context"])
+    return int(row["cpu"]), context, int(row["line"], 16), int(row["pc"], 16)
+
+
 def by_place(found: Written) -> dict[tuple[int, ...], list[int]]:
     return {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
-            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
-        ]
-        for row in found.rows
-    }  # fmt: skip
+        place_of(row): [int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)] for row in found.rows
+    }
 
 
 def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
@@ -657,15 +660,11 @@ def test_for_layouts_all_lines_are_written_and_each_access_has_its_bytes(
         touched = (1 << (1 << size)) - 1 << (address & 63) & (1 << 64) - 1
         wanted[table, context, address & ~63, pc, touched] += reads << 32 | writes
     found = {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), *(int(row[of], 16) for of in ("line", "pc", "bytes"))):
-        int(row["reads"]) << 32 | int(row["writes"])
+        (*place_of(row), int(row["bytes"], 16)): int(row["reads"]) << 32 | int(row["writes"])
         for row in [*shared, *others]
     }  # fmt: skip
     assert (len(shared) + len(others), found) == (len(wanted), wanted)
-    assert {key[:4] for key in found if key[:4] in shared_in(adds)} == {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16))
-        for row in shared
-    }
+    assert {key[:4] for key in found if key[:4] in shared_in(adds)} == set(map(place_of, shared))
 
 
 def test_a_stack_is_left_out_and_counted(lines: Path) -> None:

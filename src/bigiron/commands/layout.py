@@ -36,7 +36,7 @@ def layout(
 
     Example: `bigiron layout s 'struct inode' --move i_sb:after:i_flags`
     """
-    changes = [
+    changes: list[change.Change] = [
         *map(change.move, move or []),
         *map(change.pad, pad or []),
         *([change.align(align)] if align is not None else []),

@@ -1,4 +1,4 @@
-"""How the kernel's compiler laid out its structs: the members of each, where they lie and how they are aligned.
+"""How the kernel's compiler laid out its structs: the members, where they lie and how they are aligned.
 
 BTF has offsets and sizes, but no alignment. That of a member is what C gives its type, and more where its
 offset shows that more was asked for, as by `____cacheline_aligned_in_smp`.
@@ -24,7 +24,7 @@ class Unit(NamedTuple):
     offset: int
     size: int
     align: int
-    members: tuple[Member, ...]  # more than one of bit fields that follow each other
+    members: tuple[Member, ...]  # several of bit fields that follow each other, and of a union
 
 
 class Row(NamedTuple):
@@ -70,13 +70,14 @@ class StructLayouts:
         whole = name, self._btf.size(type), self.align(type)
         for number, unit in enumerate(self.units(type)):
             placed = *whole, number, unit.offset, unit.size, unit.align
-            if len(unit.members) > 1 or unit.members[0].bits:
+            if unit.members[0].bits:
                 named = "|".join(member.name for member in unit.members if member.name)
                 spelled = self.spelled(unit.members[0].type)
                 yield Row(*placed, named or "(unnamed)", unit.offset, unit.size, spelled, "")
                 continue
-            for path, offset, size, of in self._named(unit.members[0], 0):
-                yield Row(*placed, path, offset, size, self.spelled(of), self._inner(of))
+            for member in unit.members:
+                for path, offset, size, of in self._named(member, 0):
+                    yield Row(*placed, path, offset, size, self.spelled(of), self._inner(of))
 
     def _named(self, member: Member, start: int, depth: int = 0) -> Iterator[tuple[str, int, int, int]]:
         """The member, or what has a name in an anonymous one: name, offset, size and type."""
@@ -99,7 +100,7 @@ class StructLayouts:
     def _units(self, type: int) -> tuple[Unit, ...]:
         members = self._btf.members(type)
         if self._btf.head(type)[0] == UNION:
-            return (Unit(0, self._btf.size(type), self.align(type), members[:1]),) if members else ()
+            return (Unit(0, self._btf.size(type), self.align(type), members),) if members else ()
         units: list[Unit] = []
         end = 0
         for together in _with_bit_fields(members):

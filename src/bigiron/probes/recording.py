@@ -217,7 +217,7 @@ def objects_in(
 
 
 def read_shared_lines(results: Path) -> pl.DataFrame:
-    """The recorder's counts of shared cache lines: one row per cache line, CPU, context, instruction, chain."""
+    """The recorder's counts of shared cache lines, by CPU, context, instruction and chain of calls."""
     counts = _read_lines(results / _LINES)
     if not (results / _OTHER_LINES).exists():
         return counts

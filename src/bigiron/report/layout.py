@@ -47,11 +47,12 @@ def _heading(layout: Layout) -> str:
     found = layout.recorded
     where = "process context" if layout.contexts == ("process",) else ", ".join(layout.contexts)
     what = f"the cache lines of {found.wanted}" if found.is_variable else _named(layout)
-    copies = plural(found.objects, "copy" if found.is_variable else "object").replace("copys", "copies")
+    objects = plural(found.objects, "place" if found.is_variable else "object")
+    size = f"{plural(layout.cpus, 'CPU')}, {plural(layout.tasks, 'task')}"
+    may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
     return (
-        f"{layout.workload} on {layout.variant}, {plural(layout.cpus, 'CPU')}, {plural(layout.tasks, 'task')}: "
-        f"{what}, accesses per operation in {where} ({copies} accessed, {len(found.pieces.targets)} by several "
-        "CPUs or beside what others access; CPUs: that read and write one object)"
+        f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
+        f"({objects} accessed, {may_share}; CPUs: that read and write one of them)"
     )
 
 
@@ -188,7 +189,8 @@ def _asked(layout: Layout, asked: Outcome) -> str:
 def _saved(layout: Layout, after: Outcome) -> str:
     by = layout.before.expected - after.expected
     verb = "saves" if by >= 0 else "adds"
-    text = f"{verb} {three_decimals(abs(by))} accesses per operation on average over alignments; {_size(layout, after)}"
+    text = f"{verb} {three_decimals(abs(by))} accesses per operation on average over alignments; "
+    text += _size(layout, after)
     if layout.transfer:
         text += f"; {_nanoseconds(layout, abs(by), 'saved' if by >= 0 else 'added')}"
     return "\n".join(textwrap.wrap(text, _WIDTH))

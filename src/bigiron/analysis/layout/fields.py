@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -11,7 +10,7 @@ from bigiron.analysis.layout.alignment import places
 from bigiron.analysis.layout.recorded import Recorded
 from bigiron.analysis.layout.structure import Structure, Unit
 from bigiron.analysis.lines import conflicts
-from bigiron.util.lazy import Floats
+from bigiron.util.lazy import Floats, Mask
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
@@ -44,11 +43,30 @@ class Loss:
     chance: float  # that they are in one line, by the places that objects can have
 
 
+@dataclass(frozen=True)
+class _ByCpu:
+    """The accesses to a member by target and CPU, and whether each CPU writes."""
+
+    accesses: Floats
+    writes: Mask
+
+    def with_(self, other: _ByCpu) -> _ByCpu:
+        """Those to both."""
+        return _ByCpu(self.accesses + other.accesses, self.writes | other.writes)
+
+    @property
+    def disturbed(self) -> float:
+        """Accesses that can have followed one of another CPU, if this alone is in a cache line."""
+        all, most = self.accesses.sum(1), self.accesses.max(1, initial=0.0)
+        shared = ((self.accesses > 0).sum(1) > 1) & self.writes.any(1)
+        return float(np.where(shared, np.minimum(all, 2 * (all - most)), 0.0).sum())
+
+
 def uses(recorded: Recorded) -> list[Use]:
     """The members that are accessed, in their order; a part of a member of its own."""
     by_field = _by_field(recorded)
     sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
-        (pl.col("reads", "writes").sum() / recorded.operations)
+        pl.col("reads", "writes").sum() / recorded.operations
     )
     cpus = by_field.group_by("unit", "field", "field_at", "start").agg(
         readers=pl.col("cpu").filter(pl.col("reads") > 0).n_unique(),
@@ -95,7 +113,7 @@ def losses(recorded: Recorded, structure: Structure) -> list[Loss]:
     disturbed there, without those that can have been in a line of each member's own.
     """
     by_unit = _accesses_by_unit(recorded)
-    alone = {unit: _disturbed(*table) for unit, table in by_unit.items()}
+    alone = {unit: table.disturbed for unit, table in by_unit.items()}
     units = {unit.number: unit for unit in structure.units}
     there = _places(recorded)
     found = []
@@ -103,12 +121,10 @@ def losses(recorded: Recorded, structure: Structure) -> list[Loss]:
         chance = _in_one_line(units[one], units[other], there, recorded.line_bytes)
         if not chance:
             continue
-        together = _disturbed(
-            *(a | b if a.dtype == bool else a + b for a, b in zip(by_unit[one], by_unit[other]))
-        )
+        together = by_unit[one].with_(by_unit[other]).disturbed
         accesses = (together - alone[one] - alone[other]) / recorded.operations
         if accesses >= _FAINT:
-            names = (units[number].fields[0].name for number in (one, other))
+            names = units[one].fields[0].name, units[other].fields[0].name
             found.append(Loss(*names, accesses, chance))
     return sorted(found, key=lambda loss: (-loss.accesses * loss.chance, loss.one, loss.other))
 
@@ -164,7 +180,7 @@ def _named(recorded: Recorded, at: int, length: int) -> tuple[int, str, int, int
     return found
 
 
-def _accesses_by_unit(recorded: Recorded) -> dict[int, tuple[Floats, Floats]]:
+def _accesses_by_unit(recorded: Recorded) -> dict[int, _ByCpu]:
     """Of each member that is accessed: accesses by target and CPU, and whether each CPU writes."""
     rows = _by_field(recorded)
     sums = (
@@ -174,20 +190,14 @@ def _accesses_by_unit(recorded: Recorded) -> dict[int, tuple[Floats, Floats]]:
     )
     starts = {target.start: number for number, target in enumerate(recorded.pieces.targets)}
     shape = len(starts), recorded.pieces.cpus
-    found: dict[int, tuple[Floats, Floats]] = {}
+    found: dict[int, _ByCpu] = {}
     for unit, start, cpu, accesses, writes in sums.iter_rows():
         if start in starts:
             if unit not in found:
-                found[unit] = np.zeros(shape), np.zeros(shape, bool)
-            found[unit][0][starts[start], cpu] += accesses
-            found[unit][1][starts[start], cpu] |= writes
+                found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
+            found[unit].accesses[starts[start], cpu] += accesses
+            found[unit].writes[starts[start], cpu] |= writes
     return found
-
-
-def _disturbed(by_cpu: Floats, writes: Floats) -> float:
-    all, most = by_cpu.sum(1), by_cpu.max(1, initial=0.0)
-    shared = ((by_cpu > 0).sum(1) > 1) & writes.any(1)
-    return float(np.where(shared, np.minimum(all, 2 * (all - most)), 0.0).sum())
 
 
 def _places(recorded: Recorded) -> dict[int, float]:

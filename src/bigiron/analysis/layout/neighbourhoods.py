@@ -37,7 +37,7 @@ class Target:
 class Pieces:
     """Accesses by neighbourhood. Each access has one piece or more.
 
-    Of a piece: `access`, its number; `at`, its place in the concatenated maps of all structs; `length`, bytes.
+    Of a piece: `access`, its number; `at`, its place in the concatenated maps of all structs; its `length`.
     Of an access: `target`, a number; `slot`, how many objects further it is than the target; `cpu`; `count`,
     how often; whether it `writes`; whether it `clears` a new object.
     """
@@ -134,7 +134,8 @@ def neighbourhoods(
     starts, first, many = np.unique(counts["start"].to_numpy(), return_index=True, return_counts=True)
     rows_of = dict(zip(starts.tolist(), zip(first.tolist(), many.tolist(), strict=True), strict=True))
     cpu, writes = counts["cpu"].to_numpy().astype(np.int64), counts["writes"].to_numpy()
-    kept, index, target_of, slot_of = [], [], [], []
+    kept: list[Target] = []
+    index, target_of, slot_of = [], [], []
     for target in targets:
         near = [(slot, *rows_of[at]) for slot, at in _slots(target, reach) if at in rows_of]
         rows = np.concatenate([np.arange(at, at + n) for _, at, n in near]) if near else np.arange(0)
@@ -179,11 +180,12 @@ class _Splitter:
         self._struct = np.array([number[name] for name in structs], np.int64)
         self._offset = rows["offset"].to_numpy()
         self._length = rows["length"].to_numpy().astype(np.int64)
-        self._cpus = int(rows["cpu"].max() or 0) + 1 if len(rows) else 1
+        self._cpus = int(rows["cpu"].to_numpy().max(initial=0)) + 1
 
     def split(self) -> tuple[tuple[str, ...], tuple[int, ...], int, Integers, Integers, Integers]:
         """Structs, the room of the map of each, CPUs, and of each piece its access, place and length."""
-        access, at, length, rooms = [], [], [], []
+        access, at, length = [], [], []
+        rooms: list[int] = []
         for number, name in enumerate(self._names):
             mine = np.flatnonzero(self._struct == number)
             ends = self._offset[mine] + self._length[mine]
@@ -198,8 +200,8 @@ class _Splitter:
             none = np.arange(0)
             return (), (), self._cpus, none, none, none
         order = np.argsort(np.concatenate(access), kind="stable")
-        found = (np.concatenate(one)[order] for one in (access, at, length))
-        return (self._names, tuple(rooms), self._cpus, *found)  # type: ignore[return-value]
+        of, begins, lengths = (np.concatenate(one)[order] for one in (access, at, length))
+        return self._names, tuple(rooms), self._cpus, of, begins, lengths
 
 
 def _cut(begin: Integers, end: Integers, cuts: Integers) -> tuple[Integers, Integers, Integers]:

@@ -1,4 +1,4 @@
-"""What was recorded of all objects of one struct, or of a variable and its neighbours: a layout's question."""
+"""What was recorded of all objects of one struct, or of a variable and the variables beside it."""
 
 from __future__ import annotations
 

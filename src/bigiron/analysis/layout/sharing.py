@@ -6,7 +6,6 @@ as the others can have disturbed. So a study's own count comes out where everyth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.layout.neighbourhoods import Pieces
@@ -17,14 +16,14 @@ from bigiron.util.lazy import numpy as np
 
 @dataclass(frozen=True)
 class Shared:
-    """Of each target: accesses per operation to its shared cache lines, and to lines shared as a pair only."""
+    """Accesses per operation to the shared cache lines of each target, and to those shared as a pair only."""
 
     lines: Floats
     pairs: Floats
 
 
 class Placed:
-    """Pieces with each struct's bytes at places of their own. `known` and `after`: before and after a change."""
+    """Pieces with the bytes of each struct where they lie after a change. `known`: before it."""
 
     def __init__(
         self, pieces: Pieces, known: Structures, after: Structures, strides: Integers, line_bytes: int
@@ -33,8 +32,8 @@ class Placed:
         self._pieces = pieces
         self._line_bytes = line_bytes
         self._pair_lines = max(1, 128 // line_bytes)
-        begin = np.concatenate([_map(known, after, *one) for one in _maps(pieces)]) if pieces.rooms else []
-        begin = np.asarray(begin, np.int64)
+        maps = [_map(known, after, *one) for one in zip(pieces.structs, pieces.rooms, strict=True)]
+        begin = np.concatenate([*maps, np.zeros(0, np.int64)])
         far = max(int(np.abs(pieces.slot * strides[pieces.target]).max(initial=0)), 0)
         self._begin = begin[pieces.at] + (pieces.slot * strides[pieces.target])[pieces.access]
         self._begin += -(-far // 128) * 128 + 128  # nothing lies below 0
@@ -62,10 +61,6 @@ class Placed:
         return both // most, both % most
 
 
-def _maps(pieces: Pieces) -> Sequence[tuple[str, int]]:
-    return list(zip(pieces.structs, pieces.rooms, strict=True))
-
-
 def _map(known: Structures, after: Structures, name: str, room: int) -> Integers:
     """Where each byte of a struct lies, and what is in its object after it."""
     if name not in known:
@@ -89,7 +84,7 @@ class _Lines:
         self._rows = len(pieces.targets) * most
         self._targets = len(pieces.targets)
 
-    def _by_cpu(self, chosen: slice | Floats, weights: Floats | None) -> Floats:
+    def _by_cpu(self, chosen: slice | Mask, weights: Floats | None) -> Floats:
         cpu = self._pieces.cpu[self._access]
         key = (self._row * self._pieces.cpus + cpu)[chosen]
         sums = np.bincount(key, weights, self._rows * self._pieces.cpus)
@@ -102,7 +97,7 @@ class _Lines:
         count = np.where(plain, pieces.count[access], 0.0)
         own = pieces.slot[access] == 0
         by_cpu = self._by_cpu(slice(None), count)
-        mine = np.bincount(self._row, np.where(own, count, 0.0), self._rows)
+        mine = np.bincount(self._row, np.where(own, count, 0.0), self._rows).astype(np.float64)
         if plain.all():
             return by_cpu, mine
         # Of a copy the line that it reads and writes is accessed once.
@@ -131,10 +126,10 @@ class _Lines:
         if self._pair_lines == 1 or not pairs:
             return Shared(found, np.zeros_like(found))
         touched_at_all = touched.any(1)
-        by_cpu, touched = (_pairs(np.where(kept[:, None], one, 0)) for one in (by_cpu, touched))
+        by_pair, touch = (_pairs(np.where(kept[:, None], one, 0)) for one in (by_cpu, touched))
         both = (touched_at_all & kept).reshape(-1, 2).all(1)
-        shared = both & ((touched > 0).sum(1) > 1) & (_pairs(written & kept) > 0)
-        only = np.clip(np.repeat(_disturbed(by_cpu, shared), 2) - alone, 0.0, None)
+        shared = both & ((touch > 0).sum(1) > 1) & (_pairs(written & kept) > 0)
+        only = np.clip(np.repeat(_disturbed(by_pair, shared), 2) - alone, 0.0, None)
         return Shared(found, self._of_targets(np.where(kept, mine * only, 0.0)) / operations)
 
     def _of_targets(self, values: Floats) -> Floats:

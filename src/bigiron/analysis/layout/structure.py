@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 from bigiron.util.lazy import polars as pl
 
+_DEEPEST = 16  # structs in structs: more is an error of their description
+
 
 def whole(number: int, of: int) -> int:
     """The next multiple.
@@ -94,7 +96,7 @@ class Structure:
         return next((number for number, unit in enumerate(self.units) if unit.has(name)), None)
 
     def field_at(self, offset: int) -> tuple[Unit, Field, int] | None:
-        """The field that has a byte, its unit, and the byte's place in it; of a union the first that has it."""
+        """The field that has a byte, its unit, and the byte's place in it; of a union's members the first."""
         for unit in self.units:
             for field in unit.fields if unit.offset <= offset < unit.end else ():
                 place = offset - unit.offset - field.offset
@@ -214,23 +216,23 @@ def boundaries(known: Structures, name: str) -> list[int]:
     """The bytes of a struct at which a member begins or ends, of itself or of a struct in it."""
     found: set[int] = set()
 
-    def add(name: str, start: int) -> None:
+    def add(name: str, start: int, depth: int) -> None:
         for unit in known[name].units:
             found.update((start + unit.offset, start + unit.end))
             for field in unit.fields:
                 inner = known.get(field.inner)
-                if inner and inner.bytes and inner.bytes <= field.bytes:
+                if inner and depth < _DEEPEST and 0 < inner.bytes <= field.bytes:
                     for element in range(0, field.bytes - inner.bytes + 1, inner.bytes):
-                        add(field.inner, start + unit.offset + field.offset + element)
+                        add(field.inner, start + unit.offset + field.offset + element, depth + 1)
 
-    add(name, 0)
+    add(name, 0, 0)
     return sorted(found)
 
 
-def moved(known: Structures, after: Structures, name: str) -> list[int]:
+def moved(known: Structures, after: Structures, name: str, depth: int = 0) -> list[int]:
     """Where each byte of a struct is after a change. What lies in no member stays beside the one before."""
     old, new = known[name], after[name]
-    if old == new:
+    if old == new or depth > _DEEPEST:
         return list(range(old.bytes))
     to = {unit.number: unit for unit in new.units}
     places, by = [], 0
@@ -240,7 +242,7 @@ def moved(known: Structures, after: Structures, name: str) -> list[int]:
         for field, field_now in zip(unit.fields, now.fields, strict=True):
             inner = known.get(field.inner)
             if inner and inner.bytes and after[field.inner] != inner and inner.bytes <= field.bytes:
-                of_element = moved(known, after, field.inner)
+                of_element = moved(known, after, field.inner, depth + 1)
                 for element in range(field.bytes // inner.bytes):
                     start = now.offset + field_now.offset + element * after[field.inner].bytes
                     at = unit.offset + field.offset + element * inner.bytes
