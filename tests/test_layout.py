@@ -1,12 +1,16 @@
 """Where fields lie: what a layout costs by the accesses to each byte, and what other layouts would."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
+from conftest import bigiron
 
+from bigiron import workloads
 from bigiron.analysis.layout import change, fields, joined, recorded, search, structure, tables
 from bigiron.analysis.layout.change import Align, Change, Move, Pad
 from bigiron.analysis.layout.outcome import Outcome
@@ -14,7 +18,11 @@ from bigiron.analysis.layout.recorded import Recorded, Tables
 from bigiron.analysis.layout.structure import Field, Structure, Unit
 from bigiron.analysis.lines import conflicts
 from bigiron.errors import UserError
+from bigiron.probes import Table
 from bigiron.probes import conflicts as conflicts_probe
+from bigiron.study import store
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import CellRecord
 
 SLAB = 0xFFFF888003C5C000
 LINE = 64
@@ -81,10 +89,10 @@ Access = tuple[int, int, int, int, int, str]  # CPU, address, bytes, reads, writ
 
 def accesses_table(accesses: Iterable[Access], objects: pl.DataFrame) -> pl.DataFrame:
     """What the probe keeps of accesses: pieces of cache lines, joined again."""
-    bounds = objects.sort("start").select("start", "stride").rows()
+    bounds = objects.select("start", "stride", "bytes").rows()
     rows = []
     for cpu, address, length, reads, writes, function in accesses:
-        (start,) = [start for start, stride in bounds if start <= address < start + stride]
+        (start,) = [start for start, stride, size in bounds if start <= address < start + (stride or size)]
         while length:
             here = min(length, LINE - address % LINE)
             rows.append(
@@ -474,3 +482,133 @@ def piece(address: int, length: int, reads: int = 1, pc: int = 1) -> dict[str, A
 def test_pieces_of_one_access_are_joined(pieces: list[dict[str, Any]], whole: list[tuple[int, int]]) -> None:
     found = joined.joined(pl.DataFrame(pieces))
     assert sorted(found.select("address", "length").rows()) == whole
+
+
+# The command
+
+
+def study_of(folder: Path, accesses: Sequence[Access], variables: Sequence[Any] = ()) -> Path:
+    """A study with that one cell."""
+    spec = Spec(
+        workload="getppid1",
+        probes=["layout"],
+        cpus=[4],
+        operations=10,
+        variant=[Variant(name="k", kernel="k")],
+    )
+    study = store.create(folder, spec, workloads.find("getppid1"))
+    objects = pl.concat(
+        [objects_table(88, 8), pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")]
+    )
+    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0}
+    made = {
+        "layout": Table(accesses_table(accesses, objects), facts),
+        "layout_objects": Table(objects),
+        "layout_fields": Table(fields_table(rows_of("widget", WIDGET, 88))),
+    }
+    for cell in study.plan():
+        record = CellRecord(
+            id=cell.id, variant="k", machine="vm", cpus=4, tasks=4, repetition=1, environment={}
+        )
+        study.add(record, made)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hot_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return study_of(tmp_path_factory.mktemp("hot") / "s", hot_widget())
+
+
+def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
+    answer = bigiron("layout", hot_study, "struct widget")
+    assert answer.status == 0, answer
+    for line in (
+        "     8     8  long count;                                      10.00    10.00  1/1",
+        "    16     8  long ops;                                        40.00        -  4/0",
+        "     4     4  /* hole */",
+        "              /* cache line 1: 64 bytes */",
+        "     50.000  count and ops (in one line: 87%)",
+    ):
+        assert line in answer.out.splitlines()
+    assert "}; /* 88 bytes, 2 cache lines where it begins one */" in answer.out
+    assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
+
+
+def test_json_has_what_text_has(hot_study: Path) -> None:
+    found = json.loads(bigiron("layout", hot_study, "struct widget", "--format", "json").out)
+    assert [field["field"] for field in found["fields"]] == ["count", "ops", "owner"]
+    assert found["layout"]["accesses_per_op"]["recorded"] == 50.0
+    assert [place["place"] for place in found["layout"]["alignments"]] == list(range(0, 64, 8))
+    assert found["proposals"][0]["accesses_per_op"]["expected"] < 50.0
+
+
+def test_a_change_is_counted(hot_study: Path) -> None:
+    asked = ("--move", "ops:after:owner", "--align", "64", "--format", "json")
+    found = json.loads(bigiron("layout", hot_study, "struct widget", *asked).out)
+    assert found["asked"]["changes"] == ["move ops after owner", "align the struct to 64 bytes"]
+    assert found["asked"]["accesses_per_op"] == {"recorded": None, "best": 0.2, "worst": 0.2, "expected": 0.2}
+    assert (found["asked"]["objects_grow"], found["proposals"]) == (40, [])
+
+
+def test_transfers_are_predicted_with_an_interval(hot_study: Path) -> None:
+    answer = bigiron("layout", hot_study, "struct widget", "--machine", "x86-2s", "--format", "json")
+    predicted = json.loads(answer.out)["layout"]["predicted_ns_per_op"]
+    assert 0 < predicted["low"] <= predicted["value"] <= predicted["high"]
+    text = bigiron("layout", hot_study, "struct widget", "--machine", "x86-2s").out
+    assert "predicted on x86-2s: " in text
+
+
+def test_a_variable_is_shown_with_its_neighbours(tmp_path: Path) -> None:
+    """One that is read by all CPUs, in a cache line that another one's writer takes away."""
+    start = 0xFFFFFFFF82A00000
+    sizes = (
+        ("jiffies", 0, 8),
+        ("sched_clock_irqtime", 8, 4),
+        ("never", 16, 8),
+        ("nohz", 24, 40),
+        ("far", 128, 8),
+    )
+    variables = [
+        (start + at, size, "variable", name, "", "", None, "", 0, 0, 0, 0) for name, at, size in sizes
+    ]
+    accesses = [(cpu, start + 8, 4, 100, 0, "irqtime_account_irq") for cpu in range(4)]
+    accesses += [(0, start + 32, 8, 0, 100, "nohz_balance_enter_idle"), (1, start + 128, 8, 0, 5, "far")]
+    study = study_of(tmp_path / "s", accesses, variables)
+    answer = bigiron("layout", study, "sched_clock_irqtime")
+    assert answer.status == 0, answer
+    assert [word in answer.out for word in ("jiffies", "never", "nohz", "far")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert "50.000  sched_clock_irqtime and nohz (in one line: 100%)" in answer.out
+    padded = bigiron("layout", study, "sched_clock_irqtime", "--pad", "nohz:64", "--format", "json")
+    assert json.loads(padded.out)["asked"]["accesses_per_op"]["expected"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["struct wigdet"], "'struct wigdet': the study has no access to such a struct or variable"),
+        (["struct widget", "--move", "lock:after:lcok"], "struct widget has no field 'lcok'"),
+        (["struct widget", "--move", "lock"], "--move 'lock': use FIELD:after:FIELD"),
+        (["struct widget", "--pad", "lock:60"], "--pad lock:60: use a power of two up to 4096"),
+        (["struct widget", "--align", "0"], "--align 0: use a power of two up to 4096"),
+        (["struct widget", "--variant", "l"], "has no variant 'l': it has k"),
+        (["struct widget", "--machine", "cray"], "no machine 'cray'"),
+    ],
+)
+def test_bad_input_is_one_line(hot_study: Path, arguments: list[str], complaint: str) -> None:
+    answer = bigiron("layout", hot_study, *arguments)
+    assert (answer.status, answer.out) == (2, "")
+    assert complaint in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_a_study_without_the_probe_is_refused(tmp_path: Path) -> None:
+    spec = Spec(workload="getppid1", probes=["conflicts"], cpus=[2], variant=[Variant(name="k", kernel="k")])
+    store.create(tmp_path / "s", spec, workloads.find("getppid1"))
+    answer = bigiron("layout", tmp_path / "s", "struct inode")
+    assert answer.status == 2
+    assert f"run `bigiron run {tmp_path / 's'} --probe layout` to measure its cells again" in answer.err

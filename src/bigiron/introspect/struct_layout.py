@@ -49,6 +49,7 @@ class StructLayouts:
 
     def __init__(self, btf: Btf) -> None:
         self._btf = btf
+        self._asked: set[int] = set()  # for whose alignment: a type that holds itself has an end
         self.align = cache(self._align)
         self.units = cache(self._units)
 
@@ -116,6 +117,15 @@ class StructLayouts:
         """The alignment of a type, as far as its size and its members' places tell."""
         type = self._btf.resolve(type)
         kind, size = self._btf.head(type)
+        if type in self._asked:
+            return 1
+        self._asked.add(type)
+        try:
+            return self._align_of(type, kind, size)
+        finally:
+            self._asked.remove(type)
+
+    def _align_of(self, type: int, kind: int, size: int) -> int:
         if kind == ARRAY:
             return self.align(self._btf.element(type))
         if kind == PTR:
