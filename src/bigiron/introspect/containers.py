@@ -1,7 +1,7 @@
 """What holds an address as a whole: an object of a slab, a variable, a variable of one CPU.
 
-A cache line is shared by what lies in it, so whoever asks how things are laid out asks for these, and for
-where each begins. Fields are found in them later.
+A cache line is shared by what lies in it. So a layout begins with these, and with where each begins; fields
+are found in them later.
 """
 
 from __future__ import annotations

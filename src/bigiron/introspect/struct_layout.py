@@ -12,7 +12,18 @@ from typing import NamedTuple
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.btf import Btf
-from bigiron.introspect.btf_format import ARRAY, ENUM, ENUM64, PTR, STRUCT, UNION, Member
+from bigiron.introspect.btf_format import (
+    ARRAY,
+    CONST,
+    ENUM,
+    ENUM64,
+    PTR,
+    RENAMED,
+    STRUCT,
+    TYPEDEF,
+    UNION,
+    Member,
+)
 
 _CACHE_LINE = 64
 _DEEPEST = 16  # types of types
@@ -159,6 +170,8 @@ class StructLayouts:
         if kind == PTR:
             to = self._spelled(target, depth + 1)
             return f"{to}*" if to.endswith("*") else f"{to} *"
+        if kind in RENAMED and kind != TYPEDEF:
+            return f"{'const ' if kind == CONST else ''}{self._spelled(target, depth + 1)}"
         keyword = {STRUCT: "struct ", UNION: "union "}.get(kind, "enum " if kind in (ENUM, ENUM64) else "")
         return f"{keyword}{self._btf.name(type) or '{…}'}"
 

@@ -26,6 +26,7 @@ _ALIKE = 0.95  # share of the largest saving from which one that costs less is a
 _ENOUGH = 0.5  # share of the largest saving at any price that one without a price must have
 _MOST_MEMBERS = 4  # that are moved
 _MOST_ACCESSES = 20_000  # that candidates are tried on: those of the objects with most conflicts
+_MOST_CONFLICTS = 0.98  # share of all that these need have
 _LINE = 64
 
 
@@ -62,7 +63,8 @@ def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
     many = np.bincount(pieces.target, minlength=len(pieces.targets))
     chosen: list[int] = []
     for number in np.argsort(-worst, kind="stable").tolist():
-        if chosen and (worst[number] <= 0 or many[[*chosen, number]].sum() > _MOST_ACCESSES):
+        enough = worst[chosen].sum() >= _MOST_CONFLICTS * worst.sum()
+        if chosen and (enough or many[[*chosen, number]].sum() > _MOST_ACCESSES):
             break
         chosen.append(number)
     return pieces.of_targets(sorted(chosen))

@@ -54,11 +54,14 @@ class Placed:
             many = last - first + 1
             access = np.repeat(pieces.access, many)
             line = np.repeat(first, many) + np.arange(len(access)) - np.repeat(np.cumsum(many) - many, many)
-        if len(access) == len(pieces.cpu):
+        several = np.bincount(access)[access] > 1
+        if not several.any():
             return access, line
         most = int(line.max(initial=0)) + 1
-        both = np.unique(access * most + line)
-        return both // most, both % most
+        both = np.sort((access * most + line)[several])
+        both = both[np.concatenate([[True], both[1:] != both[:-1]])]
+        alone = ~several
+        return np.concatenate([access[alone], both // most]), np.concatenate([line[alone], both % most])
 
 
 def _map(known: Structures, after: Structures, name: str, room: int) -> Integers:
