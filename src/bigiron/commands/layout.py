@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.analysis.layout import change
-from bigiron.commands.options import Context, InContext, ListFormat, contexts
+from bigiron.commands.common.options import Context, InContext, ListFormat, contexts
 from bigiron.report import layout as layout_report
 from bigiron.results import layout as layout_results
 from bigiron.study import store
