@@ -87,6 +87,7 @@ static const char *add_record(struct job *job, const char *value)
 		{ "user", RECORD_USER },
 		{ "locks", RECORD_LOCKS },
 		{ "trace", RECORD_TRACE },
+		{ "layout", RECORD_LAYOUT },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {

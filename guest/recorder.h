@@ -57,6 +57,7 @@ enum recorder_what {
 	RECORD_TRACE = 32,    /* with conflicts and locks: what sampled operations do, in order */
 	RECORD_TESTS = 64,    /* with conflicts: each test's alone, between marks and not by the tasks' counts */
 	RECORD_PROGRAM = 128, /* on all CPUs between MARK_BEGIN and MARK_END, and not by tasks' counts: there are no slots */
+	RECORD_LAYOUT = 256,  /* with conflicts: accesses to lines of one CPU too, and the bytes of each access apart */
 };
 
 static inline void recorder_mark(enum recorder_mark mark, const void *memory, uint64_t length)

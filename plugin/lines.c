@@ -2,6 +2,7 @@
 #include "lines.h"
 
 #include "insns.h"
+#include "line_total.h"
 #include "xalloc.h"
 
 #define MAX_TOTALS (1 << 20) /* at a time: bounds the memory that writing the result takes */
@@ -9,28 +10,14 @@
 #define NR_PARTS 512 /* of a table, each a few pages of it */
 #define NR_AHEAD 16 /* entries that are prefetched */
 
-/* What all CPUs together did to a line. */
-struct line_total {
-	uint32_t by; /* the first table that has it, counted from 1; 0: none */
-	bool shared, written;
-};
-
 /* What all CPUs together did to two adjacent lines. A line that is as long as the pair is the first of them. */
 struct pair_total {
 	uint64_t pair; /* the key */
 	struct line_total lines[2];
 };
 
-/* A line that a query is about. */
-struct queried_line {
-	uint64_t line; /* the key: with its lowest bit set, as 0 is none */
-	struct line_total total; /* by operations */
-};
-
-static const struct hash_type sequence_type = { sizeof(struct line_sequence), 2 };
-static const struct hash_type count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
+static const struct hash_type count_by_bytes_type = { sizeof(struct line_count), LINE_KEY_WORDS + 1 };
 static const struct hash_type total_type = { sizeof(struct pair_total), 1 };
-static const struct hash_type queried_type = { sizeof(struct queried_line), 1 };
 
 /* Totals of all lines, or of one of several parts of about the same size. */
 struct line_totals {
@@ -39,20 +26,10 @@ struct line_totals {
 	struct hash_table table; /* of struct pair_total */
 };
 
-static uint64_t line_of(uint64_t key)
-{
-	return key & ~(uint64_t)(LINE_BYTES - 1);
-}
-
-static enum context context_of(uint64_t key)
-{
-	return key >> 1 & 3;
-}
-
 void lines_init(struct line_table *table, uint64_t max_bytes)
 {
-	hash_free(&table->counts, &count_type);
-	hash_free(&table->sequences, &sequence_type);
+	hash_free(&table->counts, &line_count_type);
+	hash_free(&table->sequences, &line_sequence_type);
 	free(table->added);
 	*table = (struct line_table){
 		.counts = { .max_bytes = max_bytes / 3 * 2 },
@@ -62,7 +39,8 @@ void lines_init(struct line_table *table, uint64_t max_bytes)
 
 static void add_count(struct line_table *table, const struct line_count *count)
 {
-	struct line_count *entry = hash_add(&table->counts, &count_type, count, count->reads + count->writes);
+	const struct hash_type *type = table->by_bytes ? &count_by_bytes_type : &line_count_type;
+	struct line_count *entry = hash_add(&table->counts, type, count, count->reads + count->writes);
 
 	if (!entry)
 		return;
@@ -93,14 +71,14 @@ void lines_expand(struct line_table *table)
 {
 	const struct line_sequence *seen;
 
-	hash_for_each(seen, &table->sequences, &sequence_type)
+	hash_for_each(seen, &table->sequences, &line_sequence_type)
 		expand(table, seen);
-	hash_clear(&table->sequences, &sequence_type);
+	hash_clear(&table->sequences, &line_sequence_type);
 }
 
 static struct line_sequence *find_room(struct line_table *table, const struct line_sequence *seen, uint64_t hash)
 {
-	return hash_add_hashed(&table->sequences, &sequence_type, seen, hash, 0);
+	return hash_add_hashed(&table->sequences, &line_sequence_type, seen, hash, 0);
 }
 
 static void add(struct line_table *table, const struct line_sequence *seen, uint64_t hash)
@@ -108,7 +86,7 @@ static void add(struct line_table *table, const struct line_sequence *seen, uint
 	uint64_t accesses = sequence_of(seen->sequence)->accesses * seen->times;
 	struct line_sequence *entry = find_room(table, seen, hash);
 
-	table->accesses[context_of(seen->line)] += accesses;
+	table->accesses[lines_context(seen->line)] += accesses;
 	if (!entry) {
 		lines_expand(table);
 		entry = find_room(table, seen, hash);
@@ -143,11 +121,11 @@ void lines_flush(struct line_table *table)
 	static uint16_t order[NR_LINES_ADDED];
 
 	for (unsigned int i = 0; i < table->nr_added; i++)
-		hashes[i] = hash((const hash_word *)&table->added[i], sequence_type.key_words);
+		hashes[i] = hash((const hash_word *)&table->added[i], line_sequence_type.key_words);
 	order_by_place(table, hashes, order);
 	for (unsigned int i = 0; i < table->nr_added; i++) {
 		if (i + NR_AHEAD < table->nr_added)
-			hash_prefetch(&table->sequences, &sequence_type, hashes[order[i + NR_AHEAD]]);
+			hash_prefetch(&table->sequences, &line_sequence_type, hashes[order[i + NR_AHEAD]]);
 		add(table, &table->added[order[i]], hashes[order[i]]);
 	}
 	table->nr_added = 0;
@@ -169,24 +147,16 @@ static uint64_t pair_of(uint64_t key)
 
 static struct line_total *line_in(const struct line_totals *totals, struct pair_total *pair, uint64_t key)
 {
-	return &pair->lines[(line_of(key) - pair->pair) / totals->line_bytes];
+	return &pair->lines[(lines_address(key) - pair->pair) / totals->line_bytes];
 }
 
 static bool is_in_part(const struct line_totals *totals, uint64_t key)
 {
 	uint64_t pair = pair_of(key);
 
-	if (totals->only_operations && context_of(key) != CONTEXT_OPERATION)
+	if (totals->only_operations && lines_context(key) != CONTEXT_OPERATION)
 		return false;
 	return totals->nr_parts == 1 || (hash(&pair, 1) >> 32) % totals->nr_parts == totals->part;
-}
-
-static void add_total(struct line_total *total, unsigned int table, bool written)
-{
-	if (!total->by)
-		total->by = table + 1;
-	total->shared |= total->by != table + 1;
-	total->written |= written;
 }
 
 /* A walk over a table whose entries begin with their lines. The totals of the lines ahead are prefetched. */
@@ -239,7 +209,7 @@ static bool add_line(struct line_totals *totals, unsigned int table, uint64_t ke
 		return true;
 	pair = hash_add(&totals->table, &total_type, &pair_key, 1);
 	if (pair)
-		add_total(line_in(totals, pair, key), table, written);
+		line_total_add(line_in(totals, pair, key), table, written);
 	return pair;
 }
 
@@ -248,13 +218,13 @@ static bool add_totals(struct line_totals *totals, struct line_table *const *tab
 	bool whole = true;
 
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		struct line_walk walk = walk_lines(&tables[t]->counts, &count_type, totals);
+		struct line_walk walk = walk_lines(&tables[t]->counts, &line_count_type, totals);
 		const struct line_sequence *seen;
 		const struct line_count *count;
 
 		while (whole && (count = next_line(&walk)))
 			whole = add_line(totals, t, count->line, count->writes);
-		walk = walk_lines(&tables[t]->sequences, &sequence_type, totals);
+		walk = walk_lines(&tables[t]->sequences, &line_sequence_type, totals);
 		while (whole && (seen = next_line(&walk)))
 			whole = add_line(totals, t, seen->line, sequence_of(seen->sequence)->writes);
 	}
@@ -275,14 +245,14 @@ static bool is_shared(const struct pair_total *pair, const struct line_total *li
 static void write_row(FILE *out, unsigned int cpu, const struct line_count *count)
 {
 	const struct line_row row = {
-		.line = line_of(count->line),
+		.line = lines_address(count->line),
 		.pc = insns_pc(count->insn),
 		.bytes = count->bytes,
 		.chain = count->chain,
 		.reads = count->reads,
 		.writes = count->writes,
 		.cpu = cpu,
-		.context = context_of(count->line),
+		.context = lines_context(count->line),
 	};
 
 	fwrite(&row, sizeof(row), 1, out);
@@ -296,42 +266,47 @@ static bool is_line_shared(const struct line_totals *totals, uint64_t key)
 	return is_shared(pair, line_in(totals, pair, key));
 }
 
-/* Whether a line belongs to the part and is shared. Of a task's stack, accesses are only added up. */
+/* Whether a line belongs to the part and to no stack. Of a task's stack, accesses are only added up. */
 static bool is_reported(const struct line_totals *totals, uint64_t key, uint64_t accesses,
 			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	if (!is_in_part(totals, key))
 		return false;
-	if (is_stack(line_of(key))) {
-		stack_accesses[context_of(key)] += accesses;
-		return false;
-	}
-	return is_line_shared(totals, key);
+	if (!is_stack(lines_address(key)))
+		return true;
+	stack_accesses[lines_context(key)] += accesses;
+	return false;
 }
 
 /* Only the rows that are written need the instructions: they go to the table `to`, which may be the same. */
-static void expand_part(const struct line_totals *totals, const struct line_table *table, struct line_table *to,
+static void expand_part(const struct line_totals *totals, const struct line_table *table, struct line_table *to, bool all,
 			bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
-	struct line_walk walk = walk_lines(&table->sequences, &sequence_type, totals);
+	struct line_walk walk = walk_lines(&table->sequences, &line_sequence_type, totals);
 	const struct line_sequence *seen;
 
 	while ((seen = next_line(&walk)))
 		if (is_reported(totals, seen->line, seen->times * sequence_of(seen->sequence)->accesses, is_stack,
-				stack_accesses))
+				stack_accesses) &&
+		    (all || is_line_shared(totals, seen->line)))
 			expand(to, seen);
 }
 
-static void write_part(FILE *out, const struct line_totals *totals, struct line_table *const *tables,
+static void write_part(FILE *out, FILE *others, const struct line_totals *totals, struct line_table *const *tables,
 		       unsigned int nr_tables, bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		struct line_walk walk = walk_lines(&tables[t]->counts, &count_type, totals);
+		struct line_walk walk = walk_lines(&tables[t]->counts, &line_count_type, totals);
 		const struct line_count *count;
 
-		while ((count = next_line(&walk)))
-			if (is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses))
+		while ((count = next_line(&walk))) {
+			if (!is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses))
+				continue;
+			if (is_line_shared(totals, count->line))
 				write_row(out, t, count);
+			else if (others)
+				write_row(others, t, count);
+		}
 	}
 }
 
@@ -345,8 +320,9 @@ static unsigned int parts_of(struct line_table *const *tables, unsigned int nr_t
 	return most / MAX_TOTALS + 1;
 }
 
-int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
-		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
+int lines_write_shared(FILE *out, FILE *others, struct line_table *const *tables, unsigned int nr_tables,
+		       unsigned int line_bytes, bool (*is_stack)(uint64_t address),
+		       uint64_t stack_accesses[NR_CONTEXTS])
 {
 	unsigned int nr_parts = parts_of(tables, nr_tables);
 	bool whole = true;
@@ -361,24 +337,25 @@ int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int
 
 		whole = add_totals(&totals, tables, nr_tables);
 		for (unsigned int t = 0; whole && t < nr_tables; t++)
-			expand_part(&totals, tables[t], tables[t], is_stack, stack_accesses);
+			expand_part(&totals, tables[t], tables[t], others, is_stack, stack_accesses);
 		if (whole)
-			write_part(out, &totals, tables, nr_tables, is_stack, stack_accesses);
+			write_part(out, others, &totals, tables, nr_tables, is_stack, stack_accesses);
 		hash_free(&totals.table, &total_type);
 	}
-	return whole && !ferror(out) ? 0 : -1;
+	return whole && !ferror(out) && !(others && ferror(others)) ? 0 : -1;
 }
 
 static void keep_part(const struct line_totals *totals, const struct line_table *table, struct line_table *kept,
 		      bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS])
 {
-	struct line_walk walk = walk_lines(&table->counts, &count_type, totals);
+	struct line_walk walk = walk_lines(&table->counts, &line_count_type, totals);
 	const struct line_count *count;
 
 	while ((count = next_line(&walk)))
-		if (is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses))
+		if (is_reported(totals, count->line, count->reads + count->writes, is_stack, stack_accesses) &&
+		    is_line_shared(totals, count->line))
 			add_count(kept, count);
-	expand_part(totals, table, kept, is_stack, stack_accesses);
+	expand_part(totals, table, kept, false, is_stack, stack_accesses);
 }
 
 bool lines_keep_shared(struct line_table *const *tables, struct line_table *const *kept, unsigned int nr_tables,
@@ -397,8 +374,8 @@ bool lines_keep_shared(struct line_table *const *tables, struct line_table *cons
 			keep_part(&totals, tables[t], kept[t], is_stack, stack_accesses);
 	}
 	for (unsigned int t = 0; t < nr_tables; t++) {
-		hash_clear(&tables[t]->counts, &count_type);
-		hash_clear(&tables[t]->sequences, &sequence_type);
+		hash_clear(&tables[t]->counts, &line_count_type);
+		hash_clear(&tables[t]->sequences, &line_sequence_type);
 	}
 	return whole;
 }
@@ -409,12 +386,12 @@ static void write_test(FILE *out, uint64_t test, const struct line_totals *total
 	for (unsigned int t = 0; t < nr_tables; t++) {
 		const struct line_count *count;
 
-		hash_for_each(count, &tables[t]->counts, &count_type) {
-			if (!is_in_part(totals, count->line) || is_stack(line_of(count->line)) ||
+		hash_for_each(count, &tables[t]->counts, &line_count_type) {
+			if (!is_in_part(totals, count->line) || is_stack(lines_address(count->line)) ||
 			    !is_line_shared(totals, count->line))
 				continue;
 			fprintf(out, "%lu,%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", test, t,
-				context_name(context_of(count->line)), line_of(count->line), insns_pc(count->insn),
+				context_name(lines_context(count->line)), lines_address(count->line), insns_pc(count->insn),
 				count->chain, count->reads, count->writes, count->bytes);
 		}
 	}
@@ -442,58 +419,7 @@ int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables,
 
 void lines_clear(struct line_table *table)
 {
-	hash_clear(&table->counts, &count_type);
-	hash_clear(&table->sequences, &sequence_type);
+	hash_clear(&table->counts, &line_count_type);
+	hash_clear(&table->sequences, &line_sequence_type);
 	memset(table->accesses, 0, sizeof(table->accesses));
-}
-
-static uint64_t query_key(const struct sharing_query *query, uint64_t address)
-{
-	return (address & ~(uint64_t)(query->line_bytes - 1)) | 1;
-}
-
-void sharing_query_add(struct sharing_query *query, uint64_t address)
-{
-	uint64_t key = query_key(query, address);
-
-	hash_add(&query->table, &queried_type, &key, 1);
-}
-
-static void resolve(struct sharing_query *query, unsigned int table, uint64_t line, bool written)
-{
-	uint64_t key = query_key(query, line_of(line));
-	struct queried_line *queried = NULL;
-
-	if (context_of(line) == CONTEXT_OPERATION)
-		queried = hash_find(&query->table, &queried_type, &key);
-	if (queried)
-		add_total(&queried->total, table, written);
-}
-
-void sharing_query_resolve(struct sharing_query *query, struct line_table *const *tables, unsigned int nr_tables)
-{
-	if (!query->table.used)
-		return;
-	for (unsigned int t = 0; t < nr_tables; t++) {
-		const struct line_sequence *seen;
-		const struct line_count *count;
-
-		hash_for_each(count, &tables[t]->counts, &count_type)
-			resolve(query, t, count->line, count->writes);
-		hash_for_each(seen, &tables[t]->sequences, &sequence_type)
-			resolve(query, t, seen->line, sequence_of(seen->sequence)->writes);
-	}
-}
-
-bool sharing_query_is_shared(const struct sharing_query *query, uint64_t address)
-{
-	uint64_t key = query_key(query, address);
-	const struct queried_line *queried = hash_find(&query->table, &queried_type, &key);
-
-	return queried && queried->total.shared && queried->total.written;
-}
-
-void sharing_query_free(struct sharing_query *query)
-{
-	hash_free(&query->table, &queried_type);
 }

@@ -35,6 +35,9 @@ struct line_sequence {
 	uint64_t times;
 };
 
+static const struct hash_type line_sequence_type = { sizeof(struct line_sequence), 2 };
+static const struct hash_type line_count_type = { sizeof(struct line_count), LINE_KEY_WORDS };
+
 /* One per CPU: no lock, no shared line. Accesses for which there was no room are in counts.lost. */
 struct line_table {
 	struct hash_table sequences; /* of struct line_sequence */
@@ -45,17 +48,12 @@ struct line_table {
 	 */
 	struct line_sequence *added; /* NR_LINES_ADDED; NULL: none yet */
 	unsigned int nr_added;
+	bool by_bytes; /* accesses of one instruction to other bytes of a line are another count */
 	uint64_t accesses[NR_CONTEXTS];
 };
 
 /* Empty the table and bound its memory: a third for sequences, which are small, two thirds for counts. */
 void lines_init(struct line_table *table, uint64_t max_bytes);
-
-/* A query: which of these lines do operations of several CPUs touch, one of which writes? */
-struct sharing_query {
-	unsigned int line_bytes;
-	struct hash_table table; /* of struct queried_line; at first zero but for max_bytes */
-};
 
 /* The key of a line in a context: never 0. Its bits from LINES_KEY_FREE_SHIFT up to the line's number are 0. */
 #define LINES_KEY_FREE_SHIFT 3
@@ -65,6 +63,16 @@ _Static_assert(NR_CONTEXTS <= 1 << (LINES_KEY_FREE_SHIFT - 1), "a context takes 
 static inline uint64_t lines_key(uint64_t address, enum context context)
 {
 	return (address & ~(uint64_t)(LINE_BYTES - 1)) | (uint64_t)context << 1 | 1;
+}
+
+static inline uint64_t lines_address(uint64_t key)
+{
+	return key & ~(uint64_t)(LINE_BYTES - 1);
+}
+
+static inline enum context lines_context(uint64_t key)
+{
+	return key >> 1 & 3;
 }
 
 /* The bits in line_count.bytes of an access, as far as it lies in the line where it begins. */
@@ -105,10 +113,12 @@ struct line_row {
 /*
  * Write the rows of all shared lines. A line has `line_bytes`. It is shared if at least two tables have it and at least
  * one of them wrote it. The two lines of a pair are shared if this holds for both together. Lines on a task's stack are
- * left out, and are counted in stack_accesses. Destructive: expands the sequences. Returns 0 or -1.
+ * left out, and are counted in stack_accesses. All other lines go to `others`, which may be NULL. Destructive: expands
+ * the sequences. Returns 0 or -1.
  */
-int lines_write_shared(FILE *out, struct line_table *const *tables, unsigned int nr_tables, unsigned int line_bytes,
-		       bool (*is_stack)(uint64_t address), uint64_t stack_accesses[NR_CONTEXTS]);
+int lines_write_shared(FILE *out, FILE *others, struct line_table *const *tables, unsigned int nr_tables,
+		       unsigned int line_bytes, bool (*is_stack)(uint64_t address),
+		       uint64_t stack_accesses[NR_CONTEXTS]);
 
 /*
  * Move the counts of all shared lines to the tables of those to keep, and forget all others: what the same line is later
@@ -121,11 +131,5 @@ bool lines_keep_shared(struct line_table *const *tables, struct line_table *cons
 int lines_write_test(FILE *out, uint64_t test, struct line_table *const *tables, unsigned int nr_tables,
 		     unsigned int line_bytes, bool (*is_stack)(uint64_t address));
 void lines_clear(struct line_table *table);
-
-/* 1. Add addresses. 2. Resolve, in one pass over all tables. 3. Look up the lines of these addresses. */
-void sharing_query_add(struct sharing_query *query, uint64_t address);
-void sharing_query_resolve(struct sharing_query *query, struct line_table *const *tables, unsigned int nr_tables);
-bool sharing_query_is_shared(const struct sharing_query *query, uint64_t address);
-void sharing_query_free(struct sharing_query *query);
 
 #endif

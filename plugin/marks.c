@@ -18,6 +18,7 @@
 #include "translation.h"
 
 #define LINES_BYTES (384ull << 20) /* for all CPUs together */
+#define ALL_LINES_BYTES (1536ull << 20) /* the same if lines of one CPU are written, too */
 #define MAX_SYMBOLS_PART (1 << 20)
 
 static bool is_asked; /* from MARK_ARM to MARK_DISARM */
@@ -29,6 +30,14 @@ static void mark_symbols(uint64_t address, size_t length)
 	if (!file)
 		file = folder_open("kallsyms", "a+"); /* a resumed snapshot has its kernel's symbols there */
 	symbols_receive(address, length, file);
+}
+
+static void arm_lines(struct line_table *lines)
+{
+	bool all = request.what & RECORD_LAYOUT;
+
+	lines_init(lines, (all ? ALL_LINES_BYTES : LINES_BYTES) / cpus.nr);
+	lines->by_bytes = all;
 }
 
 static void mark_arm(uint64_t address, size_t length)
@@ -48,7 +57,7 @@ static void mark_arm(uint64_t address, size_t length)
 	program_arm();
 	traces_arm(request.what & RECORD_TRACE ? request.nr_slots : 0, request.operations);
 	for_each_cpu(cpu) {
-		lines_init(&cpu->lines, LINES_BYTES / cpus.nr);
+		arm_lines(&cpu->lines);
 		instructions_init(&cpu->instructions);
 		locks_init(&cpu->locks.table);
 	}

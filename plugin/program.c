@@ -81,7 +81,7 @@ void program_count_system_call(uint64_t number)
 int program_write_lines(FILE *out, uint64_t stack_accesses[NR_CONTEXTS])
 {
 	memcpy(stack_accesses, program.stack_accesses, sizeof(program.stack_accesses));
-	return lines_write_shared(out, cpus.shared_line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain,
+	return lines_write_shared(out, NULL, cpus.shared_line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain,
 				  stack_accesses);
 }
 

@@ -91,12 +91,28 @@ static int write_summary(FILE *out)
 	return ferror(out) ? -1 : 0;
 }
 
+/* The shared ones, and all others in a file of their own. */
+static int write_all_lines(FILE *out)
+{
+	FILE *others = folder_open("other_lines", "w");
+	int failed;
+
+	if (!others)
+		return -1;
+	failed = lines_write_shared(out, others, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain,
+				    stack_accesses);
+	return fclose(others) || failed ? -1 : 0;
+}
+
 static int write_lines(FILE *out)
 {
 	memset(stack_accesses, 0, sizeof(stack_accesses));
 	if (request.what & RECORD_PROGRAM)
 		return program_write_lines(out, stack_accesses);
-	return lines_write_shared(out, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain, stack_accesses);
+	if (request.what & RECORD_LAYOUT)
+		return write_all_lines(out);
+	return lines_write_shared(out, NULL, cpus.line_tables, cpus.nr, guest.arch->line_bytes, stacks_contain,
+				  stack_accesses);
 }
 
 static int write_instructions(FILE *out)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "insns.h"
+#include "sharing_query.h"
 #include "xalloc.h"
 
 #define SAMPLED 32 /* operations of a task */

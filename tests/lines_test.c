@@ -8,6 +8,7 @@
  *	fill FIRST COUNT	in each table, of as many lines that no other table has
  *	stack ADDRESS		the line is on a task's stack
  *	window			a program's window ends: what is shared in it is kept
+ *	bytes			accesses to other bytes are other counts, and lines that are not shared are written, too
  *	test NUMBER		write what lines_write_test() does, and begin again
  *
  * Standard output: what that and, as CSV, in the end lines_write_shared() write. Standard error: what it and the tables say of the rest.
@@ -21,7 +22,7 @@
 #define MAX_TABLES 64
 
 static struct line_table tables[MAX_TABLES], kept[MAX_TABLES];
-static bool has_windows;
+static bool has_windows, by_bytes;
 static uint64_t stack_accesses[NR_CONTEXTS];
 static unsigned int nr_tables;
 static unsigned int line_bytes = LINE_BYTES;
@@ -102,9 +103,12 @@ static void obey(const char *line)
 		for (unsigned int t = 0; t < nr_tables; t++) {
 			lines_init(&tables[t], bytes);
 			lines_init(&kept[t], bytes);
+			tables[t].by_bytes = by_bytes;
 		}
 	} else if (sscanf(line, "fill %lx %lu", &address, &count) == 2) {
 		fill(address, count);
+	} else if (!strcmp(line, "bytes\n")) {
+		by_bytes = true;
 	} else if (!strcmp(line, "window\n") || !strcmp(line, "window")) {
 		end_window();
 	} else if (sscanf(line, "test %lu", &count) == 1) {
@@ -115,19 +119,25 @@ static void obey(const char *line)
 	}
 }
 
-static int write_shared(struct line_table *const *all)
+static int print(FILE *rows)
 {
-	FILE *rows = tmpfile();
 	struct line_row row;
 
-	if (!rows || lines_write_shared(rows, all, nr_tables, line_bytes, is_stack, stack_accesses))
-		return -1;
 	rewind(rows);
 	printf("cpu,context,line,pc,chain,reads,writes,bytes\n");
 	while (fread(&row, sizeof(row), 1, rows) == 1)
 		printf("%u,%s,%#lx,%#lx,%u,%u,%u,%#lx\n", row.cpu, context_name(row.context), row.line, row.pc,
 		       row.chain, row.reads, row.writes, row.bytes);
 	return fclose(rows);
+}
+
+static int write_shared(struct line_table *const *all)
+{
+	FILE *rows = tmpfile(), *others = by_bytes ? tmpfile() : NULL;
+
+	if (!rows || lines_write_shared(rows, others, all, nr_tables, line_bytes, is_stack, stack_accesses))
+		return -1;
+	return print(rows) || (others && print(others));
 }
 
 static void write_numbers(const char *name, const uint64_t numbers[NR_CONTEXTS])

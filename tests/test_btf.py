@@ -3,14 +3,17 @@
 import random
 from struct import pack
 
+import polars as pl
 import pytest
 from booted import KERNELS, left_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bigiron.analysis.layout import structure, tables
 from bigiron.introspect.btf import Btf
 from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.kernel_knowledge import ATOMS
+from bigiron.introspect.struct_layout import StructLayouts
 
 INT, PTR, ARRAY, STRUCT, UNION, TYPEDEF, CONST = 1, 2, 3, 4, 5, 8, 10
 
@@ -197,6 +200,55 @@ def test_a_struct_that_holds_itself_has_an_end() -> None:
     assert btf.place(1, 0, 4).type == 1
     assert len(btf.pointers(1)) == 0
     assert btf.member(1, "nothing") is None
+
+
+def laid_out(btf: Btf, *names: str) -> dict[str, structure.Structure]:
+    """How structs, and those in them, are laid out."""
+    rows = list(StructLayouts(btf).rows(names))
+    return structure.structures(pl.DataFrame(rows, dict(tables.FIELDS), orient="row"))
+
+
+def test_how_a_struct_is_laid_out() -> None:
+    """With a hole, a member on its own cache line, an anonymous union, an array, a struct inside."""
+    b = Builder()
+    u32, u64 = b.integer("unsigned int", 4), b.integer("long", 8)
+    inner = b.compound(STRUCT, "inner", 16, ("first", u64, 0), ("second", u32, 8))
+    either = b.compound(UNION, "", 8, ("whole", u64, 0), ("half", u32, 0))
+    pointers = b.array(b.add(PTR, "", inner), 2)
+    members = [("flags", u32, 0), ("count", u64, 8), ("hot", u32, 64), ("", either, 72)]
+    b.compound(STRUCT, "outer", 128, *members, ("all", pointers, 80), ("inside", inner, 96))
+    found = laid_out(Btf(b.bytes), "outer")
+    outer = found["outer"]
+    assert [(unit.name, unit.offset, unit.bytes, unit.align, unit.more) for unit in outer.units] == [
+        ("flags", 0, 4, 4, 0),
+        ("count", 8, 8, 8, 0),
+        ("hot", 64, 4, 64, 0),
+        ("{whole, …}", 72, 8, 8, 0),
+        ("all", 80, 16, 8, 0),
+        ("inside", 96, 16, 8, 0),
+    ]
+    types = [field.type for unit in outer.units for field in unit.fields]
+    assert types == ["unsigned int", "long", "unsigned int", "long", "unsigned int", *types[5:]]
+    assert types[5:] == ["struct inner * [2]", "struct inner"]
+    assert (outer.bytes, outer.align, found["inner"].bytes) == (128, 64, 16)
+    assert structure.laid_out(outer) == outer
+
+
+def test_a_struct_that_holds_itself_has_a_layout() -> None:
+    b = Builder()
+    b.compound(STRUCT, "loop", 8, *((f"m{number}", 1, 0) for number in range(2)))
+    known = laid_out(Btf(b.bytes), "loop")
+    assert structure.boundaries(known, "loop") == [0, 8]
+    assert structure.holders(known, "loop") == {"loop": [0]}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_each_struct_of_real_kernels_is_laid_out_again_as_it_is(kernel: str) -> None:
+    """And C's rules explain nearly all of its offsets."""
+    known = laid_out(left_by(kernel).btf, "inode", "dentry", "file", "task_struct", "mem_cgroup", "rq")
+    assert len(known) > 50
+    assert [name for name, one in known.items() if structure.laid_out(one) != one] == []
+    assert sum(unit.more != 0 for one in known.values() for unit in one.units) <= 2
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

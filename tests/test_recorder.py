@@ -612,13 +612,16 @@ def accesses_in(adds: Sequence[tuple[int, ...]]) -> list[int]:
     return [sum(add[5] + add[6] for add in adds if add[1] == c) for c in range(3)]
 
 
+def place_of(row: dict[str, str]) -> tuple[int, ...]:
+    """CPU, context, cache line and instruction."""
+    context = CONTEXTS.index(row["context"])
+    return int(row["cpu"]), context, int(row["line"], 16), int(row["pc"], 16)
+
+
 def by_place(found: Written) -> dict[tuple[int, ...], list[int]]:
     return {
-        (int(row["cpu"]), CONTEXTS.index(row["context"]), int(row["line"], 16), int(row["pc"], 16)): [
-            int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)
-        ]
-        for row in found.rows
-    }  # fmt: skip
+        place_of(row): [int(row["reads"]), int(row["writes"]), int(row["bytes"], 16)] for row in found.rows
+    }
 
 
 def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
@@ -641,6 +644,28 @@ def shared_in(adds: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], list[int
         return bool(tables[other]) and len(both) > 1 and writes_to[line] + writes_to[other] > 0
 
     return {key: count for key, count in counts.items() if is_shared(key[2])}
+
+
+@given(adds=ADDS)
+def test_for_layouts_all_lines_are_written_and_each_access_has_its_bytes(
+    lines: Path, adds: list[tuple[int, ...]]
+) -> None:
+    """The shared cache lines are in one file, the others in another one."""
+    commands = "\n".join(["bytes", "tables 3 1000000", *commands_of(adds)])
+    done = subprocess.run([lines], input=commands, capture_output=True, text=True, check=True)
+    heading, *rows = done.stdout.splitlines()
+    apart = rows.index(heading)
+    shared, others = (list(csv.DictReader([heading, *part])) for part in (rows[:apart], rows[apart + 1 :]))
+    wanted: Counter[tuple[int, ...]] = Counter()
+    for table, context, address, pc, size, reads, writes in adds:
+        touched = (1 << (1 << size)) - 1 << (address & 63) & (1 << 64) - 1
+        wanted[table, context, address & ~63, pc, touched] += reads << 32 | writes
+    found = {
+        (*place_of(row), int(row["bytes"], 16)): int(row["reads"]) << 32 | int(row["writes"])
+        for row in [*shared, *others]
+    }  # fmt: skip
+    assert (len(shared) + len(others), found) == (len(wanted), wanted)
+    assert {key[:4] for key in found if key[:4] in shared_in(adds)} == set(map(place_of, shared))
 
 
 def test_a_stack_is_left_out_and_counted(lines: Path) -> None:
@@ -898,7 +923,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "sharing_query", "locks", "x86_64", "ppc64le"),
 )
 
 
@@ -1114,7 +1139,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "x86_64", "ppc64le"]
+    parts += ["sharing_query", "locks", "request", "x86_64", "ppc64le"]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 

@@ -19,7 +19,7 @@ from bigiron.errors import MachineError, UserError
 
 _PANELS = {
     "Measure": ("run", "case", "import"),
-    "Compare and explain": ("compare", "explain", "growth", "knee", "report", "export", "show"),
+    "Compare and explain": ("compare", "explain", "layout", "growth", "knee", "report", "export", "show"),
     "Gate, bisect, judge": ("check", "bisect", "judge"),
     "Predict and simulate": ("predict", "simulate", "machine"),
     "Many kernels": ("history", "matrix"),

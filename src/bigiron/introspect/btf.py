@@ -76,8 +76,8 @@ class Btf:
         self.pointers = cache(self._pointers)
         self.resolve = cache(self._resolve)
         self._spelled = cache(self._find_spelled)
-        self._head = cache(self._read_head)
-        self._members = cache(self._read_members)
+        self.head = cache(self._read_head)
+        self.members = cache(self._read_members)
         self._layout = cache(self._read_layout)
 
     @classmethod
@@ -140,13 +140,13 @@ class Btf:
     def nameless(self, members: Sequence[str]) -> int:
         """The struct without a name that has these members; 0 where several that differ do."""
         found = [one for one in self._nameless if self._vlen(one) == len(members)]
-        found = [one for one in found if [member.name for member in self._members(one)] == list(members)]
+        found = [one for one in found if [member.name for member in self.members(one)] == list(members)]
         return found[0] if found and len({self._form(one) for one in found}) == 1 else 0
 
     def _form(self, type: int) -> tuple[object, ...]:
         """What is alike in types of one name that are the same: compilers see more or less of one."""
         type = self.resolve(type)
-        members = self._members(type) if self.is_struct(type) else ()
+        members = self.members(type) if self.is_struct(type) else ()
         return self.size(type), *((member.name, member.bit, member.bits) for member in members)
 
     def add_variables(self, spelled: Mapping[str, str]) -> None:
@@ -196,7 +196,7 @@ class Btf:
     def variable(self, name: str) -> int:
         """The type of a variable. Kernels describe their per-CPU variables only."""
         number = self._variables.get(name, 0)
-        return self._head(number)[1] if number else 0
+        return self.head(number)[1] if number else 0
 
     @property
     def variables(self) -> Set[str]:
@@ -207,7 +207,7 @@ class Btf:
         """Have ready what is asked for of most kernels, for who has the time now."""
         self.enumerator("")  # makes a table of all
         for number in self._described:
-            self.pointers(self._head(number)[1])
+            self.pointers(self.head(number)[1])
 
     def enumerator(self, name: str) -> int | None:
         """The value of an enumeration's constant."""
@@ -216,7 +216,7 @@ class Btf:
     def _name(self, type: int) -> str:
         """The name of a struct, union, typedef or integer; "" where it has none."""
         for _ in range(_DEEPEST):
-            kind, target = self._head(type)
+            kind, target = self.head(type)
             name = self._string(self._name_offset(type))
             if name or kind not in RENAMED:
                 return name
@@ -232,31 +232,31 @@ class Btf:
         count = 1
         for _ in range(_DEEPEST):
             type = self.resolve(type)
-            kind, size = self._head(type)
+            kind, size = self.head(type)
             if kind != ARRAY:
                 return count * (8 if kind == PTR else size if kind in SIZED else 0)
-            type, length = self._array(type)
+            type, length = self.array(type)
             count *= length
         return 0
 
     def target(self, type: int) -> int:
         """What a pointer points to; 0 for void, and where it is no pointer."""
-        kind, target = self._head(self.resolve(type))
+        kind, target = self.head(self.resolve(type))
         return target if kind == PTR else 0
 
     def element(self, type: int) -> int:
         """What an array is made of; the type itself where it is no array."""
         for _ in range(_DEEPEST):
             array = self.resolve(type)
-            if self._head(array)[0] != ARRAY:
+            if self.head(array)[0] != ARRAY:
                 break
-            type, _ = self._array(array)
+            type, _ = self.array(array)
         return type
 
     def _resolve(self, type: int) -> int:
         """The type that a typedef, a const, a volatile stands for."""
         for _ in range(_DEEPEST):
-            kind, target = self._head(type)
+            kind, target = self.head(type)
             if kind not in RENAMED:
                 return type
             type = target
@@ -264,21 +264,21 @@ class Btf:
 
     def is_struct(self, type: int) -> bool:
         """Whether it is a struct or union."""
-        return self._head(self.resolve(type))[0] in (STRUCT, UNION)
+        return self.head(self.resolve(type))[0] in (STRUCT, UNION)
 
     def is_pointer(self, type: int) -> bool:
         """Whether it is a pointer."""
-        return self._head(self.resolve(type))[0] == PTR
+        return self.head(self.resolve(type))[0] == PTR
 
     def is_scalar(self, type: int) -> bool:
         """Whether it has no parts: a number, a pointer."""
-        return self._head(self.resolve(type))[0] in (INT, PTR, ENUM, FLOAT, ENUM64)
+        return self.head(self.resolve(type))[0] in (INT, PTR, ENUM, FLOAT, ENUM64)
 
     def is_open_ended(self, type: int) -> bool:
         """Whether it is a struct that ends in an array of no given length."""
-        members = self._members(self.resolve(type)) if self.is_struct(type) else ()
+        members = self.members(self.resolve(type)) if self.is_struct(type) else ()
         last = self.resolve(members[-1].type) if members else 0
-        return self._head(last)[0] == ARRAY and self._array(last)[1] == 0
+        return self.head(last)[0] == ARRAY and self.array(last)[1] == 0
 
     def _member(self, type: int, path: str) -> Place | None:
         """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
@@ -329,9 +329,9 @@ class Btf:
     def _parts(self, whole: Place, offset: int, end: int, budget: "_Budget") -> Iterator[Place]:
         """The members of a struct or union, or an array's element, that hold the bytes to `end`."""
         type = self.resolve(whole.type)
-        kind = self._head(type)[0]
+        kind = self.head(type)[0]
         if kind == ARRAY:
-            element, _ = self._array(type)
+            element, _ = self.array(type)
             size = self.size(element)
             number = (offset - whole.start) // size if size else 0
             start = whole.start + number * size
@@ -355,9 +355,9 @@ class Btf:
     def _read_layout(self, type: int) -> tuple[tuple[int, int | None, Member], ...]:
         """Where each member starts that is no bit field, and its bytes; None of an array of no length."""
         layout = []
-        for member in self._members(type):
+        for member in self.members(type):
             size, start = self.size(member.type), member.bit // 8
-            is_open = not size and self._head(self.resolve(member.type))[0] == ARRAY
+            is_open = not size and self.head(self.resolve(member.type))[0] == ARRAY
             if not member.bits:
                 layout.append((start, None if is_open else size, member))
         return tuple(layout)
@@ -367,7 +367,7 @@ class Btf:
         bit = (offset - whole.start) * 8
         here = [
             member
-            for member in self._members(type)
+            for member in self.members(type)
             if member.bits and member.bit < bit + 8 and bit < member.end
         ]
         if here:
@@ -380,7 +380,7 @@ class Btf:
 
     def _is_atom(self, type: int, atoms: frozenset[str]) -> bool:
         for _ in range(_DEEPEST):
-            kind, target = self._head(type)
+            kind, target = self.head(type)
             if (name := self._string(self._name_offset(type))) and name in atoms:
                 return True
             if kind not in RENAMED:
@@ -391,9 +391,9 @@ class Btf:
     def _find_member(self, type: int, name: str, depth: int, budget: "_Budget") -> tuple[int, int] | None:
         """Type and offset of a member of a struct or union."""
         type = self.resolve(type)
-        if depth > _DEEPEST or self._head(type)[0] not in (STRUCT, UNION):
+        if depth > _DEEPEST or self.head(type)[0] not in (STRUCT, UNION):
             return None
-        for member in self._members(type):
+        for member in self.members(type):
             budget.spend()
             if member.name == name:
                 return member.type, member.bit // 8
@@ -406,13 +406,13 @@ class Btf:
     ) -> None:
         budget.spend()
         type = self.resolve(type)
-        kind, target = self._head(type)
+        kind, target = self.head(type)
         if depth > _DEEPEST:
             return
         if kind == PTR:
             found.append((offset, target))
         elif kind == ARRAY:
-            element, length = self._array(type)
+            element, length = self.array(type)
             size = self.size(element)
             inside: list[tuple[int, int]] = []
             self._add_pointers(inside, element, 0, depth + 1, budget)
@@ -422,7 +422,7 @@ class Btf:
                 start = offset + number * size
                 found.extend((start + at, target) for at, target in inside)
         elif kind in (STRUCT, UNION):
-            for member in self._members(type):
+            for member in self.members(type):
                 if not member.bits:
                     self._add_pointers(found, member.type, offset + member.bit // 8, depth + 1, budget)
 
@@ -430,7 +430,7 @@ class Btf:
     def _enumerators(self) -> dict[str, int]:
         values: dict[str, int] = {}
         for number in self._enums:
-            at, kind = self._places[number], self._head(number)[0]
+            at, kind = self._places[number], self.head(number)[0]
             for member in range(self._vlen(number)):
                 if kind == ENUM:
                     name, value = _ENUMERATOR.unpack_from(self._types, at + 12 + 8 * member)
@@ -457,7 +457,7 @@ class Btf:
         info: int = THREE.unpack_from(self._types, self._places[type])[1]
         return info & 0xFFFFFF
 
-    def _array(self, type: int) -> tuple[int, int]:
+    def array(self, type: int) -> tuple[int, int]:
         """Type and number of its elements."""
         element, _, length = THREE.unpack_from(self._types, self._places[type] + 12)
         return element, length

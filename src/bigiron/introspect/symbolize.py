@@ -6,7 +6,7 @@ believed: what makes no sense has no name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -102,14 +102,18 @@ class Objects:
     def names(self, accesses: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Symbolized]:
         """For each address and how many bytes from there were accessed: what lies there."""
         wanted = set(accesses)
-        addresses = {address for address, _ in wanted}
+        found = self.find({address for address, _ in wanted})
+        return {access: _in_slab(self._name(*access), found[access[0]]) for access in wanted}
+
+    def find(self, addresses: Set[int]) -> dict[int, Object | None]:
+        """The slab object at each address, after looking for pointers to those whose type is unknown."""
         found = {address: self.slab_types.object_at(address) for address in addresses}
         untyped = {
             object.start for object in found.values() if object and not self.slab_types.own_type(object)
         }
         per_cpu = any(self.guest.per_cpu.locate(address) for address in addresses)
         self._known.walk(filter(None, found.values()), untyped, per_cpu)
-        return {access: _in_slab(self._name(*access), found[access[0]]) for access in wanted}
+        return found
 
     @property
     def page_bytes(self) -> int:
@@ -142,6 +146,23 @@ class Objects:
             return self.guest.structs.value("task_struct", task, "stack")
         except (UnreadableError, BtfError):
             return 0
+
+    def type_of(self, found: Object) -> int:
+        """The type of a slab object, as its cache, a pointer to it or its own pointers tell; 0: unknown."""
+        own = self.slab_types.own_type(found) or self._known.type_by_walk(found.start)
+        return own or self.slab_types.by_pointers(found)
+
+    def detail_of(self, type: str, start: int) -> str:
+        """What tells the struct of a type that starts there from others; empty: nothing does."""
+        return self._details.of(type, start)
+
+    def variable_at(self, address: int) -> tuple[str, int, int | None]:
+        """The variable at an address, the offset in it, and the CPU whose it is; "" where there is none."""
+        if found := self._variables.lookup(address):
+            return found
+        if self.guest.class_of(address) not in ("kernel image", "module"):
+            return "", 0, None
+        return (*self.guest.symbols.lookup(address), None)
 
     def size(self, type: str) -> int:
         """How many bytes a value of that type has; 1 where the kernel does not tell."""
@@ -202,8 +223,7 @@ class Objects:
             return _memory(MANAGED, "slab of an unknown cache")
         found = self.guest.slabs.object(cache, page.start, address)
         offset = address - found.start
-        own = self.slab_types.own_type(found) or self._known.type_by_walk(found.start)
-        if type := own or self.slab_types.by_pointers(found):
+        if type := self.type_of(found):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
             return _memory(cache.name, "between its objects")

@@ -6,14 +6,12 @@ task's operations, so they do not contain the host's noise.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import typer
 
 from bigiron import compile
 from bigiron.analysis.lines import conflicts, line_growth, matching, shared_lines
-from bigiron.errors import MachineError
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
@@ -21,12 +19,12 @@ from bigiron.probes.options import ProbeOptions
 from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import (
     Recording,
+    read_shared_lines,
     recorded,
     resolve_symbols,
     touched_bytes,
 )
 from bigiron.util.lazy import Schema
-from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import IN_PAGE_CACHE, ObjectName
 from bigiron.workloads.user_memory import UserMemory, read_pages
@@ -79,7 +77,7 @@ def _collect(raw: RawOutput) -> Table:
     def lookup(pc: int) -> tuple[str, int]:
         return (symbols if pc >= raw.architecture.kernel_start else user).lookup(pc)
 
-    counts = _read_counts(raw.results / "lines")
+    counts = read_shared_lines(raw.results)
     counts = counts.with_columns(
         *resolve_symbols(counts["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
         *resolve_symbols(counts["pc"], lookup, function=pl.String, offset=pl.UInt32),
@@ -145,32 +143,6 @@ def _in_files(places: pl.DataFrame, objects: Objects) -> tuple[pl.DataFrame, pl.
         stride=pl.lit(0, pl.UInt32),
     )
     return in_files, places.join(files, on="page", how="anti").drop("page")
-
-
-def _read_counts(file: Path) -> pl.DataFrame:
-    """The recorder's rows: `struct line_row` of plugin/lines.h."""
-    columns = {
-        "line": "<u8",
-        "pc": "<u8",
-        "bytes": "<u8",
-        "chain": "<u4",
-        "reads": "<u4",
-        "writes": "<u4",
-        "cpu": "<u2",
-        "context": "<u2",
-    }
-    row = np.dtype(list(columns.items()))
-    try:
-        written = file.read_bytes()
-    except OSError as error:
-        raise MachineError(f"the recorder's file of cache lines cannot be read: {error}") from None
-    if len(written) % row.itemsize:
-        raise MachineError(
-            f"the recorder's file of lines ends within a record ({len(written)} bytes): is the disk full?"
-        )
-    rows = np.frombuffer(written, row)
-    counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
-    return counts.with_columns(context=pl.Series(conflicts.CONTEXTS).gather(counts["context"]))
 
 
 def _user_memory(raw: RawOutput) -> UserMemory:

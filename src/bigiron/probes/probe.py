@@ -62,6 +62,8 @@ class Table:
     facts: Mapping[str, object] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     """How many of each are missing from the rows, by reason (docs/reference/schema.md, cell.json)."""
+    more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Further tables, kept as NAME of the probe, `_` and their own."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from bigiron import compile
 from bigiron.analysis import kernel_functions
+from bigiron.analysis.lines import conflicts
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.allocation_log import Allocation
@@ -23,6 +24,7 @@ from bigiron.probes import metrics
 from bigiron.probes.probe import RawOutput
 from bigiron.util import decode
 from bigiron.util.lazy import DType
+from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
 
@@ -155,6 +157,8 @@ class Recorded:
 PER_SYSTEM_CALL, PER_INSTRUCTION = "system-call", "instruction"
 _MILLION = 1_000_000
 
+_LINES, _OTHER_LINES = "lines", "other_lines"  # the files of shared cache lines, and of the rest
+
 
 def program_operations(raw: RawOutput, recording: Recording) -> Iterator[tuple[str, object]]:
     """What a program's counts are divided by, and what else is known of its recorded part.
@@ -210,6 +214,46 @@ def objects_in(
     architecture = architecture.with_map_below(int.from_bytes(end_of_map, "little"))
     allocations = read_allocations(results, chains)
     return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
+
+
+def read_shared_lines(results: Path) -> pl.DataFrame:
+    """The recorder's counts of shared cache lines, by CPU, context, instruction and chain of calls."""
+    counts = _read_lines(results / _LINES)
+    if not (results / _OTHER_LINES).exists():
+        return counts
+    of_one = ("line", "pc", "chain", "cpu", "context")
+    return counts.group_by(of_one).agg(pl.col("bytes").bitwise_or(), pl.col("reads", "writes").sum())
+
+
+def read_all_lines(results: Path) -> pl.DataFrame:
+    """The same of all cache lines, and apart for other bytes. Only the probe layout has them recorded."""
+    return pl.concat([_read_lines(results / _LINES), _read_lines(results / _OTHER_LINES)])
+
+
+def _read_lines(file: Path) -> pl.DataFrame:
+    """The recorder's rows: `struct line_row` of plugin/lines.h."""
+    columns = {
+        "line": "<u8",
+        "pc": "<u8",
+        "bytes": "<u8",
+        "chain": "<u4",
+        "reads": "<u4",
+        "writes": "<u4",
+        "cpu": "<u2",
+        "context": "<u2",
+    }
+    row = np.dtype(list(columns.items()))
+    try:
+        written = file.read_bytes()
+    except OSError as error:
+        raise MachineError(f"the recorder's file of cache lines cannot be read: {error}") from None
+    if len(written) % row.itemsize:
+        raise MachineError(
+            f"the recorder's file of lines ends within a record ({len(written)} bytes): is the disk full?"
+        )
+    rows = np.frombuffer(written, row)
+    counts = pl.DataFrame({column: np.ascontiguousarray(rows[column]) for column in columns})
+    return counts.with_columns(context=pl.Series(conflicts.CONTEXTS).gather(counts["context"]))
 
 
 def touched_bytes(mask: int) -> tuple[int, int]:

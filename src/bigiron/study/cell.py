@@ -129,7 +129,9 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
             _request(spec, cell),
             outcome.ram,
         )
-        collected = Collected({name: probes.probe(name).collect(raw) for name in spec.probes})
+        tables = {name: probes.probe(name).collect(raw) for name in spec.probes}
+        more = {f"{name}_{one}": rows for name, table in tables.items() for one, rows in table.more.items()}
+        collected = Collected(tables | {name: probes.Table(rows) for name, rows in more.items()})
     return replace(
         collected,
         lost=outcome.lost,

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from bigiron.introspect.mm.structs import Structs, UnreadableError
+from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
 
 _LARGEST_OBJECT = 1 << 22
+_OBJECTS = 0xFFFF  # of `oo.x`: how many a slab has; above them its order
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Cache:
     pad: int  # in front of each object
     merged: bool  # stands for several caches whose objects are alike
     parts: tuple[tuple[str, int], ...]  # types and addresses of what it has of its own: per node, per CPU
+    align: int = 8  # of its objects
+    per_slab: int = 1  # objects
 
     @property
     def is_kmalloc(self) -> bool:
@@ -105,6 +108,8 @@ class Slabs:
             pad,
             1 < value("kmem_cache", address, "refcount") < 1 << 31,
             tuple(self._parts(address)),
+            self._optional(address, "align") or WORD,
+            self._optional(address, "oo.x") & _OBJECTS or 1,
         )
 
     def _optional(self, address: int, path: str) -> int:

@@ -1,0 +1,148 @@
+"""Changes of a struct's declaration: a member moved, a member padded, all of it aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from bigiron.analysis.layout.structure import Structure, Unit, laid_out
+from bigiron.errors import UserError
+
+_LARGEST = 4096
+
+
+@dataclass(frozen=True)
+class Move:
+    """A member declared somewhere else."""
+
+    field: str
+    where: str  # after, before
+    anchor: str
+
+    def __str__(self) -> str:
+        return f"move {self.field} {self.where} {self.anchor}"
+
+
+@dataclass(frozen=True)
+class Pad:
+    """A member that begins at a multiple of so many bytes, and the next one at a later multiple."""
+
+    field: str
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"pad {self.field} to {self.bytes} bytes"
+
+
+@dataclass(frozen=True)
+class Align:
+    """A struct that begins at a multiple of so many bytes, in each of its objects."""
+
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"align the struct to {self.bytes} bytes"
+
+
+Change: TypeAlias = Move | Pad | Align
+
+
+def move(text: str) -> Move:
+    """The move of an option: `i_sb:after:i_flags`.
+
+    >>> move("i_sb:after:i_flags")
+    Move(field='i_sb', where='after', anchor='i_flags')
+    """
+    parts = text.split(":")
+    if len(parts) != 3 or parts[1] not in ("after", "before") or not all(parts):
+        raise UserError(f"--move {text!r}: use FIELD:after:FIELD or FIELD:before:FIELD")
+    return Move(*parts)
+
+
+def pad(text: str) -> Pad:
+    """The padding of an option: `i_version:64`."""
+    field, _, number = text.partition(":")
+    if not field or not number.isdecimal():
+        raise UserError(f"--pad {text!r}: use FIELD:BYTES, for instance i_version:64")
+    return Pad(field, _power(f"--pad {text}", int(number)))
+
+
+def align(number: int) -> Align:
+    """The alignment of an option."""
+    return Align(_power(f"--align {number}", number))
+
+
+def _power(option: str, number: int) -> int:
+    if number < 1 or number & (number - 1) or number > _LARGEST:
+        raise UserError(f"{option}: use a power of two up to {_LARGEST}")
+    return number
+
+
+def changed(structure: Structure, changes: Sequence[Change]) -> Structure:
+    """The struct after all changes, one after the other. UserError for one that cannot be made."""
+    for one in changes:
+        match one:
+            case Move():
+                structure = _moved(structure, one)
+            case Pad():
+                structure = _padded(structure, one)
+            case Align():
+                structure = laid_out(replace(structure, align=max(structure.align, one.bytes)))
+    return structure
+
+
+def _number(structure: Structure, field: str, what: str) -> int:
+    if (number := structure.unit_of(field)) is not None:
+        return number
+    holder, dot, _ = field.partition(".")
+    if dot and structure.unit_of(holder) is not None:
+        raise UserError(f"{what}: {field} is a part of {holder}, and only all of {holder} can be moved")
+    raise UserError(f"{what}: struct {structure.name} has no field {field!r}")
+
+
+def _moved(structure: Structure, asked: Move) -> Structure:
+    at, anchor = (_number(structure, name, f"{asked}") for name in (asked.field, asked.anchor))
+    if at == anchor:
+        raise UserError(f"{asked}: both are in one declaration, {structure.units[at].name}")
+    units = list(structure.units)
+    unit = units.pop(at)
+    if unit.is_open_ended:
+        raise UserError(f"{asked}: an array of no given length must be the last member")
+    to = anchor - (at < anchor) + (asked.where == "after")
+    if to and units[to - 1].is_open_ended:
+        raise UserError(
+            f"{asked}: {asked.anchor} is an array of no given length, and must be the last member"
+        )
+    units.insert(to, replace(unit, more=0))
+    return laid_out(replace(structure, units=tuple(units)))
+
+
+def _padded(structure: Structure, asked: Pad) -> Structure:
+    at = _number(structure, asked.field, f"{asked}")
+    units = list(structure.units)
+    for number in (at, at + 1):
+        if number < len(units):
+            align = max(units[number].align, asked.bytes)
+            units[number] = replace(units[number], align=align, more=0)
+    return laid_out(replace(structure, units=tuple(units), align=max(structure.align, asked.bytes)))
+
+
+def declaration(unit: Unit) -> str:
+    """A member as C declares it, as far as BTF tells.
+
+    >>> from bigiron.analysis.layout.structure import Field
+    >>> declaration(Unit(0, (Field("i_sb", 0, 8, "struct super_block *"),), 40, 8, 8))
+    'struct super_block *i_sb;'
+    >>> declaration(Unit(0, (Field("name", 0, 4, "char [4]"),), 40, 4, 1))
+    'char name[4];'
+    """
+    if len(unit.fields) > 1:
+        return "union { " + " ".join(_declared(field.type, field.name) for field in unit.fields) + " };"
+    return _declared(unit.fields[0].type, unit.fields[0].name)
+
+
+def _declared(type: str, name: str) -> str:
+    base, bracket, length = type.partition(" [")
+    space = "" if base.endswith("*") else " "
+    return f"{base}{space}{name}{'[' + length if bracket else ''};"

@@ -1,0 +1,221 @@
+"""The members of a struct: how often each is accessed and by how many CPUs, and which disturb each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+from bigiron.analysis.layout.alignment import places
+from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.structure import Structure, Unit
+from bigiron.analysis.lines import conflicts
+from bigiron.util.lazy import Floats, Mask
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
+
+_FAINT = 0.005  # accesses per operation below which a member is not named
+_TOGETHER = 0.9  # share of the writes to two members that the same functions do
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Use:
+    """What is done to a member, or to a part of it, per operation."""
+
+    unit: int  # the number of its declaration
+    field: str
+    offset: int  # in the struct
+    bytes: int
+    reads: float
+    writes: float
+    readers: int  # CPUs that read it, in the object where most do
+    writers: int
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Two members that share no byte, and what they cost each other where they lie in one cache line."""
+
+    one: str
+    other: str
+    accesses: float  # per operation
+    chance: float  # that they are in one line, by the places that objects can have
+
+
+@dataclass(frozen=True)
+class _ByCpu:
+    """The accesses to a member by target and CPU, and whether each CPU writes."""
+
+    accesses: Floats
+    writes: Mask
+
+    def with_(self, other: _ByCpu) -> _ByCpu:
+        """Those to both."""
+        return _ByCpu(self.accesses + other.accesses, self.writes | other.writes)
+
+    @property
+    def disturbed(self) -> float:
+        """Accesses that can have followed one of another CPU, if this alone is in a cache line."""
+        all, most = self.accesses.sum(1), self.accesses.max(1, initial=0.0)
+        shared = ((self.accesses > 0).sum(1) > 1) & self.writes.any(1)
+        return float(np.where(shared, np.minimum(all, 2 * (all - most)), 0.0).sum())
+
+
+def uses(recorded: Recorded) -> list[Use]:
+    """The members that are accessed, in their order; a part of a member of its own."""
+    by_field = _by_field(recorded)
+    sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
+        pl.col("reads", "writes").sum() / recorded.operations
+    )
+    cpus = by_field.group_by("unit", "field", "field_at", "start").agg(
+        readers=pl.col("cpu").filter(pl.col("reads") > 0).n_unique(),
+        writers=pl.col("cpu").filter(pl.col("writes") > 0).n_unique(),
+    )
+    most = cpus.group_by("unit", "field", "field_at").agg(pl.col("readers", "writers").max())
+    found = sums.join(most, on=["unit", "field", "field_at"]).sort("field_at", "field")
+    columns = ("unit", "field", "field_at", "field_bytes", "reads", "writes", "readers", "writers")
+    return [Use(*row) for row in found.select(columns).iter_rows() if row[4] + row[5] >= _FAINT]
+
+
+def written_together(recorded: Recorded) -> list[tuple[str, ...]]:
+    """Members that the same functions write about as often: a compiler may write them at once."""
+    written = (
+        _by_field(recorded)
+        .filter((pl.col("writes") > 0) & ~conflicts.allocates())
+        .group_by("unit", "function")
+        .agg(pl.col("writes").sum())
+    )
+    shares: dict[int, dict[str, float]] = {}
+    for unit, function, writes in written.iter_rows():
+        shares.setdefault(unit, {})[function] = writes / recorded.operations
+    hot = sorted(unit for unit, of in shares.items() if sum(of.values()) >= _FAINT)
+    groups: list[list[int]] = []
+    for unit in hot:
+        group = next((one for one in groups if _alike(shares[one[0]], shares[unit])), None)
+        if group is None:
+            groups.append([unit])
+        else:
+            group.append(unit)
+    names = {unit.number: unit.fields[0].name for unit in recorded.structure.units}
+    return [tuple(names[unit] for unit in group) for group in groups if len(group) > 1]
+
+
+def _alike(one: dict[str, float], other: dict[str, float]) -> bool:
+    both = sum(min(of, other.get(function, 0.0)) for function, of in one.items())
+    return both >= _TOGETHER * max(sum(one.values()), sum(other.values()))
+
+
+def losses(recorded: Recorded, structure: Structure) -> list[Loss]:
+    """Pairs of members that lie within a cache line of each other, those that cost most first.
+
+    What two cost each other is counted as if they were alone in a line: the accesses that can have been
+    disturbed there, without those that can have been in a line of each member's own.
+    """
+    by_unit = _accesses_by_unit(recorded)
+    alone = {unit: table.disturbed for unit, table in by_unit.items()}
+    units = {unit.number: unit for unit in structure.units}
+    there = _places(recorded)
+    found = []
+    for one, other in combinations(sorted(by_unit), 2):
+        chance = _in_one_line(units[one], units[other], there, recorded.line_bytes)
+        if not chance:
+            continue
+        together = by_unit[one].with_(by_unit[other]).disturbed
+        accesses = (together - alone[one] - alone[other]) / recorded.operations
+        if accesses >= _FAINT:
+            names = units[one].fields[0].name, units[other].fields[0].name
+            found.append(Loss(*names, accesses, chance))
+    return sorted(found, key=lambda loss: (-loss.accesses * loss.chance, loss.one, loss.other))
+
+
+def _by_field(recorded: Recorded) -> pl.DataFrame:
+    """The accesses to the struct, one row for each, with its first field."""
+    base = pl.col("struct").replace_strict(recorded.bases, return_dtype=pl.Int64)
+    inside = recorded.accesses.with_columns(at=pl.col("offset") - base).filter(
+        pl.col("at") + pl.col("length").cast(pl.Int64) > 0, pl.col("at") < recorded.structure.bytes
+    )
+
+    @cache
+    def place(at: int, length: int) -> tuple[int, str, int, int]:
+        return _named(recorded, max(at, 0), length)
+
+    keys = inside.select("at", "length").unique()
+    named = pl.DataFrame(
+        [(at, length, *place(at, length)) for at, length in keys.iter_rows()],
+        {
+            **inside.select("at", "length").schema,
+            "unit": pl.Int64,
+            "field": pl.String,
+            "field_at": pl.Int64,
+            "field_bytes": pl.Int64,
+        },
+        orient="row",
+    )
+    return inside.join(named, on=["at", "length"]).filter(pl.col("unit") >= 0)
+
+
+def _named(recorded: Recorded, at: int, length: int) -> tuple[int, str, int, int]:
+    """The innermost field that has these bytes, or the first of them: its unit, name, offset and size."""
+    structure, start, path, number = recorded.structure, 0, "", -1
+    found = (number, "", at, length)
+    for _ in range(_DEEPEST):
+        there = structure.field_at(at - start)
+        if there is None:
+            break
+        unit, field, inside = there
+        number = unit.number if number < 0 else number
+        start = at - inside
+        inner = recorded.known.get(field.inner)
+        element = ""
+        size = field.bytes
+        if inner and inner.bytes and inner.bytes < field.bytes:
+            element = f"[{inside // inner.bytes}]"
+            start, size = start + inside // inner.bytes * inner.bytes, inner.bytes
+        path = f"{path}.{field.name}{element}" if path else f"{field.name}{element}"
+        found = (number, path, start, size)
+        if inner is None or at + length > start + size:
+            break
+        structure = inner
+    return found
+
+
+def _accesses_by_unit(recorded: Recorded) -> dict[int, _ByCpu]:
+    """Of each member that is accessed: accesses by target and CPU, and whether each CPU writes."""
+    rows = _by_field(recorded)
+    sums = (
+        rows.group_by("unit", "start", "cpu")
+        .agg(accesses=pl.max_horizontal("reads", "writes").sum(), writes=pl.col("writes").sum() > 0)
+        .filter(pl.col("accesses").sum().over("unit") >= _FAINT * recorded.operations)
+    )
+    starts = {target.start: number for number, target in enumerate(recorded.pieces.targets)}
+    shape = len(starts), recorded.pieces.cpus
+    found: dict[int, _ByCpu] = {}
+    for unit, start, cpu, accesses, writes in sums.iter_rows():
+        if start in starts:
+            if unit not in found:
+                found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
+            found[unit].accesses[starts[start], cpu] += accesses
+            found[unit].writes[starts[start], cpu] |= writes
+    return found
+
+
+def _places(recorded: Recorded) -> dict[int, float]:
+    """How likely each place in a cache line is for the struct of a target."""
+    size, found = recorded.line_bytes, dict[int, float]()
+    for target in recorded.pieces.targets:
+        for place, chance in places(target, target.stride, size).items():
+            at = (place + recorded.bases[target.struct]) % size
+            found[at] = found.get(at, 0.0) + chance / len(recorded.pieces.targets)
+    return found
+
+
+def _in_one_line(one: Unit, other: Unit, places: dict[int, float], size: int) -> float:
+    def lines(unit: Unit, place: int) -> range:
+        return range(
+            (unit.offset + place) // size, (unit.offset + place + max(unit.bytes, 1) - 1) // size + 1
+        )
+
+    return sum(
+        chance for place, chance in places.items() if set(lines(one, place)) & set(lines(other, place))
+    )

@@ -1,0 +1,39 @@
+"""Joins what the recorder took apart at the end of a cache line: at another place it ends elsewhere."""
+
+from __future__ import annotations
+
+from bigiron.util.lazy import polars as pl
+
+_LINE = 64
+_WHOLE = (1, 2, 4, 8)  # bytes that one access of the kernel has, unless it copies or fills memory
+
+
+def joined(accesses: pl.DataFrame) -> pl.DataFrame:
+    """The accesses with those in one piece that an instruction made to bytes on both sides of a line's end.
+
+    `accesses` has `cpu`, `context`, `pc`, `chain`, `start` (of the object), `address`, `length` (bytes, in
+    one cache line), `reads` and `writes`. Two pieces are one access if they were made equally often and if
+    together they are as long as an access is, or if one of them is of another length, as only pieces of a
+    copy or a fill are. An access counts once for each cache line that it touches, whole or not.
+    """
+    of_one = ["cpu", "context", "pc", "chain", "start"]
+    end = pl.col("address") + pl.col("length")
+    before = {name: pl.col(name).shift(1) for name in (*of_one, "reads", "writes", "length")}
+    together = pl.col("length") + before["length"]
+    of_string = ~pl.col("length").is_in(_WHOLE) | ~before["length"].is_in(_WHOLE)
+    goes_on = pl.all_horizontal(
+        *(pl.col(name) == before[name] for name in (*of_one, "reads", "writes")),
+        end.shift(1) == pl.col("address"),
+        pl.col("address") % _LINE == 0,
+        together.is_in(_WHOLE) | of_string,
+    ).fill_null(False)
+    return (
+        accesses.sort(*of_one, "address", "length")
+        .with_columns(piece=(~goes_on).cum_sum())
+        .group_by("piece", *of_one, maintain_order=True)
+        .agg(
+            pl.col("address", "line", "function", "reads", "writes").first(),
+            pl.col("length").sum(),
+        )
+        .drop("piece")
+    )

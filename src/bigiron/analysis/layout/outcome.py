@@ -1,0 +1,161 @@
+"""What a layout costs: accesses to shared cache lines, as recorded and at each place an object can have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bigiron.analysis.layout.alignment import PAIR, places, stride_after
+from bigiron.analysis.layout.change import Change, changed
+from bigiron.analysis.layout.neighbourhoods import Pieces
+from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.sharing import Placed
+from bigiron.analysis.layout.structure import Structure, Structures, within
+from bigiron.util.lazy import Floats
+from bigiron.util.lazy import numpy as np
+
+
+@dataclass(frozen=True)
+class At:
+    """The objects of one cache at one place in a cache line. Counts are accesses per operation."""
+
+    place: int  # bytes from the start of a cache line to the struct
+    chance: float  # that an object lies there
+    recorded: int  # objects that did
+    lines: float  # to shared cache lines, if all objects lay there
+    pairs: float  # to lines that are shared only with the adjacent line
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Accesses per operation: as recorded, with each object at its best place, at its worst, on average."""
+
+    recorded: float | None  # None: after a change of the objects' size they lie elsewhere
+    best: float
+    worst: float
+    expected: float
+
+
+class Outcome:
+    """A layout: that of the study, or one after changes of the struct's declaration."""
+
+    def __init__(
+        self, recorded: Recorded, changes: Sequence[Change] = (), tried_on: Pieces | None = None
+    ) -> None:
+        """`tried_on`: the neighbourhoods of some objects, of which only lines are counted, not pairs."""
+        self._recorded = recorded
+        self._span = PAIR if tried_on is None else recorded.line_bytes
+        self._pieces = recorded.pieces if tried_on is None else tried_on
+        self.changes = tuple(changes)
+        self.structure: Structure = changed(recorded.structure, changes)
+        self._after: Structures = within(recorded.known, self.structure, recorded.bases)
+        targets = self._pieces.targets
+        self._strides = np.array(
+            [stride_after(one, recorded.known, self._after) for one in targets], np.int64
+        )
+        self._placed = Placed(self._pieces, recorded.known, self._after, self._strides, recorded.line_bytes)
+        strides = self._strides.tolist()
+        self._chances = [places(*one, self._span) for one in zip(targets, strides, strict=True)]
+
+    @property
+    def bytes(self) -> int:
+        """Of the struct."""
+        return self.structure.bytes
+
+    @cached_property
+    def objects_grow(self) -> int:
+        """Bytes by which the distance between objects grew, in the cache where it grew most."""
+        before = np.array([one.stride for one in self._pieces.targets], np.int64)
+        return int((self._strides - before).max(initial=0))
+
+    @cached_property
+    def _all(self) -> list[int]:
+        return sorted({place for chances in self._chances for place in chances})
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, Floats, Floats]:
+        """Of each target and place: accesses to shared lines, to pairs, and the chance of the place."""
+        shape = len(self._pieces.targets), len(self._all)
+        lines, pairs, chances = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for number, place in enumerate(self._all):
+            chances[:, number] = [one.get(place, 0.0) for one in self._chances]
+            everywhere = np.full(shape[0], place, np.int64)
+            found = self._placed.shared(everywhere, self._recorded.operations, self._span == PAIR)
+            lines[:, number], pairs[:, number] = found.lines, found.pairs
+        return lines, pairs, chances
+
+    @cached_property
+    def as_recorded(self) -> tuple[Floats, Floats] | None:
+        """Of each target where the study had it; None where the layout has objects of another size."""
+        targets = self._pieces.targets
+        if self._strides.tolist() != [one.stride for one in targets]:
+            return None
+        residues = np.array([one.start % PAIR for one in targets], np.int64)
+        found = self._placed.shared(residues, self._recorded.operations)
+        return found.lines, found.pairs
+
+    @cached_property
+    def expected(self) -> float:
+        """Accesses per operation to shared cache lines, on average over the places of each object."""
+        lines, _, chances = self._tables
+        return float((lines * chances).sum())
+
+    @cached_property
+    def lines(self) -> Counts:
+        """Of shared cache lines."""
+        return self._counts(0)
+
+    @cached_property
+    def pairs(self) -> Counts:
+        """Of cache lines that are shared only with the adjacent line."""
+        return self._counts(1)
+
+    def _counts(self, of: int) -> Counts:
+        values, chances = self._tables[of], self._tables[2]
+        possible = chances > 0
+        recorded = None if self.as_recorded is None else float(self.as_recorded[of].sum())
+        if not len(values):
+            return Counts(recorded, 0.0, 0.0, 0.0)
+        return Counts(
+            recorded,
+            float(np.where(possible, values, np.inf).min(1).sum()),
+            float(np.where(possible, values, 0.0).max(1).sum()),
+            float((values * chances).sum()),
+        )
+
+    def by_target(self) -> Floats:
+        """Accesses per operation to shared cache lines of each target at its worst place."""
+        lines, _, chances = self._tables
+        return np.asarray(np.where(chances > 0, lines, 0.0).max(1, initial=0.0))
+
+    def places(self) -> Mapping[tuple[str, int], list[At]]:
+        """By cache and distance of its objects: each place in a cache line that an object can have."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for number, target in enumerate(self._pieces.targets):
+            if target.cache:
+                found.setdefault((target.cache, int(self._strides[number])), []).append(number)
+        return {cache: self._places(numbers) for cache, numbers in found.items()}
+
+    def _places(self, numbers: list[int]) -> list[At]:
+        lines, pairs, chances = (table[numbers] for table in self._tables)
+        size = self._recorded.line_bytes
+        targets = [self._pieces.targets[number] for number in numbers]
+        bases = np.array([self._recorded.bases[target.struct] for target in targets])
+        found = []
+        where = (np.array(self._all)[None, :] + bases[:, None]) % size
+        now = [(target.start + base) % size for target, base in zip(targets, bases.tolist(), strict=True)]
+        for place in np.unique(where[chances > 0]).tolist():
+            weight = np.where(where == place, chances, 0.0)
+            sums = weight.sum(1)
+            share = weight / np.where(sums > 0, sums, 1.0)[:, None]
+            found.append(
+                At(
+                    place,
+                    float(sums.mean()),
+                    now.count(place),
+                    float((lines * share).sum()),
+                    float((pairs * share).sum()),
+                )
+            )
+        return found

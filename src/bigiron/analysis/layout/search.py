@@ -1,0 +1,127 @@
+"""A search for the smallest change of a struct that takes away most accesses to shared cache lines.
+
+It is greedy: the change that saves most per operation first, of those that save about as much the one that
+costs the fewest bytes; then the next one in the struct as it is then. Changes that cost no memory come first:
+a move into a hole, a move beside another member. Only where they save too little a member is padded, or the
+struct aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bigiron.analysis.layout.change import Align, Change, Move, Pad
+from bigiron.analysis.layout.fields import Loss, losses
+from bigiron.analysis.layout.neighbourhoods import Pieces
+from bigiron.analysis.layout.outcome import Outcome
+from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.structure import Structure
+from bigiron.errors import UserError
+from bigiron.util.lazy import numpy as np
+
+_MOST_STEPS = 3
+_LEAST = 0.05  # share of the accesses that a step must save, of those of the study
+_ALIKE = 0.95  # share of the largest saving from which one that costs less is as good
+_ENOUGH = 0.5  # share of the largest saving at any price that one without a price must have
+_MOST_MEMBERS = 4  # that are moved
+_MOST_ACCESSES = 20_000  # that candidates are tried on: those of the objects with most conflicts
+_MOST_CONFLICTS = 0.98  # share of all that these need have
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Changes, one after the other, and what comes of them."""
+
+    changes: tuple[Change, ...]
+    outcome: Outcome
+
+    def saves(self, before: Outcome) -> float:
+        """Accesses per operation to shared cache lines, on average over alignments."""
+        return before.expected - self.outcome.expected
+
+
+def proposals(recorded: Recorded, before: Outcome) -> list[Proposal]:
+    """After each step the changes so far; none where no change saves anything worth its name."""
+    hot = _hottest(recorded, before)
+    found: list[Proposal] = []
+    now = Outcome(recorded, (), hot)
+    least = _LEAST * now.expected
+    while len(found) < _MOST_STEPS and now.expected > 0:
+        step = _step(recorded, now, hot, least)
+        if step is None:
+            break
+        now = step
+        found.append(Proposal(step.changes, Outcome(recorded, step.changes)))
+    return found
+
+
+def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
+    """The neighbourhoods of the targets that have most conflicts at their worst place."""
+    pieces, worst = recorded.pieces, before.by_target()
+    many = np.bincount(pieces.target, minlength=len(pieces.targets))
+    chosen: list[int] = []
+    for number in np.argsort(-worst, kind="stable").tolist():
+        enough = worst[chosen].sum() >= _MOST_CONFLICTS * worst.sum()
+        if chosen and (enough or many[[*chosen, number]].sum() > _MOST_ACCESSES):
+            break
+        chosen.append(number)
+    return pieces.of_targets(sorted(chosen))
+
+
+def _step(recorded: Recorded, now: Outcome, hot: Pieces, least: float) -> Outcome | None:
+    """The next change, in a layout of which the pairs that disturb each other are known."""
+    members = _members(losses(recorded, now.structure))
+    free = _tried(recorded, now, hot, _moves(now.structure, members))
+    priced = _tried(recorded, now, hot, _pads(now.structure, members))
+    most = max((now.expected - one.expected for one in (*free, *priced)), default=0.0)
+    if most < least or most <= 0:
+        return None
+    without_price = [one for one in free if one.objects_grow <= 0 and one.bytes <= now.bytes]
+    saved = max((now.expected - one.expected for one in without_price), default=0.0)
+    among, wanted = (without_price, saved) if saved >= _ENOUGH * most else ([*free, *priced], most)
+    good = [one for one in among if now.expected - one.expected >= _ALIKE * wanted]
+    return min(good, key=lambda one: (one.objects_grow, one.bytes, one.expected))
+
+
+def _members(found: Sequence[Loss]) -> list[str]:
+    """The members that disturb others most, or are disturbed."""
+    sums: dict[str, float] = {}
+    for loss in found:
+        for name in (loss.one, loss.other):
+            sums[name] = sums.get(name, 0.0) + loss.accesses
+    return sorted(sums, key=lambda name: (-sums[name], name))[:_MOST_MEMBERS]
+
+
+def _moves(structure: Structure, members: Sequence[str]) -> Iterator[Change]:
+    """Holes first, as a move into one changes the place of nothing else."""
+    after_hole = [_before(structure, at) for at, _ in structure.holes()]
+    others = [unit.fields[0].name for unit in structure.units]
+    for member in members:
+        for anchor in dict.fromkeys([*filter(None, after_hole), *others]):
+            yield Move(member, "after", anchor)
+
+
+def _before(structure: Structure, offset: int) -> str:
+    """The member that ends at a hole."""
+    return next((unit.fields[0].name for unit in reversed(structure.units) if unit.end == offset), "")
+
+
+def _pads(structure: Structure, members: Sequence[str]) -> Iterator[Change]:
+    if structure.align < _LINE:
+        yield Align(_LINE)
+    for member in members:
+        yield Pad(member, _LINE)
+
+
+def _tried(recorded: Recorded, now: Outcome, hot: Pieces, changes: Iterator[Change]) -> list[Outcome]:
+    found = []
+    for change in changes:
+        try:
+            one = Outcome(recorded, (*now.changes, change), hot)
+        except UserError:  # a move that cannot be
+            continue
+        if one.structure != now.structure:
+            found.append(one)
+    return found

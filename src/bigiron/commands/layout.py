@@ -1,0 +1,47 @@
+"""`bigiron layout`: where the fields of a struct lie, what that costs, and where they should lie."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bigiron.analysis.layout import change
+from bigiron.commands.common.options import Context, InContext, ListFormat, contexts
+from bigiron.report import layout as layout_report
+from bigiron.results import layout as layout_results
+from bigiron.study import store
+
+
+def layout(
+    study: Annotated[Path, typer.Argument(help="folder of a study with the probe layout")],
+    what: Annotated[str, typer.Argument(help="'struct NAME', or the name of a variable")],
+    move: Annotated[
+        list[str] | None,
+        typer.Option(help="a field to move: FIELD:after:FIELD or FIELD:before:FIELD; may be repeated"),
+    ] = None,
+    pad: Annotated[
+        list[str] | None,
+        typer.Option(help="a field that shares no block of so many bytes: FIELD:64; may be repeated"),
+    ] = None,
+    align: Annotated[int | None, typer.Option(help="bytes at a multiple of which each object begins")] = None,
+    variant: Annotated[str | None, typer.Option(help="the variant to look at  [default: the first]")] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="predict what transfers take on this machine (`bigiron machine list`)"),
+    ] = None,
+    context: InContext = Context.process,
+    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+) -> None:
+    """Show where the fields of a struct lie in cache lines, what that costs, and where they should lie.
+
+    Example: `bigiron layout s 'struct inode' --move i_sb:after:i_flags`
+    """
+    changes: list[change.Change] = [
+        *map(change.move, move or []),
+        *map(change.pad, pad or []),
+        *([change.align(align)] if align is not None else []),
+    ]
+    found = layout_results.layout_study(
+        store.open_study(study), what, changes, variant, contexts(context), machine
+    )
+    print(layout_report.FORMATS[format.value](found), end="")

@@ -1,0 +1,342 @@
+"""What `bigiron layout` shows: the map of a struct, each alignment, what changes save."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from bigiron.analysis.layout.change import Move, declaration
+from bigiron.analysis.layout.fields import Use
+from bigiron.analysis.layout.outcome import At, Counts, Outcome
+from bigiron.analysis.layout.search import Proposal
+from bigiron.analysis.layout.structure import Structure, Unit
+from bigiron.report.formats import listing
+from bigiron.report.formats.listing import Listing
+from bigiron.results.layout import Layout
+from bigiron.util.english import plural
+from bigiron.util.numbers import short_count, three_decimals, three_digits
+
+_WIDTH = 100
+_MOST_LOSSES = 8
+_MOST_CACHES = 4
+_FAINT = 0.005  # accesses per operation below which a cache's alignments are not shown
+
+
+def as_text(layout: Layout) -> str:
+    """For a terminal or a mail."""
+    parts = [
+        "\n".join(textwrap.wrap(_heading(layout), _WIDTH)),
+        "\n".join(_map(layout)),
+        "\n".join(_cost(layout)),
+    ]
+    parts += filter(None, ("\n".join(lines) for lines in (_losses(layout), _together(layout))))
+    parts += ["\n".join(lines) for lines in _alignments(layout.before)]
+    parts += [_asked(layout, layout.asked)] if layout.asked else _proposed(layout)
+    if layout.lost:
+        parts.append(f"the recorder had no room for {layout.lost} accesses: these figures are too low")
+    return "\n\n".join(parts) + "\n"
+
+
+def _named(layout: Layout) -> str:
+    found = layout.recorded
+    return found.wanted if found.is_variable else f"struct {found.wanted}"
+
+
+def _heading(layout: Layout) -> str:
+    found = layout.recorded
+    where = "process context" if layout.contexts == ("process",) else ", ".join(layout.contexts)
+    what = f"the cache lines of {found.wanted}" if found.is_variable else _named(layout)
+    objects = plural(found.objects, "place" if found.is_variable else "object")
+    size = f"{plural(layout.cpus, 'CPU')}, {plural(layout.tasks, 'task')}"
+    may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
+    return (
+        f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
+        f"({objects} accessed, {may_share}; CPUs: that read and write one of them)"
+    )
+
+
+# The map
+
+
+def _map(layout: Layout) -> Iterator[str]:
+    structure, size = layout.recorded.structure, layout.recorded.line_bytes
+    by_unit: dict[int, list[Use]] = {}
+    for use in layout.uses:
+        by_unit.setdefault(use.unit, []).append(use)
+    yield f"{'offset':>6} {'bytes':>5}  {'':44} {'reads':>8} {'writes':>8}  CPUs"
+    yield f"struct {structure.name} {{" if not layout.recorded.is_variable else f"around {structure.name} {{"
+    end, line = 0, 0
+    for unit in structure.units:
+        if unit.offset > end:
+            yield f"{end:>6} {unit.offset - end:>5}  /* hole */"
+        while unit.offset >= (line + 1) * size:
+            line = unit.offset // size
+            yield f"{'':14}/* cache line {line}: {line * size} bytes */"
+        yield from _unit(unit, by_unit.get(unit.number, []))
+        end = max(end, unit.end)
+    if structure.bytes > end:
+        yield f"{end:>6} {structure.bytes - end:>5}  /* hole */"
+    lines = plural(structure.lines(size), "cache line")
+    yield f"}}; /* {structure.bytes} bytes, {lines} where it begins one */"
+
+
+def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
+    whole = next((use for use in uses if use.field == unit.fields[0].name and len(unit.fields) == 1), None)
+    head = f"{unit.offset:>6} {unit.bytes:>5}  {_cut(declaration(unit), 44):44}"
+    yield (head + _figures(whole)).rstrip() if whole else head.rstrip()
+    for use in uses:
+        if use is not whole:
+            yield f"{use.offset:>6} {use.bytes:>5}    {_cut(use.field, 42):42}{_figures(use)}".rstrip()
+
+
+def _figures(use: Use) -> str:
+    return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.readers}/{use.writers}"
+
+
+def _count(value: float) -> str:
+    return short_count(value) if value else "-"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# What it costs
+
+
+def _cost(layout: Layout) -> Iterator[str]:
+    counts, pairs = layout.before.lines, layout.before.pairs
+    yield "accesses per operation to cache lines that other CPUs take away:"
+    yield f"{'':24}{'recorded':>10}{'best':>10}{'worst':>10}{'on average':>12}"
+    yield from (_counts("cache lines", counts), _counts("adjacent lines only", pairs))
+    if layout.recorded.is_variable:
+        yield "The linker chose the place; allocators have no part in it."
+    else:
+        yield "best and worst: with each object at the place in a cache line that is best, or worst, for it"
+    if layout.transfer:
+        yield _nanoseconds(layout, counts.expected, "on average over alignments")
+
+
+def _counts(what: str, counts: Counts) -> str:
+    recorded = "-" if counts.recorded is None else three_decimals(counts.recorded)
+    rest = "".join(f"{three_decimals(one):>10}" for one in (counts.best, counts.worst))
+    return f"{what:24}{recorded:>10}{rest}{three_decimals(counts.expected):>12}"
+
+
+def _nanoseconds(layout: Layout, accesses: float, when: str) -> str:
+    one = layout.transfer
+    assert one is not None
+    value, low, high = (three_digits(accesses * ns) for ns in (one.value, one.low, one.high))
+    return f"predicted on {one.machine}: {value} ns per operation ({low} to {high}) for transfers, {when}"
+
+
+def _losses(layout: Layout) -> Iterator[str]:
+    if not layout.losses:
+        return
+    yield "fields that share no byte, and what they cost each other in one cache line:"
+    for loss in layout.losses[:_MOST_LOSSES]:
+        yield (
+            f"  {three_decimals(loss.accesses):>9}  {loss.one} and {loss.other}"
+            f" (in one line: {loss.chance:.0%})"
+        )
+    if len(layout.losses) > _MOST_LOSSES:
+        yield f"  and {len(layout.losses) - _MOST_LOSSES} more pairs"
+
+
+def _together(layout: Layout) -> Iterator[str]:
+    for group in layout.together:
+        yield from textwrap.wrap(
+            f"written together, by the same functions: {', '.join(group)}", _WIDTH, subsequent_indent="    "
+        )
+
+
+def _alignments(outcome: Outcome) -> Iterator[Iterator[str]]:
+    shown = {
+        cache: places
+        for cache, places in outcome.places().items()
+        if max(at.lines + at.pairs for at in places) >= _FAINT
+    }
+    ranked = sorted(shown.items(), key=lambda one: -max(at.lines for at in one[1]))
+    for (cache, stride), places in ranked[:_MOST_CACHES]:
+        yield _of_cache(cache, stride, places)
+
+
+def _of_cache(cache: str, stride: int, places: Sequence[At]) -> Iterator[str]:
+    yield f"{cache}, an object every {stride} bytes: by where in a cache line the struct begins"
+    yield f"{'byte':>6}{'likely':>9}{'recorded':>10}{'cache lines':>13}{'adjacent lines only':>21}"
+    best = min(at.lines for at in places)
+    worst = max(at.lines for at in places)
+    for at in places:
+        mark = "  best" if at.lines == best != worst else "  worst" if at.lines == worst != best else ""
+        yield (
+            f"{at.place:>6}{at.chance:>9.0%}{at.recorded:>10}{three_decimals(at.lines):>13}"
+            f"{three_decimals(at.pairs):>21}{mark}"
+        )
+
+
+# What changes save
+
+
+def _asked(layout: Layout, asked: Outcome) -> str:
+    lines = [f"after {', then '.join(map(str, asked.changes))}:"]
+    lines += [f"{'':24}{'recorded':>10}{'best':>10}{'worst':>10}{'on average':>12}"]
+    lines += [_counts("cache lines", asked.lines), _counts("adjacent lines only", asked.pairs)]
+    lines += [_saved(layout, asked)]
+    return "\n".join([*lines, *("\n".join(one) for one in _alignments(asked))])
+
+
+def _saved(layout: Layout, after: Outcome) -> str:
+    by = layout.before.expected - after.expected
+    verb = "saves" if by >= 0 else "adds"
+    text = f"{verb} {three_decimals(abs(by))} accesses per operation on average over alignments; "
+    text += _size(layout, after)
+    if layout.transfer:
+        text += f"; {_nanoseconds(layout, abs(by), 'saved' if by >= 0 else 'added')}"
+    return "\n".join(textwrap.wrap(text, _WIDTH))
+
+
+def _size(layout: Layout, after: Outcome) -> str:
+    grown = after.bytes - layout.before.bytes
+    size = layout.recorded.line_bytes
+    struct = f"{after.bytes} bytes" + (f" ({grown:+d})" if grown else ", as before")
+    objects = f", each object {after.objects_grow:+d}" if after.objects_grow else ""
+    return f"{_named(layout)} has {struct} in {plural(after.structure.lines(size), 'cache line')}{objects}"
+
+
+def _proposed(layout: Layout) -> list[str]:
+    if not layout.proposals:
+        return ["no change of its declaration saves a twentieth of that"]
+    parts = []
+    for number, proposal in enumerate(layout.proposals, 1):
+        before = layout.proposals[number - 2].outcome if number > 1 else layout.before
+        lines = [f"proposal {number}: {'then ' if number > 1 else ''}{proposal.changes[-1]}"]
+        lines += _diff(before.structure, proposal)
+        parts.append("\n".join([*lines, _saved(layout, proposal.outcome)]))
+    return parts
+
+
+def _diff(before: Structure, proposal: Proposal) -> Iterator[str]:
+    """A move as a diff of the declaration, as far as BTF tells it."""
+    change = proposal.changes[-1]
+    if not isinstance(change, Move):
+        return
+    after = proposal.outcome.structure
+    yield f" struct {before.name} {{"
+    for structure, sign in ((before, "-"), (after, "+")):
+        number = structure.unit_of(change.field)
+        assert number is not None
+        units = structure.units
+        if number:
+            yield f" \t{declaration(units[number - 1])}"
+        yield f"{sign}\t{declaration(units[number])}"
+        if number + 1 < len(units):
+            yield f" \t{declaration(units[number + 1])}"
+        yield " \t…"
+
+
+# For programs
+
+
+def as_json(layout: Layout) -> str:
+    """All of it."""
+    found = layout.recorded
+    document: dict[str, Any] = {
+        "study": layout.study,
+        "workload": layout.workload,
+        "variant": layout.variant,
+        "cpus": layout.cpus,
+        "tasks": layout.tasks,
+        "contexts": list(layout.contexts),
+        "what": _named(layout),
+        "objects": found.objects,
+        "line_bytes": found.line_bytes,
+        "fields": [
+            {
+                "field": use.field,
+                "offset": use.offset,
+                "bytes": use.bytes,
+                "reads_per_op": round(use.reads, 6),
+                "writes_per_op": round(use.writes, 6),
+                "readers": use.readers,
+                "writers": use.writers,
+            }
+            for use in layout.uses
+        ],
+        "pairs": [
+            {
+                "one": one.one,
+                "other": one.other,
+                "accesses_per_op": round(one.accesses, 6),
+                "chance": one.chance,
+            }
+            for one in layout.losses
+        ],
+        "written_together": [list(group) for group in layout.together],
+        "layout": _outcome(layout, layout.before),
+        "asked": _outcome(layout, layout.asked) if layout.asked else None,
+        "proposals": [_outcome(layout, one.outcome) for one in layout.proposals],
+        "lost_accesses": layout.lost,
+    }
+    return listing.json_text(document)
+
+
+def _outcome(layout: Layout, outcome: Outcome) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "changes": list(map(str, outcome.changes)),
+        "bytes": outcome.bytes,
+        "objects_grow": outcome.objects_grow,
+        "cache_lines": outcome.structure.lines(layout.recorded.line_bytes),
+        "accesses_per_op": _as_dict(outcome.lines),
+        "adjacent_lines_per_op": _as_dict(outcome.pairs),
+        "alignments": [
+            {
+                "cache": cache,
+                "stride": stride,
+                "place": at.place,
+                "chance": round(at.chance, 6),
+                "recorded": at.recorded,
+                "accesses_per_op": round(at.lines, 6),
+                "adjacent_lines_per_op": round(at.pairs, 6),
+            }
+            for (cache, stride), places in outcome.places().items()
+            for at in places
+        ],
+    }
+    if layout.transfer:
+        one = layout.transfer
+        document["predicted_ns_per_op"] = {
+            "machine": one.machine,
+            **{
+                name: round(outcome.expected * ns, 3)
+                for name, ns in (("value", one.value), ("low", one.low), ("high", one.high))
+            },
+        }
+    return document
+
+
+def _as_dict(counts: Counts) -> dict[str, float | None]:
+    recorded = None if counts.recorded is None else round(counts.recorded, 6)
+    rest = {name: round(getattr(counts, name), 6) for name in ("best", "worst", "expected")}
+    return {"recorded": recorded, **rest}
+
+
+def as_csv(layout: Layout) -> str:
+    """One line per field that is accessed."""
+    columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "readers", "writers"]
+    rows = [
+        (
+            use.field,
+            use.offset,
+            use.bytes,
+            round(use.reads, 6),
+            round(use.writes, 6),
+            use.readers,
+            use.writers,
+        )
+        for use in layout.uses
+    ]
+    return Listing(columns, rows).as_csv()
+
+
+FORMATS: dict[str, Callable[[Layout], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

@@ -1,0 +1,126 @@
+"""A stored study to the layout of one of its structs or variables (docs/howto/struct-layout.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bigiron import _sim
+from bigiron.analysis.layout import fields, recorded, search
+from bigiron.analysis.layout.change import Change
+from bigiron.analysis.layout.fields import Loss, Use
+from bigiron.analysis.layout.outcome import Outcome
+from bigiron.analysis.layout.recorded import Recorded, Tables
+from bigiron.analysis.layout.search import Proposal
+from bigiron.errors import UserError
+from bigiron.results import measurements
+from bigiron.simulator import machine_files
+from bigiron.study.store import CellRecord, Study
+from bigiron.util.lazy import numpy as np
+from bigiron.util.lazy import polars as pl
+
+PROBE = "layout"
+_PAIRS = 512  # of CPUs, whose transfers are averaged
+_SAMPLES = 64  # machines
+_INTERVAL = (5, 95)  # percentiles
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What it takes on a machine until a cache line has come from another CPU, in nanoseconds; predicted."""
+
+    machine: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The answer: how a struct is laid out, what that costs, and what other layouts would."""
+
+    study: str
+    workload: str
+    variant: str
+    cpus: int
+    tasks: int
+    contexts: tuple[str, ...]
+    recorded: Recorded
+    uses: list[Use]
+    losses: list[Loss]
+    together: list[tuple[str, ...]]
+    before: Outcome
+    asked: Outcome | None  # after the changes asked for
+    proposals: list[Proposal]  # where no change was asked for
+    transfer: Transfer | None
+    lost: int  # accesses for which the recorder had no room
+
+
+def layout_study(
+    study: Study,
+    wanted: str,
+    changes: Sequence[Change],
+    variant: str | None,
+    contexts: tuple[str, ...],
+    machine: str | None,
+) -> Layout:
+    """The layout of a struct or variable in a variant's cell with the most CPUs and tasks."""
+    name = study.base(variant)
+    transfer = _transfer(machine) if machine else None
+    record = _cell(study, name)
+    found = recorded.find(_tables(study, record, contexts), wanted)
+    before = Outcome(found)
+    return Layout(
+        study.name,
+        study.workload,
+        name,
+        record.cpus,
+        record.tasks,
+        contexts,
+        found,
+        fields.uses(found),
+        fields.losses(found, found.structure),
+        fields.written_together(found),
+        before,
+        Outcome(found, changes) if changes else None,
+        [] if changes else search.proposals(found, before),
+        transfer,
+        int(record.facts[PROBE].get("lost_accesses", 0)),
+    )
+
+
+def _cell(study: Study, variant: str) -> CellRecord:
+    by_size = study.measured(PROBE)  # its error says how to record the probe
+    here = [cells[variant][0] for cells in by_size.values() if variant in cells]
+    if not here:
+        raise UserError(f"{study.folder} has no measured cell of {variant} with the probe {PROBE}")
+    return max(here, key=lambda record: (record.cpus, record.tasks))
+
+
+def _tables(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> Tables:
+    cell = measurements.cell(study, record, PROBE)
+    accesses = cell.table.filter(pl.col("context").is_in(contexts))
+    return Tables(
+        accesses, cell.more["objects"], cell.more["fields"], cell.operations, int(cell.facts["line_bytes"])
+    )
+
+
+def _transfer(name: str) -> Transfer:
+    """Of a cache line between two CPUs, any two as likely: the mean, and that of sampled machines."""
+    model = machine_files.load(name)
+    chance = np.random.default_rng(1)
+    pairs = chance.integers(0, model.cpus, (_PAIRS, 2)).tolist()
+    apart = [(one, other) for one, other in pairs if one != other]
+    if not apart:
+        raise UserError(f"{name}: a machine with one CPU transfers no cache line")
+
+    def mean(machine: _sim.Machine) -> float:
+        return float(np.mean([machine.transfer_ns(*pair) for pair in apart]))
+
+    value = mean(model)
+    sampled = [value]
+    if unknowns := len(model.unknowns):
+        places = machine_files.sobol_points(unknowns, _SAMPLES)
+        sampled = [mean(model.at([float(one) for one in place], 1.0, 1.0)) for place in places]
+    low, high = np.percentile(sampled, _INTERVAL)
+    return Transfer(model.name, value, float(min(low, value)), float(max(high, value)))
