@@ -129,7 +129,7 @@ static void translate_user(struct qemu_plugin_tb *tb)
 static bool is_user_code(uint64_t address)
 {
 	if (guest.registers.state)
-		return guest_read_register(guest.registers.state) & guest.arch->user_state;
+		return state_passes(guest_read_register(guest.registers.state), guest.arch->user_state);
 	return !is_kernel_address(address);
 }
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from bigiron.errors import UserError
+
 
 @dataclass(frozen=True)
 class PageTables:
@@ -15,6 +17,7 @@ class PageTables:
     largest_page: int  # the lowest bit of the highest level whose entries may map memory instead of a table
     byte_order: Literal["little", "big"]  # of an entry
     present: int  # bits of it
+    kind: int  # bits that tell an entry that maps memory, and what they then are
     leaf: int
     table: int  # the physical address in an entry that leads to a table
     page: int  # and in one that maps memory
@@ -54,8 +57,11 @@ class Architecture:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
     older_map: int  # where older kernels' map of all memory starts, before the first of these; 0: there
+    struct_pages: tuple[int, ...]  # where the array of `struct page` starts, by kernel; (): as above
     page_bytes: int  # in most kernels
+    page_sizes: tuple[int, ...]  # that kernels may have, as far as bigiron reads their memory
     page_tables: PageTables
+    ram_start: int  # the lowest physical address of memory
     ram_offset: Callable[[int, int], int | None]  # where a physical address lies in RAM of so many bytes
 
     def with_pages_of(self, page_bytes: int) -> "Architecture":
@@ -65,6 +71,8 @@ class Architecture:
         >>> PPC64LE.with_pages_of(4096).page_tables.levels
         ((39, 13), (30, 9), (21, 9), (12, 9))
         """
+        if page_bytes not in self.page_sizes:
+            raise UserError(f"kernels with pages of {page_bytes >> 10} KiB are not supported on {self.name} yet")
         *upper, _ = self.page_tables.levels
         shift = page_bytes.bit_length() - 1
         levels = (*upper, (shift, upper[-1][0] - shift))
@@ -83,6 +91,25 @@ class Architecture:
         if not (self.older_map and self.older_map < end <= start):
             return self
         return replace(self, address_classes=((self.older_map, stop, name), *others))
+
+    def with_image_at(self, start: int, is_mapped: Callable[[int], bool]) -> "Architecture":
+        """The same, of a kernel whose image starts there, where that tells which of its layouts it has.
+
+        >>> from bigiron.architectures import AARCH64
+        >>> of_6_1 = AARCH64.with_image_at(0xFFFF800008000000, lambda address: address == 0xFFFFFC0000000000)
+        >>> of_6_1.class_of(0xFFFF800007000000), of_6_1.class_of(0xFFFF800009000000)
+        ('module', 'vmalloc')
+        """
+        if not self.struct_pages:
+            return self
+        pages = next(filter(is_mapped, self.struct_pages), self.struct_pages[0])
+        new_starts = {"vmalloc": start, "struct page": pages}
+        new_ends = {"module": start, "vmalloc": pages}
+        classes = tuple(
+            (new_starts.get(name, start), new_ends.get(name, end), name)
+            for start, end, name in self.address_classes
+        )
+        return replace(self, address_classes=classes)
 
     @property
     def tools(self) -> str:

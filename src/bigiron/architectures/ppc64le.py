@@ -43,7 +43,9 @@ ARCHITECTURE = Architecture(
         (0xC00C000000000000, 0xC00E000000000000, "struct page"),
     ),
     older_map=0,
+    struct_pages=(),
     page_bytes=65536,
+    page_sizes=(4096, 65536),
     # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h and radix-4k.h: the second and the
     # third level may map 1 GiB and 2 MiB.
     page_tables=PageTables(
@@ -53,9 +55,11 @@ ARCHITECTURE = Architecture(
         largest_page=30,
         byte_order="big",
         present=1 << 63,
+        kind=1 << 62,
         leaf=1 << 62,
         table=0x0FFFFFFFFFFFFF00,
         page=0x01FFFFFFFFFFF000,
     ),
+    ram_start=0,
     ram_offset=_ram_in_one_piece,
 )

@@ -53,7 +53,9 @@ ARCHITECTURE = Architecture(
         (0xFFFFFFFFA0000000, 0xFFFFFFFFFF000000, "module"),
     ),
     older_map=0xFFFF880000000000,  # before 4.20
+    struct_pages=(),
     page_bytes=4096,
+    page_sizes=(4096,),
     # Intel SDM volume 3, 4.5: four levels; the second and the third may map 1 GiB and 2 MiB.
     page_tables=PageTables(
         roots=("init_top_pgt", "init_level4_pgt"),  # before 4.13
@@ -62,9 +64,11 @@ ARCHITECTURE = Architecture(
         largest_page=30,
         byte_order="little",
         present=1 << 0,
+        kind=1 << 7,
         leaf=1 << 7,
         table=0x000FFFFFFFFFF000,
         page=0x000FFFFFFFFFF000,
     ),
+    ram_start=0,
     ram_offset=_q35_ram_offset,
 )

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef EXCLUSIVE_H
+#define EXCLUSIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a CPU's last exclusive load read, and whether the store behind it found something else. */
+struct exclusive {
+	uint64_t low, high;
+	bool failed;
+};
+
+#endif
