@@ -158,6 +158,10 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 		return ENTRY_CONTEXT_SWITCH;
 	if (!strcmp(symbol, "ret_from_fork"))
 		return ENTRY_NEW_TASK;
+	if (!strcmp(symbol, "el0_svc"))
+		return ENTRY_SYSTEM_CALL;
+	if (!strcmp(symbol, "el0_svc_compat"))
+		return ENTRY_OTHER_SYSTEM_CALL;
 	if (IS_ONE_OF(symbol, length, ftrace))
 		return ENTRY_FTRACE;
 	return IS_ONE_OF(symbol, length, deferred) ? ENTRY_DEFERRED : ENTRY_NONE;
@@ -194,6 +198,8 @@ const struct arch arch_aarch64 = {
 	.call_registers = { "x0", "x0", "x3" },
 	.stack_register = "sp",
 	.entry_stack_register = "sp",
+	.system_call_register = "x0", /* of el0_svc(): struct pt_regs, with x8 in its ninth word */
+	.system_call_at = 64,
 	/* Before its page tables are in use, the kernel's addresses are as low as the user's. */
 	.state_register = "cpsr",
 	.saved_state_register = "SPSR_EL1",

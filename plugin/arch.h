@@ -90,7 +90,8 @@ struct arch {
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */
 	unsigned int entry_moves; /* by how many bytes at most the two differ, or the latter from the stack's top */
-	const char *system_call_register; /* a system call's number, as the kernel is entered */
+	const char *system_call_register; /* a system call's number at an ENTRY_SYSTEM_CALL */
+	unsigned int system_call_at; /* or the address of memory that has the number this far behind it; 0: the number */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */

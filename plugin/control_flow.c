@@ -129,10 +129,14 @@ static void on_new_task(unsigned int nr UNUSED, void *pc UNUSED)
 
 static void on_system_call(unsigned int nr UNUSED, void *pc UNUSED)
 {
-	struct cpu *cpu = this_cpu();
+	const uint64_t *number;
+	uint64_t value;
 
-	if (is_recording(cpu))
-		program_count_system_call(guest_read_register(guest.registers.system_call));
+	if (!is_recording(this_cpu()))
+		return;
+	value = guest_read_register(guest.registers.system_call);
+	number = guest.arch->system_call_at ? guest_read_memory(value + guest.arch->system_call_at, sizeof(*number)) : &value;
+	program_count_system_call(number ? *number : NO_SYSTEM_CALL);
 }
 
 static void on_other_system_call(unsigned int nr UNUSED, void *pc UNUSED)

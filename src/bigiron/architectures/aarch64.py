@@ -45,11 +45,13 @@ ARCHITECTURE = Architecture(
     most_threads=1,
     resumes=True,
     kernel_start=0xFFFF000000000000,
-    # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Modules lie below the image.
+    # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Kernels differ in where
+    # their image is, which modules lie below.
     address_classes=(
         (0xFFFF000000000000, 0xFFFF800000000000, "page or slab object"),
         (0xFFFF800000000000, 0xFFFF800080000000, "module"),
-        (0xFFFF800080000000, 0xFFFFFC0000000000, "vmalloc"),
+        (0xFFFF800080000000, 0xFFFF800090000000, "kernel image"),
+        (0xFFFF800090000000, 0xFFFFFC0000000000, "vmalloc"),
         (0xFFFFFC0000000000, 0xFFFFFE0000000000, "struct page"),
     ),
     older_map=0,

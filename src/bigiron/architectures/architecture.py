@@ -6,6 +6,9 @@ from typing import Literal
 
 from bigiron.errors import UserError
 
+_LARGEST_IMAGE = 256 << 20
+_IMAGE_STEP = 64 << 10
+
 
 @dataclass(frozen=True)
 class PageTables:
@@ -92,22 +95,30 @@ class Architecture:
             return self
         return replace(self, address_classes=((self.older_map, stop, name), *others))
 
-    def with_image_at(self, start: int, is_mapped: Callable[[int], bool]) -> "Architecture":
+    def with_image_at(self, start: int, physical: Callable[[int], int | None]) -> "Architecture":
         """The same, of a kernel whose image starts there, where that tells which of its layouts it has.
 
+        `physical` says where the kernel maps an address to. The image is mapped in one piece.
+
         >>> from bigiron.architectures import AARCH64
-        >>> of_6_1 = AARCH64.with_image_at(0xFFFF800008000000, lambda address: address == 0xFFFFFC0000000000)
-        >>> of_6_1.class_of(0xFFFF800007000000), of_6_1.class_of(0xFFFF800009000000)
-        ('module', 'vmalloc')
+        >>> mapped = range(0xFFFF800008000000, 0xFFFF80000A000000), range(0xFFFFFC0000000000, 0xFFFFFC0000001000)
+        >>> of_6_1 = AARCH64.with_image_at(
+        ...     mapped[0].start, lambda at: at & 0xFFFFFFF if at in mapped[0] or at in mapped[1] else None
+        ... )
+        >>> [of_6_1.class_of(at) for at in (0xFFFF800007000000, 0xFFFF800009FFFFFF, 0xFFFF80000A000000)]
+        ['module', 'kernel image', 'vmalloc']
         """
         if not self.struct_pages:
             return self
-        pages = next(filter(is_mapped, self.struct_pages), self.struct_pages[0])
-        new_starts = {"vmalloc": start, "struct page": pages}
-        new_ends = {"module": start, "vmalloc": pages}
+        distance = start - (physical(start) or 0)
+        ends = range(start + _LARGEST_IMAGE, start, -_IMAGE_STEP)
+        end = next((end for end in ends if physical(end - 1) == end - 1 - distance), start)
+        mapped = (pages for pages in self.struct_pages if physical(pages) is not None)
+        pages = next(mapped, self.struct_pages[0])
+        starts = {"kernel image": start, "vmalloc": end, "struct page": pages}
+        stops = {"module": start, "kernel image": end, "vmalloc": pages}
         classes = tuple(
-            (new_starts.get(name, start), new_ends.get(name, end), name)
-            for start, end, name in self.address_classes
+            (starts.get(name, first), stops.get(name, last), name) for first, last, name in self.address_classes
         )
         return replace(self, address_classes=classes)
 
