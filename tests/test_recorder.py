@@ -25,6 +25,7 @@ from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
+ARCHS = ("x86_64", "ppc64le", "aarch64")
 CC = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -103,7 +104,7 @@ def test_cpus_of_several_threads_are_refused(cpus: int, tmp_path: Path) -> None:
     ],
 )
 def test_where_qemu_keeps_the_stack_pointer(reads: str, answers: list[str], tmp_path: Path) -> None:
-    program = built("stack_pointer", ["guest", "x86_64", "ppc64le"], tmp_path)
+    program = built("stack_pointer", ["guest", *ARCHS], tmp_path)
     done = subprocess.run([program], input=reads, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == answers
 
@@ -897,7 +898,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "locks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "locks", "exclusives", *ARCHS),
 )
 
 
@@ -1113,7 +1114,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["locks", "request", "x86_64", "ppc64le"]
+    parts += ["locks", "request", *ARCHS]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
@@ -1306,8 +1307,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "guest",
         "hash",
         "request",
-        "x86_64",
-        "ppc64le",
+        *ARCHS,
     ]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 

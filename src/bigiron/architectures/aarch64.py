@@ -42,8 +42,10 @@ ARCHITECTURE = Architecture(
     compiler="aarch64-linux-gnu-gcc",
     compiler_package="gcc-aarch64-linux-gnu",
     line_bytes=64,
+    most_cpus=512,  # as GICv3 has room for
     most_threads=1,
     resumes=True,
+    user_memory=False,  # DC ZVA sets it to zero without a callback
     kernel_start=0xFFFF000000000000,
     # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Kernels differ in where
     # their image is, which modules lie below.

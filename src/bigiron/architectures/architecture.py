@@ -54,8 +54,10 @@ class Architecture:
     compiler: str
     compiler_package: str
     line_bytes: int
-    most_threads: int  # of a core, of a machine that QEMU emulates
+    most_cpus: int  # of a machine that QEMU emulates
+    most_threads: int  # of a core of it
     resumes: bool  # whether QEMU goes on with a machine that it has kept
+    user_memory: bool  # whether the recorder sees all that user code does to memory
     # Where memory is, as the recorder's findings are read in it:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there

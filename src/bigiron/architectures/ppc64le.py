@@ -31,9 +31,11 @@ ARCHITECTURE = Architecture(
     compiler="powerpc64le-linux-gnu-gcc",
     compiler_package="gcc-powerpc64le-linux-gnu",
     line_bytes=128,
+    most_cpus=8192,
     most_threads=1,
     # QEMU 10's pseries: all CPUs but the first stand still, until the kernel's watchdog ends the machine.
     resumes=False,
+    user_memory=True,
     kernel_start=0xC000000000000000,
     # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image
     address_classes=(

@@ -40,8 +40,10 @@ ARCHITECTURE = Architecture(
     compiler="gcc",
     compiler_package="gcc",
     line_bytes=64,
+    most_cpus=8192,
     most_threads=256,
     resumes=True,
+    user_memory=True,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
     address_classes=(

@@ -15,6 +15,7 @@ from bigiron.machines.real import real, ssh
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm.file_system import MOST_DISK_MIB
 from bigiron.probes import Probe, WorkloadKind
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.simulator import machine_files
@@ -60,6 +61,8 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         if lacking := not_recorded(probe, spec.arch):
             raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
     check_options(spec)
+    if spec.options[ConflictsOptions].scope == "user" and not architecture(spec.arch).user_memory:
+        raise UserError(f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64")
     _check_names(spec)
     return (
         msgspec.structs.replace(
