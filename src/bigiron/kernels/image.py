@@ -104,17 +104,27 @@ def _unpacked(content: bytes, called: str) -> bytes:
 
 
 def _arm64_image(image: bytes | mmap.mmap, called: str) -> Facts:
-    """Documentation/arch/arm64/booting.rst; where it can be started by EFI, its sections tell its length."""
-    (pe,) = struct.unpack_from("<I", image, 60)
-    if pe and image[pe : pe + 4] == b"PE\0\0":
-        (number,), (options,) = struct.unpack_from("<H", image, pe + 6), struct.unpack_from("<H", image, pe + 20)
-        sections = [struct.unpack_from("<II", image, pe + 24 + options + 40 * one + 16) for one in range(number)]
-        _check_length(image, max((start + size for size, start in sections), default=0), called)
+    """Documentation/arch/arm64/booting.rst; where EFI can start it, its sections tell its length."""
+    try:
+        _check_length(image, _pe_bytes(image), called)
+    except struct.error:
+        raise UserError(f"{called} is a damaged arm64 Image: copy or build it again") from None
     banner = _BANNER.search(image)
     if banner is None:
         raise UserError(f"{called} is an arm64 Image that does not name its release: build it again")
     version = _debian_version(banner[2].decode("ascii", "replace"))
     return Facts("aarch64", banner[1].decode(), version, "vmlinuz")
+
+
+def _pe_bytes(image: bytes | mmap.mmap) -> int:
+    """The length of a PE file by its sections; 0 of another one."""
+    (pe,) = struct.unpack_from("<I", image, 60)
+    if not pe or image[pe : pe + 4] != b"PE\0\0":
+        return 0
+    (number,), (options,) = struct.unpack_from("<H", image, pe + 6), struct.unpack_from("<H", image, pe + 20)
+    first = pe + 24 + options
+    sections = (struct.unpack_from("<II", image, first + 40 * section + 16) for section in range(number))
+    return max((start + size for size, start in sections), default=0)
 
 
 def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:

@@ -1,0 +1,149 @@
+"""The recorder on aarch64: calls and returns by registers, vectors, exclusive and atomic accesses, other memory."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import WORKLOADS, bigiron as command, compared, measured, says
+
+import bigiron
+from bigiron.analysis.probes import instructions
+from bigiron.architectures import AARCH64
+from bigiron.architectures.aarch64 import WITHOUT_LSE
+
+ARM = ("--arch", "aarch64", "--kernel")
+LABEL = ("apparmor_file_alloc_security", "apparmor_file_free_security")
+
+
+@pytest.fixture(scope="module")
+def open1_on_arm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """open1 on Debian's 6.12 with 4 CPUs, resumed from a snapshot."""
+    study = tmp_path_factory.mktemp("aarch64") / "open1"
+    measured("open1", *ARM, "debian/6.12", "--cpus", "4", "--probe", "conflicts,instructions", "-o", study)
+    return study
+
+
+def label_s_accesses(study: Path) -> dict[tuple[str, str], tuple[float, float]]:
+    """Reads and writes of AppArmor's label per operation, by field and function."""
+    opened = bigiron.open_study(study)
+    (record,) = opened.records()
+    operations = sum(record.facts["conflicts"]["operations"])
+    rows = opened.table(record, "conflicts").filter(
+        (pl.col("context") == "process") & pl.col("object").str.starts_with("struct aa_label.")
+    )
+    each = rows.group_by("object", "function").agg(pl.col("reads").sum(), pl.col("writes").sum())
+    return {
+        (name, function): (reads / operations, writes / operations)
+        for name, function, reads, writes in each.iter_rows()
+    }
+
+
+def test_apparmor_s_label_is_written_as_often_as_on_x86_64(open1_on_arm: Path) -> None:
+    """An atomic instruction is one read and one write."""
+    found = label_s_accesses(open1_on_arm)
+    for function in LABEL:
+        assert found["struct aa_label.count.count", function] == (1, 1)
+    assert [row["cells"]["debian/6.12"]["writes_per_op"] for row in compared(open1_on_arm)["rows"]][:1] == [2]
+
+
+def test_a_loop_of_exclusive_accesses_is_one_atomic(open1_on_arm: Path, tmp_path: Path) -> None:
+    """On a CPU without atomic instructions the kernel has LDXR and STXR in their place."""
+    assert AARCH64.machine != WITHOUT_LSE.machine
+    program = """
+import sys
+from bigiron import architectures
+from bigiron.architectures.aarch64 import WITHOUT_LSE
+from bigiron.cli import main
+architectures._ALL["aarch64"] = WITHOUT_LSE
+main()
+"""
+    words = ["run", "open1", *ARM, "debian/6.12", "--cpus", "4", "--probe", "conflicts", "-o", tmp_path / "s"]
+    subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+    with_loops, with_atomics = label_s_accesses(tmp_path / "s"), label_s_accesses(open1_on_arm)
+    assert with_loops == with_atomics
+
+
+def test_what_an_operation_executes_is_exact(open1_on_arm: Path) -> None:
+    """On the way from openat to its file there is no clock; what interrupts do is no operation's."""
+    study = bigiron.open_study(open1_on_arm)
+    (record,) = study.records()
+    table, facts = study.table(record, "instructions"), record.facts["instructions"]
+    assert facts["lost_instructions"] == 0
+    for context, total in facts["instructions"].items():
+        assert table.filter(pl.col("context") == context)["instructions"].sum() == total
+    found = {row[0]: row[1] for row in instructions.profile(table, 4 * 500).iter_rows()}
+    for function in ("do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open", "el0t_64_sync"):
+        assert found[function] and found[function] % 1 == 0, function
+    late = pl.concat_str("path", "function", separator=";").str.contains("el1h_64_irq|el0t_64_irq|irq_exit")
+    assert table.filter(late & (pl.col("context") == "process")).is_empty()
+    assert not table.filter(late & (pl.col("context") == "interrupt")).is_empty()
+
+
+def test_call_paths_begin_with_the_system_call(open1_on_arm: Path) -> None:
+    said = command("explain", open1_on_arm).out
+    assert re.search(r"In (openat and close|close and openat), each operation accesses", said), said
+
+
+def test_the_machine_comes_from_a_snapshot(open1_on_arm: Path) -> None:
+    (record,) = bigiron.open_study(open1_on_arm).records()
+    assert record.environment["from_snapshot"] and record.environment["time_slice"] == "operation"
+
+
+def test_objects_have_names(tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    few = ("--operations", "200", "--probe", "conflicts")
+    measured("unlink1", *ARM, "debian/6.12", "--cpus", "2", *few, "-o", study)
+    names = [row["object"] for row in compared(study)["rows"]]
+    for name in (
+        r"struct dentry\.d_lockref\.\w+(\.\w+)* \(tmpfs directory\)",
+        r"struct inode\.i_\w+(\.\w+)* \(tmpfs directory\)",
+        r"struct shmem_sb_info\.\w+(\.\w+)*",
+        r"struct aa_label\.\w+(\.\w+)?",
+    ):
+        assert any(re.fullmatch(name, found) for found in names), (name, names)
+
+
+def test_a_kernel_without_types_has_an_image(tmp_path: Path) -> None:
+    """Debian's 6.1 exports neither types nor where its image ends."""
+    measured("open1", *ARM, "debian/6.1", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
+    row = compared(tmp_path / "s")["rows"][0]
+    assert row["object"] == "page or slab object: the kernel has no CONFIG_DEBUG_INFO_BTF"
+    assert row["cells"]["debian/6.1"]["writes_per_op"] == pytest.approx(6, abs=0.001)
+    opened = bigiron.open_study(tmp_path / "s")
+    (record,) = opened.records()
+    names = opened.table(record, "conflicts")["object"].unique().to_list()
+    assert not [name for name in names if name.startswith(("module", "unknown"))]
+    assert [name for name in names if name.startswith("kernel image")]
+
+
+def test_neighbours_share_a_line_of_64_bytes(tmp_path: Path) -> None:
+    neighbours = ("--workload-file", WORKLOADS / "neighbours.c", "--set", says(8))
+    measured(*neighbours, *ARM, "debian/6.12", "--cpus", "2", "--probe", "conflicts", "-o", tmp_path / "s")
+    (line,) = [row for row in compared(tmp_path / "s")["rows"] if row["object"].startswith("page cache")]
+    assert [kind["kind"] for kind in line["sharing"]] == ["false sharing"]
+    assert set(line["offsets"]["debian/6.12"].values()) == {"0-7", "8-15"}
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--probe", "locks"), "probe locks is not supported on aarch64 yet: use --arch x86_64"),
+        (("--probe", "trace"), "probe trace is not supported on aarch64 yet: use --arch x86_64"),
+        (
+            ("--scope", "user"),
+            "--scope user is not supported on aarch64 yet: leave it out, or use --arch x86_64",
+        ),
+        (("--cpus", "513"), "513 CPUs: emulated machines of aarch64 have at most 512"),
+        (
+            ("--clock", "instructions"),
+            "clock = 'instructions' is only for virtual machines of x86_64: leave it out",
+        ),
+    ],
+    ids=["locks", "trace", "user memory", "CPUs", "clock"],
+)
+def test_what_is_not_supported_yet(options: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
+    answer = command("run", "open1", *ARM, "debian/6.12", *options, "-o", tmp_path / "s")
+    assert (answer.status, answer.complaint) == (2, complaint)
