@@ -381,9 +381,12 @@ void accesses_watch_string(struct qemu_plugin_insn *insn)
 					 accesses_site(insn));
 }
 
-static void on_exclusive_store(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *site)
+static void on_exclusive_store(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
 {
-	if (!exclusives_is_write(&this_cpu()->exclusive, info))
+	struct exclusive *exclusive = &this_cpu()->exclusive;
+	void *site = (void *)(exclusive->site | ((uint64_t)userdata & (uint64_t)UINT32_MAX << 32));
+
+	if (!exclusives_is_write(exclusive, info))
 		return;
 	if (request.what & RECORD_TRACE)
 		on_traced_access(nr, info, address, site);
@@ -397,7 +400,7 @@ static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw 
 	qemu_plugin_vcpu_mem_cb_t callback = request.what & RECORD_TRACE ? on_traced_access : accesses_count;
 
 	if (exclusive == EXCLUSIVE_LOAD)
-		exclusives_watch_load(insn);
+		exclusives_watch_load(insn, accesses_site(insn));
 	else if (exclusive == EXCLUSIVE_STORE)
 		callback = on_exclusive_store;
 	qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, accesses,

@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a CPU's last exclusive load read, and whether the store behind it found something else. */
+/* What a CPU's last exclusive load read, its accesses_site(), and whether the store behind it found something else. */
 struct exclusive {
 	uint64_t low, high;
+	uint64_t site;
 	bool failed;
 };
 

@@ -22,14 +22,17 @@ static struct exclusive value_of(qemu_plugin_meminfo_t info)
 	}
 }
 
-static void on_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address UNUSED, void *userdata UNUSED)
+static void on_load(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64_t address UNUSED, void *site)
 {
-	this_cpu()->exclusive = value_of(info);
+	struct exclusive *exclusive = &this_cpu()->exclusive;
+
+	*exclusive = value_of(info);
+	exclusive->site = (uint64_t)site;
 }
 
-void exclusives_watch_load(struct qemu_plugin_insn *insn)
+void exclusives_watch_load(struct qemu_plugin_insn *insn, void *site)
 {
-	qemu_plugin_register_vcpu_mem_cb(insn, on_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, NULL);
+	qemu_plugin_register_vcpu_mem_cb(insn, on_load, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, site);
 }
 
 /* A store to another address than the load's, or behind an interrupt, accesses nothing. */

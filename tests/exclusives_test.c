@@ -69,7 +69,7 @@ int main(void)
 	char what[16];
 	int shift;
 
-	exclusives_watch_load(NULL);
+	exclusives_watch_load(NULL, NULL);
 	while (scanf("%u %15s %d %lx %lx", &cpu, what, &shift, &low, &high) == 5) {
 		current_cpu = &states[cpu % NR_CPUS];
 		set_value(shift, low, high);

@@ -100,7 +100,8 @@ class Architecture:
     def with_image_at(self, start: int, physical: Callable[[int], int | None]) -> "Architecture":
         """The same, of a kernel whose image starts there, where that tells which of its layouts it has.
 
-        `physical` says where the kernel maps an address to. The image is mapped in one piece.
+        `physical` says where the kernel maps an address to. The image is mapped in one piece. Where nothing is
+        known to be mapped, it cannot be distinguished from what lies behind it.
 
         >>> from bigiron.architectures import AARCH64
         >>> mapped = range(0xFFFF800008000000, 0xFFFF80000A000000), range(0xFFFFFC0000000000, 0xFFFFFC0000001000)
@@ -112,15 +113,16 @@ class Architecture:
         """
         if not self.struct_pages:
             return self
-        distance = start - (physical(start) or 0)
+        place = physical(start)
         ends = range(start + _LARGEST_IMAGE, start, -_IMAGE_STEP)
-        end = next((end for end in ends if physical(end - 1) == end - 1 - distance), start)
-        mapped = (pages for pages in self.struct_pages if physical(pages) is not None)
-        pages = next(mapped, self.struct_pages[0])
+        end = next((end for end in ends if place is not None and physical(end - 1) == end - 1 - start + place), start)
+        pages = next((pages for pages in self.struct_pages if physical(pages) is not None), self.struct_pages[0])
         starts = {"kernel image": start, "vmalloc": end, "struct page": pages}
         stops = {"module": start, "kernel image": end, "vmalloc": pages}
+        unknown = {} if place is not None else {"vmalloc": "kernel image or vmalloc"}
         classes = tuple(
-            (starts.get(name, first), stops.get(name, last), name) for first, last, name in self.address_classes
+            (starts.get(name, first), stops.get(name, last), unknown.get(name, name))
+            for first, last, name in self.address_classes
         )
         return replace(self, address_classes=classes)
 

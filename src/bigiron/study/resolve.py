@@ -58,8 +58,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         _check_workload(probe, workload)
         if probe.needs_recorder and not spec.engine.emulated:
             raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
-        if lacking := not_recorded(probe, spec.arch):
-            raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
+        refuse_unknown(probe, spec.arch)
     check_options(spec)
     if spec.options[ConflictsOptions].scope == "user" and not architecture(spec.arch).user_memory:
         raise UserError(f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64")
@@ -87,8 +86,14 @@ def _with_probes(spec: Spec, workload: Workload) -> Spec:
 def not_recorded(probe: Probe, arch: str) -> str:
     """A sentence if a probe does not support an architecture, else ""."""
     target = architecture(arch).name
-    known = not probe.only_on or target in probe.only_on
+    known = not probe.only_on or target in (*probe.only_on, *probe.if_asked_on)
     return "" if known else f"probe {probe.name} is not supported on {target} yet"
+
+
+def refuse_unknown(probe: Probe, arch: str) -> None:
+    """UserError for a probe that does not support an architecture."""
+    if lacking := not_recorded(probe, arch):
+        raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
 
 
 def _resolve_command(spec: Spec) -> Spec:
@@ -110,6 +115,8 @@ def _resolve_command(spec: Spec) -> Spec:
                 "--command excludes --workload-file and --probe: only the command's output is read"
             )
         spec = msgspec.structs.replace(spec, probes=reading)
+    for probe in probes.named(spec.probes):
+        refuse_unknown(probe, spec.arch)
     check_options(spec)
     words = command_words(spec, 1)
     command_words(spec, _MOST_TASKS)  # its longest form
