@@ -118,6 +118,72 @@ static bool is_atomic(const uint8_t *bytes, size_t size)
 	       exclusive(bytes, size) == EXCLUSIVE_STORE;
 }
 
+enum { ATOMIC = 1, STXR, DMB, DSB, ISB, SB, ERET, TLBI, CACHE, COUNTER, TIMER, TTBR, GIC };
+
+static const char *const costly_names[] = {
+	[ATOMIC] = "lse", /* ldadd, swp, cas and the like */
+	[STXR] = "stxr",  /* with the load that it belongs to */
+	[DMB] = "dmb",
+	[DSB] = "dsb",
+	[ISB] = "isb",
+	[SB] = "sb",
+	[ERET] = "eret",
+	[TLBI] = "tlbi",
+	[CACHE] = "dc",		 /* and ic; but not dc zva */
+	[COUNTER] = "mrs cnt",	 /* of the counter that is the kernel's clock */
+	[TIMER] = "msr cnt",
+	[TTBR] = "msr ttbr",
+	[GIC] = "msr icc",	 /* of the interrupt controller: icc_sgi1r_el1 interrupts other CPUs */
+	NULL,
+};
+
+static unsigned int costly_of_barrier(uint32_t insn)
+{
+	switch (insn >> 5 & 7) {
+	case 4:
+		return DSB;
+	case 5:
+		return DMB;
+	case 6:
+		return ISB;
+	case 7:
+		return SB;
+	default:
+		return 0;
+	}
+}
+
+/* System instructions, and moves to and from system registers: C4.1.93, and D23 for the registers' encodings. */
+static unsigned int costly_of_system(uint32_t insn)
+{
+	if (is(insn, 0xfffff01f, 0xd503301f))
+		return costly_of_barrier(insn);
+	if (is(insn, 0xfff8f000, 0xd5088000))
+		return TLBI;
+	if (is(insn, 0xfff8f000, 0xd5087000) && !is(insn, 0xffffff00, 0xd50b7400) && !is(insn, 0xffffff00, 0xd5087800))
+		return CACHE; /* CRn is 7, but no dc zva and no at */
+	if (is(insn, 0xffffff00, 0xd53be000)) /* cntpct_el0, cntvct_el0 and those that wait for what comes before */
+		return insn >> 5 & 7 ? COUNTER : 0; /* but not cntfrq_el0 */
+	if (is(insn, 0xfffff000, 0xd51be000))
+		return TIMER;
+	if (is(insn, 0xffffffc0, 0xd5182000))
+		return TTBR;
+	return is(insn, 0xfffff000, 0xd518c000) ? GIC : 0;
+}
+
+static unsigned int costly(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = load(bytes, size);
+
+	if (exclusive(bytes, size) == EXCLUSIVE_STORE)
+		return STXR;
+	if (is_atomic(bytes, size))
+		return ATOMIC;
+	if (is(insn, 0xff000000, 0xd5000000))
+		return costly_of_system(insn);
+	return classify(bytes, size) == INSN_INTERRUPT_RETURN ? ERET : 0;
+}
+
 /*
  * arch/arm64/kernel/entry.S. The table of vectors has 16: synchronous, IRQ, FIQ, SError, in each of four states: the
  * kernel on a stack that it does not use, the kernel, 64-bit user code, 32-bit user code. Mitigations of branch history
@@ -210,6 +276,8 @@ const struct arch arch_aarch64 = {
 	.may_unlock = may_unlock,
 	.is_atomic = is_atomic,
 	.exclusive = exclusive,
+	.costly_names = costly_names,
+	.costly = costly,
 	.entry_kind = entry_kind,
 	.nr_vectors = nr_vectors,
 	.vector_kind = vector_kind,
