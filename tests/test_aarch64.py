@@ -1,4 +1,4 @@
-"""The recorder on aarch64: calls and returns by registers, vectors, exclusive and atomic accesses, other memory."""
+"""The recorder on aarch64: calls by registers, vectors, exclusive and atomic accesses, another memory map."""
 
 import re
 import subprocess
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import WORKLOADS, bigiron as command, compared, measured, says
+from conftest import WORKLOADS, compared, measured, says
+from conftest import bigiron as command
 
 import bigiron
 from bigiron.analysis.probes import instructions
@@ -156,7 +157,9 @@ def test_what_is_not_supported_yet(options: tuple[str, ...], complaint: str, tmp
 
 
 def test_a_kernel_with_inlined_spinlocks_is_refused(tmp_path: Path) -> None:
-    answer = command("run", "open1", *ARM, "debian/6.12", "--cpus", "2", "--probe", "locks", "-o", tmp_path / "s")
+    answer = command(
+        "run", "open1", *ARM, "debian/6.12", "--cpus", "2", "--probe", "locks", "-o", tmp_path / "s"
+    )
     assert answer.status == 2
     assert (
         "probe locks: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "

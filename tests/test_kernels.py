@@ -347,7 +347,10 @@ def test_an_arm64_image_in_its_three_forms(empty_cache: Path, tmp_path: Path) ->
         (gzip.compress(random.Random(1).randbytes(8192)), "is not a kernel: give a bzImage, an arm64 Image,"),
         (gzip.compress(arm64_image() + random.Random(1).randbytes(8192))[:-9], "is cut short: copy or build"),
         (zboot(random.Random(1).randbytes(8192)), "is damaged"),
-        (zboot(bytes(8192), b"zstd"), "is an EFI zboot image compressed with zstd: give one with gzip, or the"),
+        (
+            zboot(bytes(8192), b"zstd"),
+            "is an EFI zboot image compressed with zstd: give one with gzip, or the",
+        ),
     ],
     ids=["cut short", "no banner", "no image", "cut gzip", "no gzip", "zstd"],
 )
@@ -380,7 +383,14 @@ def test_a_file_cut_short(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.sampled_from(
-        [b"\x7fELF\2\1", b"\x7fELF", bytes(0x202) + b"HdrS", b"\x1f\x8b", bytes(4) + b"zimg", bytes(56) + b"ARM\x64"]
+        [
+            b"\x7fELF\2\1",
+            b"\x7fELF",
+            bytes(0x202) + b"HdrS",
+            b"\x1f\x8b",
+            bytes(4) + b"zimg",
+            bytes(56) + b"ARM\x64",
+        ]
     ),
     rest=st.binary(max_size=80),
 )

@@ -85,11 +85,13 @@ def assembled(code: str, folder: Path) -> list[tuple[str, str]]:
     """Bytes and text of each instruction."""
     (folder / "code.s").write_text(f".arch armv8.5-a\n{code}\n")
     subprocess.run([f"{CROSS}gcc", "-c", folder / "code.s", "-o", folder / "code.o"], check=True)
-    return [(in_memory(hex), text) for _, hex, text in listed("-d", folder / "code.o", tool=f"{CROSS}objdump")]
+    return [
+        (in_memory(hex), text) for _, hex, text in listed("-d", folder / "code.o", tool=f"{CROSS}objdump")
+    ]
 
 
 def in_memory(word: str) -> str:
-    """objdump writes an instruction as a number.
+    """Objdump writes an instruction as a number.
 
     >>> in_memory("aa1c03fc")
     'fc 03 1c aa'
@@ -191,7 +193,12 @@ def test_which_instructions_are_atomic(answer: str, aarch64: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("code", "answer"),
-    [("stlrb wzr, [x0]", "yes"), ("stlrb w0, [x0]", "no"), ("strb wzr, [x0]", "no"), ("stlr xzr, [x0]", "no")],
+    [
+        ("stlrb wzr, [x0]", "yes"),
+        ("stlrb w0, [x0]", "no"),
+        ("strb wzr, [x0]", "no"),
+        ("stlr xzr, [x0]", "no"),
+    ],
 )
 def test_which_store_may_release_a_lock(code: str, answer: str, aarch64: Path, tmp_path: Path) -> None:
     ((hex, _),) = assembled(code, tmp_path)
@@ -226,7 +233,9 @@ def test_where_the_context_changes(symbol: str, kind: str, aarch64: Path) -> Non
 def test_which_vectors_are_entries(aarch64: Path) -> None:
     one = ["exception", "interrupt", "interrupt", *["user interrupt"] * 4]
     places = [4, 5, 6, 9, 10, 13, 14]
-    entries = [(16 * table + place, kind) for table in range(3) for place, kind in zip(places, one, strict=True)]
+    entries = [
+        (16 * table + place, kind) for table in range(3) for place, kind in zip(places, one, strict=True)
+    ]
     words = [f"{place} {kind}" for place, kind in entries]
     found = answers(aarch64, "vectors", ["vectors", "__bp_harden_el1_vectors", "vectors_end"])
     assert found == [", ".join(words[:7]), ", ".join(words), ""]

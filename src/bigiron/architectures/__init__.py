@@ -7,7 +7,10 @@ from pathlib import Path
 from bigiron.architectures.architecture import Architecture, PageTables
 from bigiron.errors import UserError
 
-__all__ = ["AARCH64", "PPC64LE", "X86_64", "Architecture", "PageTables", "architecture", "architectures", "known_arch"]
+__all__ = [
+    "AARCH64", "PPC64LE", "X86_64", "Architecture", "PageTables", "architecture", "architectures",
+    "known_arch",
+]  # fmt: skip
 
 
 def _find() -> dict[str, Architecture]:

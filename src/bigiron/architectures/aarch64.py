@@ -32,7 +32,7 @@ ARCHITECTURE = Architecture(
     kernel_arch="arm64",
     qemu="qemu-system-aarch64",
     qemu_package="qemu-system-arm",
-    # A server's core, with atomic instructions (FEAT_LSE), and without authenticated pointers, which take QEMU long.
+    # A server's core: with atomic instructions (FEAT_LSE), without the authenticated pointers that slow QEMU down.
     machine=_machine("neoverse-n1"),
     accelerated_cpu="host",
     remapping=(),
@@ -47,8 +47,8 @@ ARCHITECTURE = Architecture(
     resumes=True,
     user_memory=False,  # DC ZVA sets it to zero without a callback
     kernel_start=0xFFFF000000000000,
-    # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Kernels differ in where
-    # their image is, which modules lie below.
+    # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Modules lie below the
+    # image, whose place depends on the kernel.
     address_classes=(
         (0xFFFF000000000000, 0xFFFF800000000000, "page or slab object"),
         (0xFFFF800000000000, 0xFFFF800080000000, "module"),

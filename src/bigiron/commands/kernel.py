@@ -52,7 +52,9 @@ def build(
 
 @app.command("add")
 def add(
-    path: Annotated[Path, typer.Argument(help="a bzImage, an Image, a vmlinux, a .deb or a built kernel tree")],
+    path: Annotated[
+        Path, typer.Argument(help="a bzImage, an Image, a vmlinux, a .deb or a built kernel tree")
+    ],
     name: Annotated[str | None, typer.Option(help="name of the kernel  [default: its release]")] = None,
 ) -> None:
     """Add your own kernel.

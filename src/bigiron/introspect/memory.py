@@ -252,7 +252,9 @@ class KernelMemory:
         linked = root - self._architecture.page_tables.image
         step = 2 << 20
         start = self._architecture.ram_start
-        for candidate in itertools.chain([linked], range(start + linked % step, start + self._ram.bytes, step)):
+        for candidate in itertools.chain(
+            [linked], range(start + linked % step, start + self._ram.bytes, step)
+        ):
             found = self._walk(candidate, root)
             if found and found[0] == candidate:
                 return candidate

@@ -85,7 +85,9 @@ def _payload(data: mmap.mmap, called: str) -> bytes:
     start, size = struct.unpack_from("<II", data, 8)
     kind = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
     if kind != "gzip":
-        raise UserError(f"{called} is an EFI zboot image compressed with {kind}: give one with gzip, or the Image")
+        raise UserError(
+            f"{called} is an EFI zboot image compressed with {kind}: give one with gzip, or the Image"
+        )
     _check_length(data, start + size, called)
     return _unpacked(data[start : start + size], called)
 
@@ -137,7 +139,9 @@ def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:
             if machine not in _ELF_MACHINES:
                 raise UserError(f"{called} is for another machine (ELF machine {machine}): {_BOOTABLE}")
             if machine == _ARM64:
-                raise UserError(f"{called} is an ELF file, which QEMU does not boot on arm64: give arch/arm64/boot/Image")
+                raise UserError(
+                    f"{called} is an ELF file, which QEMU does not boot on arm64: give arch/arm64/boot/Image"
+                )
             _check_length(data, elf.least_bytes(header), called)
     except elf.DamagedElfError as error:
         raise UserError(f"{called} is a damaged ELF file ({error}): copy or build it again") from None

@@ -61,7 +61,9 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         refuse_unknown(probe, spec.arch)
     check_options(spec)
     if spec.options[ConflictsOptions].scope == "user" and not architecture(spec.arch).user_memory:
-        raise UserError(f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64")
+        raise UserError(
+            f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64"
+        )
     _check_names(spec)
     return (
         msgspec.structs.replace(

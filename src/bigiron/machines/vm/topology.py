@@ -63,7 +63,9 @@ class Topology:
         """UserError if QEMU's machines of an architecture have fewer CPUs, or fewer threads per core."""
         most = target.most_threads
         if self.cpus > target.most_cpus:
-            raise UserError(f"{self.cpus} CPUs: emulated machines of {target.name} have at most {target.most_cpus}")
+            raise UserError(
+                f"{self.cpus} CPUs: emulated machines of {target.name} have at most {target.most_cpus}"
+            )
         if self.threads > most:
             raise UserError(
                 f"{self.threads} threads per core: the emulated machines have at most {most}; "
