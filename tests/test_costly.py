@@ -87,8 +87,8 @@ AARCH64 = {
     "msr icc": "msr icc_sgi1r_el1,x0; msr icc_eoir1_el1,x0",
     "none": """
         ldxr x0,[x1]; ldar x0,[x1]; stlr x0,[x1]; ldapr x0,[x1]; mrs x0,cntfrq_el0; mrs x0,sp_el0
-        msr sp_el0,x0; msr daifset,#2; nop; yield; wfi; hint #20; dc zva,x0; at s1e1r,x0; mrs x0,tpidr_el1; msr tcr_el1,x0
-        mrs x0,ttbr0_el1; ret; svc #0; clrex; prfm pldl1keep,[x0]; esb
+        msr sp_el0,x0; msr daifset,#2; nop; yield; wfi; hint #20; dc zva,x0; at s1e1r,x0
+        mrs x0,tpidr_el1; msr tcr_el1,x0; mrs x0,ttbr0_el1; ret; svc #0; clrex; prfm pldl1keep,[x0]; esb
     """,
 }
 

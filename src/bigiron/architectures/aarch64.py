@@ -32,7 +32,7 @@ ARCHITECTURE = Architecture(
     kernel_arch="arm64",
     qemu="qemu-system-aarch64",
     qemu_package="qemu-system-arm",
-    # A server's core: with atomic instructions (FEAT_LSE), without the authenticated pointers that slow QEMU down.
+    # A server's core: it has atomic instructions (FEAT_LSE), and no authenticated pointers, which slow QEMU down.
     machine=_machine("neoverse-n1"),
     accelerated_cpu="host",
     remapping=(),
