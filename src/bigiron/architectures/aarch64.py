@@ -38,6 +38,7 @@ ARCHITECTURE = Architecture(
     accelerated_cpu="host",
     remapping=(),
     boot=("console=ttyAMA0",),
+    delay_loop="",
     counter=None,  # a register tells the rate of the generic timer
     tick_period="",
     compiler="aarch64-linux-gnu-gcc",

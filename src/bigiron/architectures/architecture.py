@@ -49,6 +49,7 @@ class Architecture:
     accelerated_cpu: str  # the CPU model under KVM
     remapping: tuple[str, ...]  # QEMU's options where interrupts must reach more than 255 CPUs
     boot: tuple[str, ...]  # kernel parameters that it needs
+    delay_loop: str  # and the one that tells how long its delay loop lasts; "": it waits for a counter
     counter: Counter | None  # that the kernel finds out the rate of by itself, and on a busy host finds wrong
     tick_period: str  # the kernel's symbol of what a CPU's timer counts between two ticks; "": it has none
     compiler: str

@@ -26,6 +26,7 @@ ARCHITECTURE = Architecture(
     remapping=(),
     # With page tables, which can be read from outside, also where a kernel's configuration prefers a hash.
     boot=("console=hvc0", "disable_radix=no"),
+    delay_loop="lpj=16000000",
     counter=None,  # the device tree tells the time base's rate
     tick_period="",  # its timers are told when the next tick is due from the start
     compiler="powerpc64le-linux-gnu-gcc",

@@ -35,6 +35,7 @@ ARCHITECTURE = Architecture(
     # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
     # On a busy host the first timer's interrupts may be late, for which the kernel would panic.
     boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
+    delay_loop="lpj=16000000",
     counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.8 and newer take the parameter
     tick_period="lapic_timer_period",  # Linux 5.2 and newer
     compiler="gcc",

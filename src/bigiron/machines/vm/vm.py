@@ -110,7 +110,8 @@ class VirtualMachine:
         0.15 s to find out how long its delay loop lasts; as on 4 GHz, so that no driver's delay is too short.
         notests: no 0.3 s for the ciphers' self-tests.
         """
-        ours = "quiet panic=-1 oops=panic nokaslr norandmaps lpj=16000000 cryptomgr.notests"
+        delay = f"{self.architecture.delay_loop} " if self.architecture.delay_loop else ""
+        ours = f"quiet panic=-1 oops=panic nokaslr norandmaps {delay}cryptomgr.notests"
         return " ".join([*self.architecture.boot, ours, self.boot]).strip()
 
     @property
@@ -362,7 +363,8 @@ class _Boot:
         """Slow down a clock that follows the host's; False if the kernel lacks the types for it."""
         vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
         try:
-            now, cpus = icount.counter(stopped.state), vm.topology.cpus
+            count = icount.counter if vm.architecture.counter else icount.nanoseconds
+            now, cpus = count(stopped.state), vm.topology.cpus
             slowed = dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
         except MachineError:
             return False
