@@ -180,3 +180,16 @@ def test_locks_of_a_kernel_that_has_their_functions(tmp_path: Path) -> None:
     )
     assert taken["acquisitions"].sum() == 2 * sum(facts["operations"])
     assert facts["lost_acquisitions"] == facts["unreleased"] == 0
+
+
+@pytest.mark.slow
+def test_the_clock_of_many_cpus_is_slowed_down(tmp_path: Path) -> None:
+    """Otherwise they would mostly execute ticks."""
+    few = ("--cpus", "32", "--operations", "100", "--probe", "conflicts,instructions")
+    measured("open1", *ARM, "debian/6.12", *few, "-o", tmp_path / "s")
+    (record,) = bigiron.open_study(tmp_path / "s").records()
+    executed = record.facts["instructions"]["instructions"]
+    assert record.environment["clock_slower"] == 64
+    assert executed["interrupt"] < executed["process"] / 4
+    for function in LABEL:
+        assert label_s_accesses(tmp_path / "s")["struct aa_label.count.count", function] == [(1, 1)]
