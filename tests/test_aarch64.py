@@ -145,12 +145,8 @@ def test_neighbours_share_a_line_of_64_bytes(tmp_path: Path) -> None:
             "--scope user is not supported on aarch64 yet: leave it out, or use --arch x86_64",
         ),
         (("--cpus", "513"), "513 CPUs: emulated machines of aarch64 have at most 512"),
-        (
-            ("--clock", "instructions"),
-            "clock = 'instructions' is only for virtual machines of x86_64: leave it out",
-        ),
     ],
-    ids=["trace", "user memory", "CPUs", "clock"],
+    ids=["trace", "user memory", "CPUs"],
 )
 def test_what_is_not_supported_yet(options: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
     answer = command("run", "open1", *ARM, "debian/6.12", *options, "-o", tmp_path / "s")

@@ -20,8 +20,8 @@ def _virt_ram_offset(physical: int, ram_bytes: int) -> int | None:
 
 
 def _machine(cpu: str) -> tuple[str, ...]:
-    """With GICv3: an older one has at most 8 CPUs."""
-    return ("-M", "virt,gic-version=3", "-cpu", cpu)
+    """With GICv3: an older one has at most 8 CPUs. Which events QEMU's PMU has depends on -icount."""
+    return ("-M", "virt,gic-version=3", "-cpu", f"{cpu},pmu=off")
 
 
 ARCHITECTURE = Architecture(
@@ -40,6 +40,7 @@ ARCHITECTURE = Architecture(
     boot=("console=ttyAMA0",),
     delay_loop="",
     counter=None,  # a register tells the rate of the generic timer
+    clock="timers",
     tick_period="",
     compiler="aarch64-linux-gnu-gcc",
     compiler_package="gcc-aarch64-linux-gnu",

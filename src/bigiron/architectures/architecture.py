@@ -51,6 +51,9 @@ class Architecture:
     boot: tuple[str, ...]  # kernel parameters that it needs
     delay_loop: str  # and the one that tells how long its delay loop lasts; "": it waits for a counter
     counter: Counter | None  # that the kernel finds out the rate of by itself, and on a busy host finds wrong
+    clock: Literal[
+        "counter", "timers", ""
+    ]  # of QEMU's, that the kernel's clock follows; "": it stays as it is
     tick_period: str  # the kernel's symbol of what a CPU's timer counts between two ticks; "": it has none
     compiler: str
     compiler_package: str

@@ -28,6 +28,7 @@ ARCHITECTURE = Architecture(
     boot=("console=hvc0", "disable_radix=no"),
     delay_loop="lpj=16000000",
     counter=None,  # the device tree tells the time base's rate
+    clock="",
     tick_period="",  # its timers are told when the next tick is due from the start
     compiler="powerpc64le-linux-gnu-gcc",
     compiler_package="gcc-powerpc64le-linux-gnu",

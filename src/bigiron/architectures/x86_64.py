@@ -37,6 +37,7 @@ ARCHITECTURE = Architecture(
     boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
     delay_loop="lpj=16000000",
     counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.8 and newer take the parameter
+    clock="counter",
     tick_period="lapic_timer_period",  # Linux 5.2 and newer
     compiler="gcc",
     compiler_package="gcc",

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from bigiron import probes, workloads
-from bigiron.architectures import architecture
+from bigiron.architectures import architecture, architectures
 from bigiron.errors import UserError
 from bigiron.machines import limits
 from bigiron.machines.engine import Engine
@@ -21,6 +21,7 @@ from bigiron.probes.options import whole_number
 from bigiron.simulator import machine_files
 from bigiron.study import program
 from bigiron.study.spec import MOST_CPUS, MOST_REPETITIONS, Spec, Variant, slug, whole
+from bigiron.util.english import join_and
 from bigiron.workloads import Workload
 
 _MOST_TASKS = 64 * MOST_CPUS
@@ -222,15 +223,16 @@ def _on_engine(spec: Spec) -> Spec:
 
 def _with_clock(spec: Spec) -> Spec:
     """The question with a clock. By the host's, a program would mostly be interrupted by ticks."""
-    by_instructions = spec.runs_program and architecture(spec.arch).counter
+    by_instructions = spec.runs_program and architecture(spec.arch).clock
     return msgspec.structs.replace(spec, clock=spec.clock or ("instructions" if by_instructions else "host"))
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:
     if spec.clock == "host":
         return
-    if not (engine.emulated and architecture(spec.arch).counter):
-        raise UserError(f"clock = {spec.clock!r} is only for virtual machines of x86_64: leave it out")
+    if not (engine.emulated and architecture(spec.arch).clock):
+        able = join_and([one.name for one in architectures() if one.clock])
+        raise UserError(f"clock = {spec.clock!r} is only for virtual machines of {able}: leave it out")
     if long := [probe.name for probe in probes.named(spec.probes) if probe.lasts_seconds]:
         raise UserError(
             f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, and each second "

@@ -66,9 +66,6 @@ class _Kernel:
             raise MachineError(f"the kernel's symbols do not have {symbol}")
         return found
 
-    def has(self, symbol: str) -> bool:
-        return self._symbols.address(symbol) is not None
-
     def get(self, number: _Number) -> int:
         content = self.memory.read(number.address, number.bytes)
         if content is None:
@@ -149,15 +146,15 @@ def dilate(
     """Slow a stopped guest's time down, `factor` times, a power of two.
 
     Its time stamp counter says `now`, and counts at that rate from then on, which the kernel does not know;
-    0: at the rate that it knows. Of a machine with arm64's generic timer `now` is in nanoseconds. False where
-    it was stopped in the middle of carrying its clock on. Then, and where MachineError says why it cannot be,
-    nothing is changed.
+    0: at the rate that it knows. Where the kernel's clock follows QEMU's clock of timers, `now` is in
+    nanoseconds, and its rate stays. False where it was stopped in the middle of carrying its clock on. Then,
+    and where MachineError says why it cannot be, nothing is changed.
     """
     kernel = _Kernel(ram, architecture, symbols, cpus)
     lock, timekeepers = kernel.timekeepers()
     if kernel.is_held(lock):
         return False
-    if kernel.has("clocksource_counter") and not counter_khz:
+    if architecture.clock == "timers":
         _slow_generic_timer(kernel, timekeepers, now, factor)
         kernel.change()
         return True

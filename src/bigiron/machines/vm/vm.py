@@ -328,7 +328,9 @@ class _Boot:
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
-        state, now = icount.counting(stopped.state) if self.vm.instructions_per_ns else (stopped.state, 0)
+        state, now = stopped.state, 0
+        if self.vm.instructions_per_ns:
+            state, now = icount.counting(stopped.state, self.vm.architecture.clock)
         content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
@@ -363,8 +365,7 @@ class _Boot:
         """Slow down a clock that follows the host's; False if the kernel lacks the types for it."""
         vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
         try:
-            count = icount.counter if vm.architecture.counter else icount.nanoseconds
-            now, cpus = count(stopped.state), vm.topology.cpus
+            now, cpus = icount.stopped_at(stopped.state, vm.architecture.clock), vm.topology.cpus
             slowed = dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
         except MachineError:
             return False
