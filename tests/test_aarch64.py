@@ -189,3 +189,14 @@ def test_the_clock_of_many_cpus_is_slowed_down(tmp_path: Path) -> None:
     assert executed["interrupt"] < executed["process"] / 4
     for function in LABEL:
         assert label_s_accesses(tmp_path / "s")["struct aa_label.count.count", function] == [(1, 1)]
+
+
+def test_what_follows_a_clock_of_instructions_repeats(tmp_path: Path) -> None:
+    """To the last access, in two machines that resume one snapshot."""
+    digests = []
+    for name in ("first", "second"):
+        few = ("--cpus", "4", "--clock", "instructions", "--probe", "conflicts,instructions")
+        measured("open1", *ARM, "debian/6.12", *few, "-o", tmp_path / name)
+        (record,) = bigiron.open_study(tmp_path / name).records()
+        digests.append([(table, file.sha256) for table, file in record.tables.items()])
+    assert digests[0] == digests[1]
