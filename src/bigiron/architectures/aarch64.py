@@ -48,6 +48,7 @@ ARCHITECTURE = Architecture(
     most_cpus=512,  # as GICv3 has room for
     most_threads=1,
     resumes=True,
+    programs=False,
     user_memory=False,  # DC ZVA sets it to zero without a callback
     kernel_start=0xFFFF000000000000,
     # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Modules lie below the

@@ -37,6 +37,7 @@ ARCHITECTURE = Architecture(
     most_threads=1,
     # QEMU 10's pseries: all CPUs but the first stand still, until the kernel's watchdog ends the machine.
     resumes=False,
+    programs=True,
     user_memory=True,
     kernel_start=0xC000000000000000,
     # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image

@@ -45,6 +45,7 @@ ARCHITECTURE = Architecture(
     most_cpus=8192,
     most_threads=256,
     resumes=True,
+    programs=True,
     user_memory=True,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)

@@ -123,4 +123,5 @@ PROBE = Probe(
     measures_time=True,
     changes_code=True,
     needs_bpf=True,
+    only_on=("x86_64", "ppc64le"),  # whose tracepoints of timers and interrupts guest/libbpf/efficiency.c knows
 )
