@@ -49,6 +49,7 @@ ARCHITECTURE = Architecture(
     most_threads=1,
     resumes=True,
     programs=False,
+    interrupt_events=False,
     user_memory=False,  # DC ZVA sets it to zero without a callback
     kernel_start=0xFFFF000000000000,
     # Documentation/arch/arm64/memory.rst, with pages of 4 KiB and addresses of 48 bits. Modules lie below the

@@ -62,6 +62,7 @@ class Architecture:
     most_threads: int  # of a core of it
     resumes: bool  # whether QEMU goes on with a machine that it has kept
     programs: bool  # whether programs of a root file system are recorded
+    interrupt_events: bool  # whether guest/libbpf/efficiency.c knows its tracepoints of interrupts
     user_memory: bool  # whether the recorder sees all that user code does to memory
     # Where memory is, as the recorder's findings are read in it:
     kernel_start: int  # addresses from here on are the kernel's, as in plugin/

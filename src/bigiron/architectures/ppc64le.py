@@ -38,6 +38,7 @@ ARCHITECTURE = Architecture(
     # QEMU 10's pseries: all CPUs but the first stand still, until the kernel's watchdog ends the machine.
     resumes=False,
     programs=True,
+    interrupt_events=True,
     user_memory=True,
     kernel_start=0xC000000000000000,
     # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image

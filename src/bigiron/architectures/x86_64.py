@@ -46,6 +46,7 @@ ARCHITECTURE = Architecture(
     most_threads=256,
     resumes=True,
     programs=True,
+    interrupt_events=True,
     user_memory=True,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
