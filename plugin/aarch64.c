@@ -108,6 +108,17 @@ static enum exclusive_kind exclusive(const uint8_t *bytes, size_t size)
 	return insn & 1 << 22 ? EXCLUSIVE_LOAD : EXCLUSIVE_STORE;
 }
 
+/* tlbi of the shareable domain, in which all CPUs are, also of a range; dsb ish, dsb sy: C5.5, C6.2. */
+static enum broadcast_kind broadcast(const uint8_t *bytes, size_t size)
+{
+	uint32_t insn = load(bytes, size);
+	unsigned int domain = insn >> 8 & 15; /* CRm */
+
+	if (is(insn, 0xfff8f000, 0xd5088000))
+		return domain < 6 && domain != 4 ? BROADCAST_SENT : BROADCAST_NONE;
+	return is(insn, 0xfffff0ff, 0xd503309f) && (domain == 11 || domain == 15) ? BROADCAST_AWAITED : BROADCAST_NONE;
+}
+
 static bool is_atomic(const uint8_t *bytes, size_t size)
 {
 	uint32_t insn = load(bytes, size);
@@ -276,6 +287,7 @@ const struct arch arch_aarch64 = {
 	.may_unlock = may_unlock,
 	.is_atomic = is_atomic,
 	.exclusive = exclusive,
+	.broadcast = broadcast,
 	.costly_names = costly_names,
 	.costly = costly,
 	.entry_kind = entry_kind,

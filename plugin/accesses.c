@@ -365,7 +365,7 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	count_fill(cpu, fill->insn, start, start + left);
 	if (cpu->contexts.stack->trace)
-		trace_events_fill(cpu, fill->insn >> ACCESS_INSN_SHIFT, start, left);
+		trace_events_fill(cpu, fill->insn >> ACCESS_INSN_SHIFT, start, left, !fill->count);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)

@@ -28,6 +28,13 @@ enum exclusive_kind {
 	EXCLUSIVE_STORE, /* the emulator compares and exchanges: it loads what it stores to, and stores though it fails */
 };
 
+/* To invalidate what other CPUs' TLBs have, a CPU tells all of them, and waits until they have done so. */
+enum broadcast_kind {
+	BROADCAST_NONE,
+	BROADCAST_SENT,
+	BROADCAST_AWAITED,
+};
+
 /* The kernel's functions at which the recorder must know that the context changes. */
 enum entry_kind {
 	ENTRY_NONE,
@@ -116,6 +123,8 @@ struct arch {
 	unsigned int (*costly)(const uint8_t *bytes, size_t size);
 	/* Whether it does so in two parts, and which of them it is; NULL: none does. */
 	enum exclusive_kind (*exclusive)(const uint8_t *bytes, size_t size);
+	/* Which part of such a broadcast an instruction is; NULL: CPUs are interrupted instead. */
+	enum broadcast_kind (*broadcast)(const uint8_t *bytes, size_t size);
 	/* Of a symbol, and its type as nm(1) has it. */
 	enum entry_kind (*entry_kind)(const char *symbol, char type);
 	/* The same of the entries of a table of vectors, from the first on; 0 of any other symbol. NULL: there are none. */

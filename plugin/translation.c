@@ -33,6 +33,8 @@ static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind,
 	accesses_watch(insn, kind, bytes, size, traced ? trace_events_place(bytes, size, early) : 0);
 	if (traced && kind == INSN_STRING)
 		trace_events_watch_string(insn, early);
+	if (traced)
+		trace_events_watch_broadcast(insn, bytes, size, early);
 }
 
 static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)

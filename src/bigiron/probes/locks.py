@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bigiron.analysis.probes import locks
 from bigiron.errors import UserError
+from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import recorded
 from bigiron.util.lazy import Schema
@@ -39,13 +40,18 @@ def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", "record locks"]
 
 
-def _collect(raw: RawOutput) -> Table:
-    found = recorded(raw)
-    if _SPIN_LOCK not in found.symbols.names:
+def refuse_inlined_spinlocks(probe: str, symbols: SymbolTable) -> None:
+    """UserError for a kernel whose spinlocks are no functions."""
+    if _SPIN_LOCK not in symbols.names:
         raise UserError(
-            "probe locks: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
+            f"probe {probe}: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
             "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
         )
+
+
+def _collect(raw: RawOutput) -> Table:
+    found = recorded(raw)
+    refuse_inlined_spinlocks("locks", found.symbols)
     recording, chains = found.recording, found.chains
     counts = pl.read_csv(raw.results / "locks.csv", schema_overrides={"lock": pl.String})
     rows = []
