@@ -234,7 +234,7 @@ void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t 
 	struct trace_event event = { .kind = TRACE_WRITE, .insn = insn };
 	uint64_t next;
 
-	if (!trace)
+	if (!trace || trace->full)
 		return;
 	if (!unit || !extends_fill(trace, insn, start, bytes))
 		begin_fill(trace, insn, start, bytes);
