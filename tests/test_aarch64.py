@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -139,7 +140,6 @@ def test_neighbours_share_a_line_of_64_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--probe", "trace"), "probe trace is not supported on aarch64 yet: use --arch x86_64"),
         (
             ("--probe", "efficiency"),
             "probe efficiency is not supported on aarch64 yet: use --arch x86_64 or ppc64le",
@@ -150,7 +150,7 @@ def test_neighbours_share_a_line_of_64_bytes(tmp_path: Path) -> None:
         ),
         (("--cpus", "513"), "513 CPUs: emulated machines of aarch64 have at most 512"),
     ],
-    ids=["trace", "efficiency", "user memory", "CPUs"],
+    ids=["efficiency", "user memory", "CPUs"],
 )
 def test_what_is_not_supported_yet(options: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
     answer = command("run", "open1", *ARM, "debian/6.12", *options, "-o", tmp_path / "s")
@@ -164,13 +164,14 @@ def test_programs_are_not_supported_yet(tmp_path: Path) -> None:
     assert (answer.status, answer.complaint) == (2, complaint)
 
 
-def test_a_kernel_with_inlined_spinlocks_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("probe", ["locks", "trace"])
+def test_a_kernel_with_inlined_spinlocks_is_refused(probe: str, tmp_path: Path) -> None:
     answer = command(
-        "run", "open1", *ARM, "debian/6.12", "--cpus", "2", "--probe", "locks", "-o", tmp_path / "s"
+        "run", "open1", *ARM, "debian/6.12", "--cpus", "2", "--probe", probe, "-o", tmp_path / "s"
     )
     assert answer.status == 2
     assert (
-        "probe locks: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
+        f"probe {probe}: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
         "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
     ) in answer.err
 
@@ -187,6 +188,45 @@ def test_locks_of_a_kernel_that_has_their_functions(tmp_path: Path) -> None:
     )
     assert taken["acquisitions"].sum() == 2 * sum(facts["operations"])
     assert facts["lost_acquisitions"] == facts["unreleased"] == 0
+
+
+@pytest.fixture(scope="module")
+def traced_on_arm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """On a kernel whose spinlocks are functions."""
+    studies = tmp_path_factory.mktemp("traced")
+    few = ("--cpus", "2", "--operations", "64", "--probe", "conflicts,trace")
+    for workload in ("open1", "tlb_flush1"):
+        measured(workload, *ARM, "debian/7.2", *few, "-o", studies / workload)
+    return studies
+
+
+def trace_and_facts(study: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+    opened = bigiron.open_study(study)
+    (record,) = opened.records()
+    return opened.table(record, "trace"), record.facts["trace"]
+
+
+def test_a_trace_has_what_its_operations_do(traced_on_arm: Path) -> None:
+    """Each of open1 takes the lock of its files twice, and writes AppArmor's label twice."""
+    table, facts = trace_and_facts(traced_on_arm / "open1")
+    operations = sum(facts["operations"])
+    assert operations == 64 and (facts["left_out"], facts["cut"]) == (0, 0)
+    assert table.filter(kind="lock", object="struct files_struct.file_lock").height == 2 * operations
+    label = table.filter(pl.col("object").fill_null("").str.starts_with("struct aa_label.count"))
+    assert set(label["access"]) == {"atomic"} and label.height == 2 * operations
+    assert table.filter(kind="enter").height == table.filter(kind="exit").height == 2 * operations
+
+
+def test_a_trace_has_broadcasts_to_tlbs(traced_on_arm: Path) -> None:
+    table, facts = trace_and_facts(traced_on_arm / "tlb_flush1")
+    told = table.filter(kind="tlbi")
+    assert told.height >= sum(facts["operations"]) and set(told["target"]) == {1}
+    assert not trace_and_facts(traced_on_arm / "open1")[0].filter(kind="tlbi").height
+
+
+def test_a_trace_is_replayed(traced_on_arm: Path) -> None:
+    answer = command("predict", traced_on_arm / "open1", "--machine", "altra-q80", "--tasks", "2,40")
+    assert answer.status == 0 and "from traces" in answer.out, answer
 
 
 @pytest.mark.slow
