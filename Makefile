@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs book bench
+.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs book bench
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -18,6 +18,9 @@ setup: ## install what is missing; afterwards the command is .venv/bin/bigiron
 
 setup-dev: ## the same, and the Python packages of make lint, check and docs
 	@./setup.sh dev
+
+setup-aarch64: ## the same, and what virtual machines of aarch64 need
+	@./setup.sh aarch64
 
 setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron case hotplug-rcu)
 	@./setup.sh ppc64le

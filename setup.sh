@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes this machine ready for bigiron: Debian packages first, then .venv with the command in it.
 # Says in one line each what it installs and why, and nothing about what is there already.
-# `setup.sh ppc64le` adds what virtual machines of ppc64le need, `setup.sh fleet` the Python packages of a fleet,
+# `setup.sh ppc64le` adds what virtual machines of ppc64le need, `setup.sh aarch64` what those of aarch64 do,
+# `setup.sh fleet` the Python packages of a fleet,
 # `setup.sh dev` those of `make lint` and `make check`, `setup.sh test` all of these and what the tests start.
 # What one of them added stays when another one runs.
 set -Eeuo pipefail
@@ -58,8 +59,14 @@ END
     [ "$purpose" != ppc64le ] && [ "$purpose" != test ] || cat <<'END'
 qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 or 10.1, too
 program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le
-crosslib  libc.a                       libc6-dev-ppc64el-cross    the static C library for ppc64le
+crosslib  powerpc64le-linux-gnu-gcc    libc6-dev-ppc64el-cross    has the static C library for ppc64le
 emulator  qemu-ppc64le-static          qemu-user-static runs the scripts of packages for ppc64le
+END
+    [ "$purpose" != aarch64 ] && [ "$purpose" != test ] || cat <<'END'
+qemu      qemu-system-aarch64          qemu-system-arm  boots kernels of aarch64: QEMU 10.0 or 10.1, too
+program   aarch64-linux-gnu-gcc        gcc-aarch64-linux-gnu      compiles the guest agent and kernels for aarch64
+crosslib  aarch64-linux-gnu-gcc        libc6-dev-arm64-cross      has the static C library for aarch64
+emulator  qemu-aarch64-static          qemu-user-static runs the scripts of packages for aarch64
 END
     [ "$purpose" != test ] || cat <<'END'
 program   chromium-headless-shell      chromium-headless-shell  opens the reports of the tests
@@ -233,7 +240,7 @@ python_is_here() { venv_is_usable || find_python >/dev/null; }
 program_is_here() { have "$1"; }
 keyring_is_here() { [ -e $keyring ]; }
 library_is_here() { [ -e "$(library "$1")" ]; }
-crosslib_is_here() { [ -e "$(library "$1" powerpc64le-linux-gnu-gcc)" ]; }
+crosslib_is_here() { [ -e "$(library libc.a "$1")" ]; } # of that compiler
 libzstd_is_here() { ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || library_is_here "$1"; }
 library() { "${2-gcc}" -print-file-name="$1" 2>/dev/null; } # its bare name where there is none
 

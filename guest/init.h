@@ -3,8 +3,10 @@
 #ifndef INIT_H
 #define INIT_H
 
-#ifdef __powerpc64__
+#if defined(__powerpc64__)
 #define SECOND_SERIAL_LINE "/dev/hvc1"
+#elif defined(__aarch64__)
+#define SECOND_SERIAL_LINE "/dev/ttyAMA1"
 #else
 #define SECOND_SERIAL_LINE "/dev/ttyS1"
 #endif

@@ -16,6 +16,8 @@
 #define RECORDER_MARK ".byte 0x66, 0x87, 0xc9" /* xchg %cx,%cx */
 #elif defined(__powerpc64__)
 #define RECORDER_MARK "xori 0,0,0"
+#elif defined(__aarch64__)
+#define RECORDER_MARK "mov x28, x28"
 #endif
 
 enum recorder_mark {
@@ -74,6 +76,13 @@ static inline void recorder_mark(enum recorder_mark mark, const void *memory, ui
 	register uint64_t size asm("r6") = length;
 
 	asm volatile(RECORDER_MARK : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
+#elif defined(__aarch64__)
+	register uint64_t magic asm("x0") = RECORDER_MAGIC;
+	register uint64_t what asm("x1") = mark;
+	register const void *where asm("x2") = memory;
+	register uint64_t size asm("x3") = length;
+
+	asm volatile(RECORDER_MARK : : "r"(magic), "r"(what), "r"(where), "r"(size) : "memory");
 #else
 	(void)mark, (void)memory, (void)length;
 #endif
@@ -108,6 +117,19 @@ static inline void recorder_show_agent(void)
 		     : "+r"(magic), "+r"(what), "+r"(where), "+r"(size)
 		     : [getppid] "i"(SYS_getppid)
 		     : "r0", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
+#elif defined(__aarch64__)
+	register uint64_t magic asm("x0") = RECORDER_MAGIC;
+	register uint64_t what asm("x1") = MARK_AGENT;
+	register uint64_t where asm("x2") = 0;
+	register uint64_t size asm("x3") = 0;
+	register uint64_t number asm("x8") = SYS_getppid;
+
+	asm volatile(".p2align 4\n\t"
+		     RECORDER_MARK "\n\t"
+		     "svc #0"
+		     : "+r"(magic)
+		     : "r"(what), "r"(where), "r"(size), "r"(number)
+		     : "memory");
 #endif
 }
 

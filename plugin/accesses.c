@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "exclusives.h"
 #include "guest.h"
 #include "insns.h"
 #include "pages.h"
@@ -364,7 +365,7 @@ static void on_fill(unsigned int nr UNUSED, void *userdata)
 		return;
 	count_fill(cpu, fill->insn, start, start + left);
 	if (cpu->contexts.stack->trace)
-		trace_events_fill(cpu, fill->insn >> ACCESS_INSN_SHIFT, start, left);
+		trace_events_fill(cpu, fill->insn >> ACCESS_INSN_SHIFT, start, left, !fill->count);
 }
 
 static void on_fill_ended(unsigned int nr UNUSED, void *userdata UNUSED)
@@ -380,10 +381,28 @@ void accesses_watch_string(struct qemu_plugin_insn *insn)
 					 accesses_site(insn));
 }
 
-static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw accesses, uint32_t traced)
+static void on_exclusive_store(unsigned int nr, qemu_plugin_meminfo_t info, uint64_t address, void *userdata)
+{
+	struct exclusive *exclusive = &this_cpu()->exclusive;
+	void *site = (void *)(exclusive->site | ((uint64_t)userdata & (uint64_t)UINT32_MAX << 32));
+
+	if (!exclusives_is_write(exclusive, info))
+		return;
+	if (request.what & RECORD_TRACE)
+		on_traced_access(nr, info, address, site);
+	else
+		accesses_count(nr, info, address, site);
+}
+
+static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw accesses, uint32_t traced,
+			 enum exclusive_kind exclusive)
 {
 	qemu_plugin_vcpu_mem_cb_t callback = request.what & RECORD_TRACE ? on_traced_access : accesses_count;
 
+	if (exclusive == EXCLUSIVE_LOAD)
+		exclusives_watch_load(insn, accesses_site(insn));
+	else if (exclusive == EXCLUSIVE_STORE)
+		callback = on_exclusive_store;
 	qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, accesses,
 					 (void *)((uint64_t)accesses_site(insn) | (uint64_t)traced << 32));
 }
@@ -391,12 +410,14 @@ static void watch_access(struct qemu_plugin_insn *insn, enum qemu_plugin_mem_rw 
 void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const uint8_t *bytes, size_t size,
 		    uint32_t traced)
 {
+	enum exclusive_kind exclusive = guest.arch->exclusive ? guest.arch->exclusive(bytes, size) : EXCLUSIVE_NONE;
+
 	switch (kind) {
 	case INSN_OTHER:
-		watch_access(insn, QEMU_PLUGIN_MEM_RW, traced);
+		watch_access(insn, QEMU_PLUGIN_MEM_RW, traced, exclusive);
 		break;
 	case INSN_CALL_BY_MEMORY:
-		watch_access(insn, QEMU_PLUGIN_MEM_R, traced);
+		watch_access(insn, QEMU_PLUGIN_MEM_R, traced, EXCLUSIVE_NONE);
 		break;
 	case INSN_FILL:
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_fill, QEMU_PLUGIN_CB_R_REGS,

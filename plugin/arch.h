@@ -21,6 +21,20 @@ enum insn_kind {
 	INSN_USER_RETURN,      /* goes to user code */
 };
 
+/* Two instructions that together are one atomic access, if no other CPU writes in between. */
+enum exclusive_kind {
+	EXCLUSIVE_NONE,
+	EXCLUSIVE_LOAD,
+	EXCLUSIVE_STORE, /* the emulator compares and exchanges: it loads what it stores to, and stores though it fails */
+};
+
+/* To invalidate what other CPUs' TLBs have, a CPU tells all of them, and waits until they have done so. */
+enum broadcast_kind {
+	BROADCAST_NONE,
+	BROADCAST_SENT,
+	BROADCAST_AWAITED,
+};
+
 /* The kernel's functions at which the recorder must know that the context changes. */
 enum entry_kind {
 	ENTRY_NONE,
@@ -28,6 +42,7 @@ enum entry_kind {
 	ENTRY_INTERRUPT,
 	ENTRY_OLD_EXCEPTION, /* the same where their code changes stacks without a call: the stack pointer tells */
 	ENTRY_OLD_INTERRUPT,
+	ENTRY_USER_INTERRUPT, /* an interrupt of user code, whose way into the kernel may pass several of these */
 	ENTRY_EMERGENCY_STACK, /* goes on with an interrupt or an exception, on a stack that is no task's */
 	ENTRY_DEFERRED,	       /* a function that does what an interrupt could not, or left to be done later */
 	ENTRY_FTRACE,	       /* is called at the start of a function, and does not return to its call */
@@ -57,6 +72,16 @@ struct fill_form {
 	bool aligned;	      /* starts where the element does in which the address lies */
 };
 
+/* Whether some bits of a CPU's state have a value. No bits always have. */
+struct state_test {
+	uint64_t bits, value;
+};
+
+static inline bool state_passes(uint64_t state, struct state_test test)
+{
+	return (state & test.bits) == test.value;
+}
+
 struct arch {
 	const char *target;	/* QEMU's name of it */
 	unsigned int line_bytes;
@@ -72,12 +97,13 @@ struct arch {
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */
 	unsigned int entry_moves; /* by how many bytes at most the two differ, or the latter from the stack's top */
-	const char *system_call_register; /* a system call's number, as the kernel is entered */
+	const char *system_call_register; /* a system call's number at an ENTRY_SYSTEM_CALL */
+	unsigned int system_call_at; /* or the address of memory that has the number this far behind it; 0: the number */
 	const char *condition_register; /* what an INSN_MAY_RETURN depends on */
 	const char *state_register;	/* tells user code from the kernel's; NULL: the address does */
 	const char *saved_state_register; /* what an INSN_INTERRUPT_RETURN sets it to; NULL: not known */
-	uint64_t user_state;		  /* its bit that is set in user code */
-	uint64_t virtual_state;		  /* its bit that is set in all code but firmware's */
+	struct state_test user_state;	  /* passed by that of user code */
+	struct state_test virtual_state;  /* and by that of all code but firmware's */
 	const char *repeats_register;	  /* tells whether a string instruction begins or is resumed */
 	uint64_t repeat_resumes;	  /* its bit that is set while such an instruction is resumed */
 	bool (*is_mark)(const uint8_t *bytes, size_t size);
@@ -95,8 +121,16 @@ struct arch {
 	const char *const *costly_names;
 	/* The number of an instruction in them; 0: it is none of them. */
 	unsigned int (*costly)(const uint8_t *bytes, size_t size);
+	/* Whether it does so in two parts, and which of them it is; NULL: none does. */
+	enum exclusive_kind (*exclusive)(const uint8_t *bytes, size_t size);
+	/* Which part of such a broadcast an instruction is; NULL: CPUs are interrupted instead. */
+	enum broadcast_kind (*broadcast)(const uint8_t *bytes, size_t size);
 	/* Of a symbol, and its type as nm(1) has it. */
 	enum entry_kind (*entry_kind)(const char *symbol, char type);
+	/* The same of the entries of a table of vectors, from the first on; 0 of any other symbol. NULL: there are none. */
+	unsigned int (*nr_vectors)(const char *symbol);
+	enum entry_kind (*vector_kind)(unsigned int nr);
+	unsigned int vector_bytes;
 	/* Whether user code was interrupted by what is saved at the top of a stack, its last words; NULL: not known. */
 	bool (*is_user_entry)(const uint64_t words[STACK_TOP_BYTES / 8]);
 	/* How far behind a function's symbol every call of it comes by; its first ENTRY_BYTES tell. */
@@ -108,5 +142,6 @@ struct arch {
 
 extern const struct arch arch_x86_64;
 extern const struct arch arch_ppc64le;
+extern const struct arch arch_aarch64;
 
 #endif

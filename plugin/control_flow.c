@@ -61,7 +61,7 @@ static void change_stack(struct cpu *cpu, uint64_t base, bool is_call)
 static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	struct contexts_of_cpu *contexts = &cpu->contexts;
-	uint64_t base = stack_base(address);
+	uint64_t base = stack_base(address - 1); /* an empty stack's address is where it ends */
 
 	if (base == contexts->stack->base && !contexts->entering && !contexts->switching)
 		return;
@@ -71,7 +71,7 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 	if (!guest.stack_bytes) {
 		if (!contexts->entering || !is_kernel_address(address) || !guest_find_stack_bytes(address))
 			return;
-		base = stack_base(address);
+		base = stack_base(address - 1);
 	}
 	if (base != contexts->stack->base)
 		change_stack(cpu, base, is_call);
@@ -129,10 +129,14 @@ static void on_new_task(unsigned int nr UNUSED, void *pc UNUSED)
 
 static void on_system_call(unsigned int nr UNUSED, void *pc UNUSED)
 {
-	struct cpu *cpu = this_cpu();
+	const uint64_t *number;
+	uint64_t value;
 
-	if (is_recording(cpu))
-		program_count_system_call(guest_read_register(guest.registers.system_call));
+	if (!is_recording(this_cpu()))
+		return;
+	value = guest_read_register(guest.registers.system_call);
+	number = guest.arch->system_call_at ? guest_read_memory(value + guest.arch->system_call_at, sizeof(*number)) : &value;
+	program_count_system_call(number ? *number : NO_SYSTEM_CALL);
 }
 
 static void on_other_system_call(unsigned int nr UNUSED, void *pc UNUSED)
@@ -186,6 +190,12 @@ static void on_exception(unsigned int nr UNUSED, void *pc)
 static void on_interrupt(unsigned int nr UNUSED, void *pc)
 {
 	on_entry((uint64_t)pc, true);
+}
+
+static void on_user_interrupt(unsigned int nr UNUSED, void *pc)
+{
+	if (this_cpu()->contexts.in_user)
+		on_entry((uint64_t)pc, true);
 }
 
 static void on_emergency_stack(unsigned int nr UNUSED, void *pc UNUSED)
@@ -254,11 +264,12 @@ static void on_interrupt_return(unsigned int nr UNUSED, void *userdata UNUSED)
 		find_old_entry(cpu);
 	if (guest.registers.saved_state) {
 		uint64_t state = guest_read_register(guest.registers.saved_state);
+		bool user = state_passes(state, guest.arch->user_state);
 
 		/* The next interrupt may come before the first instruction of user code. */
-		if (state & guest.arch->user_state)
+		if (user)
 			enter_user_mode(cpu);
-		if (state & guest.arch->user_state || !(state & guest.arch->virtual_state))
+		if (user || !state_passes(state, guest.arch->virtual_state))
 			return;
 	}
 	if (cpu->contexts.stack->lost_nesting)
@@ -376,6 +387,7 @@ void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kin
 		[ENTRY_INTERRUPT] = on_interrupt,
 		[ENTRY_OLD_EXCEPTION] = on_exception,
 		[ENTRY_OLD_INTERRUPT] = on_interrupt,
+		[ENTRY_USER_INTERRUPT] = on_user_interrupt,
 		[ENTRY_EMERGENCY_STACK] = on_emergency_stack,
 		[ENTRY_DEFERRED] = on_deferred,
 		[ENTRY_CONTEXT_SWITCH] = on_switch,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "contexts.h"
+#include "exclusive.h"
 #include "lines.h"
 #include "locks.h"
 #include "open_lines.h"
@@ -22,6 +23,7 @@ struct cpu {
 	int64_t window_left; /* instructions until a program's next window, if no other CPU is faster */
 	struct contexts_of_cpu contexts;
 	struct open_lines open_lines;
+	struct exclusive exclusive;
 	struct string_access strings[2]; /* of the string instructions that run: their loads, their stores */
 	struct line_table lines;
 	struct line_table shared_lines; /* of a program, in the windows that have ended */

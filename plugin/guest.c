@@ -10,7 +10,7 @@ static GByteArray *value, *memory;
 
 bool guest_init(const char *target)
 {
-	static const struct arch *const archs[] = { &arch_x86_64, &arch_ppc64le };
+	static const struct arch *const archs[] = { &arch_x86_64, &arch_ppc64le, &arch_aarch64 };
 
 	for (unsigned int i = 0; i < sizeof(archs) / sizeof(*archs); i++)
 		if (!strcmp(target, archs[i]->target))

@@ -283,8 +283,8 @@ const struct arch arch_ppc64le = {
 	/* In real mode the kernel's addresses are as low as the user's. */
 	.state_register = "msr",
 	.saved_state_register = "srr1",
-	.user_state = 1 << 14,
-	.virtual_state = 1 << 5,
+	.user_state = { 1 << 14, 1 << 14 },
+	.virtual_state = { 1 << 5, 1 << 5 },
 	.is_mark = is_mark,
 	.classify = classify,
 	.fill = fill,

@@ -109,6 +109,15 @@ static void read_per_cpu_offsets(uint64_t address)
 	memcpy(symbols.per_cpu_offsets, offsets, size);
 }
 
+static void add_vectors(uint64_t address, const char *name)
+{
+	unsigned int nr = guest.arch->nr_vectors ? guest.arch->nr_vectors(name) : 0;
+
+	for (unsigned int i = 0; i < nr; i++)
+		if (guest.arch->vector_kind(i) != ENTRY_NONE)
+			add_entry(address + i * guest.arch->vector_bytes, guest.arch->vector_kind(i));
+}
+
 static void add_symbol(uint64_t address, char type, const char *name)
 {
 	const struct lock_function *lock = lock_function(name);
@@ -130,6 +139,7 @@ static void add_symbol(uint64_t address, char type, const char *name)
 	else if (kind != ENTRY_NONE)
 		add_entry(behind_entry(address), kind);
 	preemptions_note(name, address);
+	add_vectors(address, name);
 }
 
 static int compare_addresses(const void *a, const void *b)

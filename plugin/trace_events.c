@@ -203,17 +203,44 @@ static void on_string(unsigned int nr UNUSED, qemu_plugin_meminfo_t info, uint64
 		add_element(cpu, trace, place, info, next, end - next);
 }
 
-void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes)
+/* Whether a fill of a unit goes on where the one before ended: both are one fill, whose lines are new if it is large. */
+static bool extends_fill(struct trace *trace, uint32_t insn, uint64_t start, uint64_t bytes)
+{
+	struct trace_event *fill = &trace->events[trace->unit.fill];
+
+	if (trace->unit.insn != insn || trace->unit.next != start || trace->events[trace->nr - 1].insn != insn)
+		return false;
+	fill->bytes += bytes;
+	trace->unit.next += bytes;
+	if (fill->bytes < SMALL_FILL)
+		return true;
+	for (size_t i = trace->unit.fill + 1; i < trace->nr; i++)
+		fill->instructions += trace->events[i].instructions;
+	trace->nr = trace->unit.fill + 1;
+	return true;
+}
+
+static void begin_fill(struct trace *trace, uint32_t insn, uint64_t start, uint64_t bytes)
+{
+	traces_add(trace, (struct trace_event){ .kind = TRACE_FILL, .insn = insn, .bytes = bytes }, 0);
+	trace->unit.insn = trace->full ? 0 : insn;
+	trace->unit.fill = trace->nr - 1;
+	trace->unit.next = start + bytes;
+}
+
+void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes, bool unit)
 {
 	struct trace *trace = traced(cpu);
-	struct trace_event event = { .kind = TRACE_FILL, .insn = insn, .bytes = bytes };
+	struct trace_event event = { .kind = TRACE_WRITE, .insn = insn };
 	uint64_t next;
 
-	if (!trace)
+	if (!trace || trace->full)
 		return;
-	traces_add(trace, event, 0);
-	event.kind = TRACE_WRITE;
-	for (uint64_t from = start; bytes < SMALL_FILL && from < start + bytes; from = next) {
+	if (!unit || !extends_fill(trace, insn, start, bytes))
+		begin_fill(trace, insn, start, bytes);
+	if (trace->events[trace->unit.fill].bytes >= SMALL_FILL)
+		return;
+	for (uint64_t from = start; from < start + bytes; from = next) {
 		next = line_of(from) + guest.arch->line_bytes;
 		event.address = from;
 		event.bytes = (next < start + bytes ? next : start + bytes) - from;
@@ -375,6 +402,43 @@ static void on_interrupts(unsigned int nr UNUSED, void *userdata UNUSED)
 	event.bytes = others_in(guest_read_register(guest.registers.first_argument), cpu - cpus.all);
 	if (event.bytes)
 		traces_add(trace, event, 0);
+}
+
+static void on_broadcast(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct trace *trace = traced(this_cpu());
+
+	if (trace)
+		trace->broadcast = true;
+}
+
+static void on_broadcast_awaited(unsigned int nr UNUSED, void *userdata)
+{
+	struct trace *trace = traced(this_cpu());
+	union place place = { userdata };
+
+	if (!trace || !trace->broadcast)
+		return;
+	trace->broadcast = false;
+	if (cpus.nr > 1)
+		traces_add(trace, (struct trace_event){
+			.kind = TRACE_TLBI,
+			.insn = place.insn,
+			.bytes = cpus.nr - 1,
+		}, place.early);
+}
+
+void trace_events_watch_broadcast(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, size_t early)
+{
+	enum broadcast_kind kind = guest.arch->broadcast ? guest.arch->broadcast(bytes, size) : BROADCAST_NONE;
+	union place place = { .early = early };
+
+	if (kind == BROADCAST_SENT)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_broadcast, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	if (kind != BROADCAST_AWAITED)
+		return;
+	place.insn = insns_number(qemu_plugin_insn_vaddr(insn));
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, on_broadcast_awaited, QEMU_PLUGIN_CB_NO_REGS, place.userdata);
 }
 
 void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function function)

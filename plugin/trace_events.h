@@ -26,6 +26,9 @@ void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function
 /* An INSN_STRING. `early`: how many instructions its block has from there on; 0: the block resumes the instruction. */
 void trace_events_watch_string(struct qemu_plugin_insn *insn, size_t early);
 
+/* Any instruction. `early` as below. */
+void trace_events_watch_broadcast(struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t size, size_t early);
+
 /* An instruction's place in its block, for trace_events_access(). `early` is how many the block has from there on. */
 uint32_t trace_events_place(const uint8_t *bytes, size_t size, size_t early);
 
@@ -43,8 +46,8 @@ void trace_events_execute(struct cpu *cpu, uint64_t instructions);
 /* `insn`: insns_number() of the instruction; `place`: its trace_events_place(). */
 void trace_events_access(const struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint32_t insn,
 			 uint32_t place);
-/* The instruction fills memory. */
-void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes);
+/* The instruction fills memory. `unit`: it always fills so much. */
+void trace_events_fill(struct cpu *cpu, uint32_t insn, uint64_t start, uint64_t bytes, bool unit);
 void trace_events_lock_acquired(struct cpu *cpu, const struct held_lock *lock);
 /* `by` is the function that acquired it; `early` as in locks_release(). */
 void trace_events_lock_released(struct cpu *cpu, uint64_t lock, const struct lock_function *by, uint64_t early);

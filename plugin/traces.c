@@ -93,7 +93,8 @@ struct trace *traces_begin(uint64_t task, uint64_t number, uint64_t stack)
 	trace->full = false;
 	trace->executed = trace->attributed = 0;
 	trace->depth = 0;
-	trace->string.insn = 0;
+	trace->string.insn = trace->unit.insn = 0;
+	trace->broadcast = false;
 	append(trace, &first);
 	return trace;
 }
@@ -161,7 +162,7 @@ static void write_event(FILE *out, uint64_t task, uint64_t operation, const stru
 		[TRACE_ENTER] = "enter", [TRACE_EXIT] = "exit",	    [TRACE_READ] = "read",   [TRACE_WRITE] = "write",
 		[TRACE_LOCK] = "lock",	 [TRACE_UNLOCK] = "unlock", [TRACE_FILL] = "fill",   [TRACE_COPY] = "copy",
 		[TRACE_WAKE] = "wake",	 [TRACE_SLEEP] = "sleep",   [TRACE_ATOMIC] = "atomic", [TRACE_IPI] = "ipi",
-		[TRACE_DOWNGRADE] = "downgrade",
+		[TRACE_DOWNGRADE] = "downgrade", [TRACE_TLBI] = "tlbi",
 	};
 
 	fprintf(out, "%lu,%lu,%s,%lu,%#lx,%u,%#lx,%s\n", task, operation, kinds[event->kind], instructions,

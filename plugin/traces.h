@@ -29,6 +29,7 @@ enum trace_kind {
 	TRACE_SLEEP,
 	TRACE_WAKE,
 	TRACE_IPI,
+	TRACE_TLBI, /* waits until other CPUs have invalidated what their TLBs have */
 };
 
 struct trace_event {
@@ -36,7 +37,7 @@ struct trace_event {
 	const struct lock_function *by;
 	enum trace_kind kind;
 	uint32_t insn;	       /* insns_number(): of a lock, its function's call */
-	uint32_t bytes;	       /* that were touched; of TRACE_IPI, how many CPUs are interrupted */
+	uint32_t bytes;	       /* that were touched; of TRACE_IPI and TRACE_TLBI, how many other CPUs are told */
 	uint32_t instructions; /* since the event before */
 };
 
@@ -54,6 +55,13 @@ struct trace {
 	uint64_t attributed; /* of these, up to its last event: they are in its events' `instructions` */
 	unsigned int depth; /* entries into the kernel that it has not left */
 	uint64_t stack;	    /* the task's, by its base */
+	bool broadcast;	    /* it has told other CPUs to invalidate what their TLBs have */
+	/* The last instruction that fills one unit of memory at a time: its TRACE_FILL's index, and where it goes on. */
+	struct {
+		uint32_t insn;
+		size_t fill;
+		uint64_t next;
+	} unit;
 	/* The last string instruction: the index of its TRACE_COPY, and the lines that it loaded from and stored to last. */
 	struct {
 		uint32_t insn;

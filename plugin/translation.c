@@ -33,6 +33,8 @@ static void translate_access(struct qemu_plugin_insn *insn, enum insn_kind kind,
 	accesses_watch(insn, kind, bytes, size, traced ? trace_events_place(bytes, size, early) : 0);
 	if (traced && kind == INSN_STRING)
 		trace_events_watch_string(insn, early);
+	if (traced)
+		trace_events_watch_broadcast(insn, bytes, size, early);
 }
 
 static void translate_entry(struct qemu_plugin_insn *insn, uint64_t pc)
@@ -129,7 +131,7 @@ static void translate_user(struct qemu_plugin_tb *tb)
 static bool is_user_code(uint64_t address)
 {
 	if (guest.registers.state)
-		return guest_read_register(guest.registers.state) & guest.arch->user_state;
+		return state_passes(guest_read_register(guest.registers.state), guest.arch->user_state);
 	return !is_kernel_address(address);
 }
 

@@ -29,6 +29,7 @@ static const char *const entry_kinds[] = {
 	[ENTRY_OLD_INTERRUPT] = "old interrupt",
 	[ENTRY_CONTEXT_SWITCH] = "switch",
 	[ENTRY_SWITCHED] = "switched",
+	[ENTRY_USER_INTERRUPT] = "user interrupt",
 	[ENTRY_EMERGENCY_STACK] = "emergency stack",
 	[ENTRY_DEFERRED] = "deferred",
 	[ENTRY_FTRACE] = "ftrace",
@@ -61,6 +62,30 @@ static const char *costly(const char *hex)
 	unsigned int number = ARCH.costly(bytes, read_hex(hex, bytes));
 
 	return number ? ARCH.costly_names[number] : "none";
+}
+
+static const char *atomic(const char *hex)
+{
+	static const char *const exclusive_kinds[] = { "no", "exclusive load", "exclusive store" };
+	enum exclusive_kind exclusive;
+	uint8_t bytes[16];
+	size_t size = read_hex(hex, bytes);
+
+	exclusive = ARCH.exclusive ? ARCH.exclusive(bytes, size) : EXCLUSIVE_NONE;
+	return !exclusive && ARCH.is_atomic(bytes, size) ? "yes" : exclusive_kinds[exclusive];
+}
+
+/* The number and the kind of each of a table's vectors that the recorder watches. */
+static const char *vectors(const char *symbol)
+{
+	static char text[2048];
+	int end = 0;
+
+	text[0] = 0;
+	for (unsigned int i = 0; i < ARCH.nr_vectors(symbol); i++)
+		if (ARCH.vector_kind(i) != ENTRY_NONE)
+			end += sprintf(text + end, "%s%u %s", end ? ", " : "", i, entry_kinds[ARCH.vector_kind(i)]);
+	return text;
 }
 
 static const char *kind_of_insn(const char *hex)
@@ -133,6 +158,10 @@ int main(int argc, char **argv)
 			puts(costly(line));
 		else if (!strcmp(what, "unlocks"))
 			puts(may_unlock(line));
+		else if (!strcmp(what, "atomics"))
+			puts(atomic(line));
+		else if (!strcmp(what, "vectors"))
+			puts(vectors(line));
 		else if (!strcmp(what, "returns"))
 			puts(returns(line));
 		else if (!strcmp(what, "offsets"))

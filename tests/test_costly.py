@@ -14,6 +14,8 @@ from test_instructions import counts
 from test_judgement import OPERATIONS, judged, line, of
 from test_locks import SCHEMA as LOCKS
 from test_recorder import CROSS, answers, disassembled, listed, ppc64le, x86_64
+from test_recorder_aarch64 import CROSS as ON_ARM
+from test_recorder_aarch64 import aarch64, in_memory
 
 import bigiron
 from bigiron import compile, workloads
@@ -26,7 +28,7 @@ from bigiron.judge.judgement import Claim, Judgement
 from bigiron.report import reply
 from bigiron.report.explain.text import sentence
 
-__all__ = ["ppc64le", "x86_64"]  # fixtures
+__all__ = ["aarch64", "ppc64le", "x86_64"]  # fixtures
 
 # The decoder
 
@@ -69,6 +71,28 @@ PPC64LE = {
 }
 
 
+AARCH64 = {
+    "lse": "ldadd x0,x1,[x2]; stadd w0,[x2]; swpal x0,x1,[x2]; casa w0,w1,[x2]; casp x0,x1,x2,x3,[x4]",
+    "stxr": "stxr w0,x1,[x2]; stlxrb w0,w1,[x2]; stxp w0,x1,x2,[x3]",
+    "dmb": "dmb ish; dmb ishld; dmb oshst",
+    "dsb": "dsb sy; dsb ish; dsb nshst",
+    "isb": "isb",
+    "sb": "sb",
+    "eret": "eret; eretaa",
+    "tlbi": "tlbi vaae1is,x0; tlbi vmalle1; tlbi rvae1is,x0; tlbi aside1is,x0",
+    "dc": "dc cvau,x0; dc civac,x0; ic ivau,x0; ic ialluis",
+    "mrs cnt": "mrs x0,cntvct_el0; mrs x0,cntpct_el0",
+    "msr cnt": "msr cntv_cval_el0,x0; msr cntv_ctl_el0,x0; msr cntp_tval_el0,x0",
+    "msr ttbr": "msr ttbr0_el1,x0; msr ttbr1_el1,x0",
+    "msr icc": "msr icc_sgi1r_el1,x0; msr icc_eoir1_el1,x0",
+    "none": """
+        ldxr x0,[x1]; ldar x0,[x1]; stlr x0,[x1]; ldapr x0,[x1]; mrs x0,cntfrq_el0; mrs x0,sp_el0
+        msr sp_el0,x0; msr daifset,#2; nop; yield; wfi; hint #20; dc zva,x0; at s1e1r,x0
+        mrs x0,tpidr_el1; msr tcr_el1,x0; mrs x0,ttbr0_el1; ret; svc #0; clrex; prfm pldl1keep,[x0]; esb
+    """,
+}
+
+
 def assembled(code: str, folder: Path, compiler: str, *before: str) -> Path:
     (folder / "code.s").write_text("\n".join([*before, *re.split("[;\n]", code), ""]))
     subprocess.run([compiler, "-c", folder / "code.s", "-o", folder / "code.o"], check=True)
@@ -87,6 +111,14 @@ def test_which_instructions_take_longer_on_ppc64le(name: str, ppc64le: Path, tmp
     binary = assembled(PPC64LE[name], tmp_path, f"{CROSS}gcc", ".machine power9")
     code = [(hex, text) for _, hex, text in listed("-d", binary, tool=f"{CROSS}objdump")]
     found = answers(ppc64le, "costly", (hex for hex, _ in code))
+    assert dict(zip(code, found, strict=True)) == dict.fromkeys(code, name)
+
+
+@pytest.mark.parametrize("name", AARCH64)
+def test_which_instructions_take_longer_on_aarch64(name: str, aarch64: Path, tmp_path: Path) -> None:
+    binary = assembled(AARCH64[name], tmp_path, f"{ON_ARM}gcc", ".arch armv8.5-a")
+    code = [(in_memory(hex), text) for _, hex, text in listed("-d", binary, tool=f"{ON_ARM}objdump")]
+    found = answers(aarch64, "costly", (hex for hex, _ in code))
     assert dict(zip(code, found, strict=True)) == dict.fromkeys(code, name)
 
 
@@ -114,7 +146,7 @@ def test_another_decoder_agrees_on_a_program(x86_64: Path) -> None:
 
 
 def test_all_have_a_weight_and_a_source() -> None:
-    assert {*X86_64, *PPC64LE} - {"none"} == {*weights.WEIGHTS}
+    assert {*X86_64, *PPC64LE, *AARCH64} - {"none"} == {*weights.WEIGHTS}
     assert all(weight.source and weight.ns >= 0 for weight in weights.WEIGHTS.values())
     assert doctest.testmod(weights).failed == doctest.testmod(cost).failed == 0
     assert doctest.testmod(moved_code).failed == 0

@@ -14,8 +14,9 @@ from bigiron.doctor import Check, can_run
 
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
-    "KVM", "QEMU for ppc64le", "cross compiler for ppc64le", "kernels from source",
-    "kernels from source for ppc64le", "root file systems", "root file systems for ppc64le",
+    "KVM", "QEMU for aarch64", "cross compiler for aarch64", "QEMU for ppc64le", "cross compiler for ppc64le",
+    "kernels from source", "kernels from source for aarch64", "kernels from source for ppc64le",
+    "root file systems", "root file systems for aarch64", "root file systems for ppc64le",
     "BPF compiler, libbpf", "BPF", "perf",
 ]  # fmt: skip
 
@@ -60,7 +61,8 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     missing = {name for name, check in checks.items() if check.state == "missing"}
     assert missing >= {
         "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "apt", "QEMU for ppc64le",
-        "cross compiler for ppc64le", "kernels from source", "perf",
+        "cross compiler for ppc64le", "QEMU for aarch64", "cross compiler for aarch64", "kernels from source",
+        "perf",
     }  # fmt: skip
     assert checks["gcc"].found == "no gcc on PATH"
     assert not can_run(list(checks.values()))

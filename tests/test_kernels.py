@@ -1,8 +1,10 @@
 """Kernels: real ones from Debian, copies of them in every accepted form, and everything that is no kernel."""
 
 import doctest
+import gzip
 import io
 import multiprocessing
+import random
 import shutil
 import socket
 import struct
@@ -10,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 from bigiron import kernels
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel, debian, image, kernel, store
+from bigiron.kernels.image import Facts
 
 
 @pytest.fixture(scope="session")
@@ -116,8 +119,8 @@ def test_no_apt(empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_an_unknown_architecture() -> None:
-    with pytest.raises(UserError, match=r"^architecture 'arm64' is not known: use one of x86_64, amd64, "):
-        kernels.fetch("debian/6.1", "arm64")
+    with pytest.raises(UserError, match=r"^architecture 'riscv64' is not known: use one of x86_64, amd64, "):
+        kernels.fetch("debian/6.1", "riscv64")
 
 
 def package(name: str, version: str) -> debian.Package:
@@ -267,13 +270,17 @@ def changed(source: Path, to: Path, at: int, data: bytes) -> Path:
 def test_files_that_are_no_kernel(empty_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("Linux version 6.1.0 (me) #1\n" * 1000)
     (tmp_path / "empty").touch()
-    accepted = "give a bzImage, an ELF vmlinux, a .deb or a built tree"
+    accepted = "give a bzImage, an arm64 Image, an ELF vmlinux, a .deb or a built tree"
     for path, complaint in [
         (tmp_path / "text", f"is not a kernel: {accepted}"),
         (tmp_path / "empty", f"is not a kernel: {accepted}"),
         (Path("/dev/zero"), f"is not a file: {accepted}"),
         (Path(sys.executable), "is an ELF file but not a kernel: give a vmlinux"),
-        (tmp_path, "is not a built kernel tree (no arch/x86/boot/bzImage, no vmlinux): run make in it"),
+        (
+            tmp_path,
+            "is not a built kernel tree (no arch/x86/boot/bzImage, no arch/arm64/boot/Image, no vmlinux): "
+            "run make in it",
+        ),
         (Path("/proc/self/mem"), f"cannot be copied into {empty_cache}/kernels: Input/output error"),
     ]:
         with pytest.raises(UserError) as error:
@@ -293,17 +300,66 @@ def test_kernels_that_cannot_be_booted(
             bzimage,
             0x236,
             b"\0\0",
-            "is not a 64-bit x86 kernel: only x86_64 and ppc64le kernels can be booted",
+            "is not a 64-bit x86 kernel: only x86_64, aarch64 and ppc64le kernels can be booted",
         ),
         (bzimage, 0x20E, b"\0\0", "is a bzImage that does not name its release: build it again"),
-        (elf, 4, b"\1", "is not a 64-bit little-endian ELF file: only x86_64 and ppc64le"),
-        (elf, 5, b"\2", "is not a 64-bit little-endian ELF file: only x86_64 and ppc64le"),
-        (elf, 18, b"\xb7\0", "is for another machine (ELF machine 183): only x86_64 and ppc64le"),
+        (elf, 4, b"\1", "is not a 64-bit little-endian ELF file: only x86_64, aarch64 and ppc64le"),
+        (elf, 5, b"\2", "is not a 64-bit little-endian ELF file: only x86_64, aarch64 and ppc64le"),
+        (elf, 18, b"\x28\0", "is for another machine (ELF machine 40): only x86_64, aarch64 and ppc64le"),
+        (elf, 18, b"\xb7\0", "is an ELF file, which QEMU does not boot on arm64: give arch/arm64/boot/Image"),
         (elf, 16, b"\1\0", "is an ELF file but not a kernel: give a vmlinux"),
     ]:
         with pytest.raises(UserError) as error:
             kernels.add(changed(source, tmp_path / "file", at, data))
         assert str(error.value).startswith(f"{tmp_path}/file {complaint}")
+
+
+BANNER = b"Linux version 6.12.0-own (me@here) #1 SMP Debian 6.12.1-1 (2026-11-20)\n\0"
+
+
+def arm64_image(sections: Sequence[tuple[int, int]] = (), banner: bytes = BANNER) -> bytes:
+    """By the kernel's Documentation/arch/arm64/booting.rst; of each section its size and where it starts."""
+    headers = b"".join(bytes(16) + struct.pack("<II", *section) + bytes(16) for section in sections)
+    pe = b"PE\0\0" + struct.pack("<HH12xHH", 0xAA64, len(sections), 0, 0) + headers if sections else b""
+    start = b"MZ\x40\xfa".ljust(56, b"\0") + b"ARM\x64" + struct.pack("<I", 64 if sections else 0)
+    return (start + pe).ljust(8192, b"\0") + banner
+
+
+def zboot(payload: bytes, kind: bytes = b"gzip") -> bytes:
+    """By the kernel's drivers/firmware/efi/libstub/zboot-header.S."""
+    return b"MZ\0\0zimg" + struct.pack("<II8x32s", 64, len(payload), kind) + bytes(8) + payload
+
+
+def test_an_arm64_image_in_its_three_forms(empty_cache: Path, tmp_path: Path) -> None:
+    whole = arm64_image([(4096, 4096)])
+    packed = gzip.compress(whole + random.Random(1).randbytes(8192))
+    for content in (whole, packed, zboot(packed), arm64_image()):
+        (tmp_path / "Image").write_bytes(content)
+        facts = image.read(tmp_path / "Image", "it")
+        assert facts == Facts("aarch64", "6.12.0-own", "6.12.1-1", "vmlinuz")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (arm64_image([(1 << 20, 4096)]), "is cut short: 8264 bytes of 1052672; copy or build it again"),
+        (arm64_image(banner=b""), "is an arm64 Image that does not name its release: build it again"),
+        (gzip.compress(random.Random(1).randbytes(8192)), "is not a kernel: give a bzImage, an arm64 Image,"),
+        (gzip.compress(arm64_image() + random.Random(1).randbytes(8192))[:-9], "is cut short: copy or build"),
+        (zboot(random.Random(1).randbytes(8192)), "is damaged"),
+        (
+            zboot(bytes(8192), b"zstd"),
+            "is an EFI zboot image compressed with zstd: give one with gzip, or the",
+        ),
+    ],
+    ids=["cut short", "no banner", "no image", "cut gzip", "no gzip", "zstd"],
+)
+def test_arm64_images_that_are_none(
+    content: bytes, complaint: str, empty_cache: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Image").write_bytes(content)
+    with pytest.raises(UserError, match=f"^it {complaint}"):
+        image.read(tmp_path / "Image", "it")
 
 
 def test_a_release_cannot_take_a_debian_name(debian_6_1: Kernel, empty_cache: Path, tmp_path: Path) -> None:
@@ -326,7 +382,16 @@ def test_a_file_cut_short(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    start=st.sampled_from([b"\x7fELF\2\1", b"\x7fELF"]) | st.just(bytes(0x202) + b"HdrS"),
+    start=st.sampled_from(
+        [
+            b"\x7fELF\2\1",
+            b"\x7fELF",
+            bytes(0x202) + b"HdrS",
+            b"\x1f\x8b",
+            bytes(4) + b"zimg",
+            bytes(56) + b"ARM\x64",
+        ]
+    ),
     rest=st.binary(max_size=80),
 )
 def test_any_header_is_read_or_refused(start: bytes, rest: bytes, tmp_path: Path) -> None:

@@ -192,6 +192,18 @@ def test_as_many_cpus_are_interrupted_as_were_recorded() -> None:
     assert interrupts(1)[1:] == (1.0, 0, "number")
 
 
+def test_a_broadcast_to_all_tlbs_is_waited_for() -> None:
+    rows = [
+        (task, 0, number, kind, 100, 7 if kind == "tlbi" else None)
+        for task in range(2)
+        for number, kind in enumerate(["enter", "tlbi", "exit"])
+    ]
+    columns = ["task", "operation", "sequence", "kind", "instructions", "target"]
+    found = trace.program(pl.DataFrame(rows, schema=columns, orient="row"))
+    assert [event.kind for event in found.operations[0]].count("broadcast") == 1
+    _sim.Program(found.lines, found.locks, found.operations)  # the simulator knows it
+
+
 def test_operations_that_take_no_time_are_one_line(tmp_path: Path) -> None:
     table = trace_of_steps(("access", "atomic", "", ""), ("access", "read", "", "")).with_columns(
         operation=pl.col("sequence"), sequence=pl.lit(0), instructions=pl.lit(0)

@@ -25,7 +25,7 @@ from bigiron.probes.recording import RecordedProgram, Recording, read_recording
 from bigiron.util.lazy import polars as pl
 
 TOP = Path(__file__).parents[1]
-GETPPID = {"x86_64": 110, "ppc64le": 64}
+GETPPID = {"x86_64": 110, "ppc64le": 64, "aarch64": 173}
 EVERYTHING = ("conflicts", "instructions", "locks")
 
 
@@ -138,7 +138,13 @@ def test_a_program_counts_what_a_workload_counts(kernel: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("arch", "kernel"), [("x86_64", "debian/5.10"), ("x86_64", "debian/7.2"), ("ppc64le", "debian/6.1")]
+    ("arch", "kernel"),
+    [
+        ("x86_64", "debian/5.10"),
+        ("x86_64", "debian/7.2"),
+        ("ppc64le", "debian/6.1"),
+        ("aarch64", "debian/6.12"),
+    ],
 )
 def test_only_what_lies_between_a_program_s_marks_is_counted(arch: str, kernel: str, tmp_path: Path) -> None:
     """And of that nothing that the agent does, which makes the same system call meanwhile."""

@@ -25,6 +25,7 @@ from bigiron.probes.recording import Recording, read_recording
 
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
+ARCHS = ("x86_64", "ppc64le", "aarch64")
 CC = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -103,7 +104,7 @@ def test_cpus_of_several_threads_are_refused(cpus: int, tmp_path: Path) -> None:
     ],
 )
 def test_where_qemu_keeps_the_stack_pointer(reads: str, answers: list[str], tmp_path: Path) -> None:
-    program = built("stack_pointer", ["guest", "x86_64", "ppc64le"], tmp_path)
+    program = built("stack_pointer", ["guest", *ARCHS], tmp_path)
     done = subprocess.run([program], input=reads, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == answers
 
@@ -923,7 +924,7 @@ def test_a_key_that_looks_like_none_is_lost(hash_table: Path) -> None:
 
 FILLS_PARTS = (
     *("accesses", "cpu", "guest", "lines", "open_lines", "sequences", "hash", "insns", "request", "pages"),
-    *("chains", "traces", "trace_events", "sharing_query", "locks", "x86_64", "ppc64le"),
+    *("chains", "traces", "trace_events", "sharing_query", "locks", "exclusives", *ARCHS),
 )
 
 
@@ -1139,7 +1140,7 @@ def test_of_a_string_each_line_is_one_access(
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = ["traces", "trace_events", "cpu", "guest", "lines", "sequences", "hash", "insns", "chains"]
-    parts += ["sharing_query", "locks", "request", "x86_64", "ppc64le"]
+    parts += ["sharing_query", "locks", "request", *ARCHS]
     return built("traces", parts, tmp_path_factory.mktemp("traces"))
 
 
@@ -1283,6 +1284,41 @@ def test_fills_and_copies_are_one_event_and_touch_each_line_once(traces: Path) -
     ]  # fmt: skip
 
 
+def test_fills_of_a_line_each_are_one(traces: Path) -> None:
+    """A page's are new memory, and no write of a line that others have."""
+    some = [f"0 zero {HOT + 64 * line:x}" for line in (0, 1, 4)]
+    page = [word for line in range(64) for word in (f"0 zero {COLD + 64 * line:x}", "0 kernel 3")]
+    lines = [HOT, *(COLD + 64 * line for line in range(64))]
+    others = [f"{cpu} access write 0 1 {line:x}" for cpu in (0, 1) for line in lines]
+    found = traced(traces, *others, *TRACED, *some, *page, "0 user 1", "0 done 0")
+    assert found.events == ["enter 21", "fill 10", "write 0", "fill 0", "fill 186", "exit 6"]
+    table, _ = trace_of(traces, [*TRACED, *some, *page, "0 user 1", "0 done 0"], 2, 32)
+    filled = [row["bytes"] for row in csv.DictReader(io.StringIO(table)) if row["kind"] == "fill"]
+    assert filled == ["128", "64", "4096"]
+
+
+TLBI_VAE1IS, TLBI_RVAE1IS, TLBI_VAE1 = 0xD5088320, 0xD5088220, 0xD5088720
+DSB_ISH, DSB_ISHST, DSB_NSH, DMB_ISH = 0xD5033B9F, 0xD5033A9F, 0xD503379F, 0xD5033BBF
+
+
+@pytest.mark.parametrize(
+    ("codes", "events"),
+    [
+        ((DSB_ISHST, TLBI_VAE1IS, TLBI_VAE1IS, DSB_ISH, DSB_ISH), ["tlbi 10"]),
+        ((TLBI_RVAE1IS, DSB_ISHST, DSB_NSH, DMB_ISH, DSB_ISH), ["tlbi 10"]),
+        ((TLBI_VAE1, DSB_NSH, DSB_ISH), []),
+    ],
+    ids=["of pages", "of a range", "of this CPU"],
+)
+def test_a_broadcast_to_tlbs_is_an_event_when_it_is_waited_for(
+    codes: tuple[int, ...], events: list[str], traces: Path
+) -> None:
+    insns = [f"0 insn {code:x}" for code in codes]
+    found = traced(traces, *TRACED, *insns, "0 kernel 4", "0 user 1", "0 done 0")
+    assert [event for event in found.events if event.startswith("tlbi")] == events
+    assert found.events[-1] == ("exit 4" if events else "exit 14")
+
+
 def test_an_exception_in_the_kernel_is_an_entry(traces: Path) -> None:
     found = traced(
         traces, *TRACED, "0 exception", "0 kernel 5", "0 iret", "0 kernel 1", "0 user 1", "0 done 0"
@@ -1332,8 +1368,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "guest",
         "hash",
         "request",
-        "x86_64",
-        "ppc64le",
+        *ARCHS,
     ]
     return built("contexts", parts, tmp_path_factory.mktemp("contexts"))
 

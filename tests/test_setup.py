@@ -26,7 +26,8 @@ def test_a_second_setup_says_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("purpose", "there", "extras"),
-    [("", "", ""), ("ppc64le", "", ""), ("fleet", "", "fleet"), ("dev", "", "dev"), ("test", "", "dev"),
+    [("", "", ""), ("ppc64le", "", ""), ("aarch64", "", ""),
+     ("fleet", "", "fleet"), ("dev", "", "dev"), ("test", "", "dev"),
      ("", "dev", "dev"), ("fleet", "dev", "dev,fleet")],
 )  # fmt: skip
 def test_what_a_user_does_not_need_is_installed_on_request(

@@ -14,6 +14,8 @@
  *	CPU enter FUNCTION		the function that was called is one of the kernel's of that name
  *	CPU take LOCK, CPU give LOCK	a spinlock
  *	CPU fill ADDRESS BYTES		an instruction fills memory
+ *	CPU zero ADDRESS		an instruction fills a line of memory, and never more
+ *	CPU insn CODE			an instruction of arm64
  *	CPU copy N FROM TO		an instruction copies N words; if N is negative, downwards
  *	CPU exception, CPU iret		in the kernel
  *
@@ -235,6 +237,17 @@ static void enter_function(const char *name)
 		insn.on_run(0, insn.run_data);
 }
 
+static void execute(uint32_t code)
+{
+	struct qemu_plugin_insn insn = { .pc = 0xffffffff82000010 };
+
+	guest.arch = &arch_aarch64;
+	trace_events_watch_broadcast(&insn, (const uint8_t *)&code, sizeof(code), 0);
+	guest.arch = &arch_x86_64;
+	if (insn.on_run)
+		insn.on_run(0, insn.run_data);
+}
+
 static void lock(struct cpu *cpu, bool take, uint64_t address)
 {
 	const struct held_lock held = { .lock = address, .by = lock_function("_raw_spin_lock") };
@@ -286,7 +299,11 @@ static void obey(const char *line)
 	else if (sscanf(line, "%u give %lx", &nr, &a) == 2)
 		lock(cpu, false, a);
 	else if (sscanf(line, "%u fill %lx %lu", &nr, &a, &b) == 3)
-		trace_events_fill(cpu, insns_number(0xffffffff81000300), a, b);
+		trace_events_fill(cpu, insns_number(0xffffffff81000300), a, b, false);
+	else if (sscanf(line, "%u zero %lx", &nr, &a) == 2)
+		trace_events_fill(cpu, insns_number(0xffffffff81000310), a, 64, true);
+	else if (sscanf(line, "%u insn %lx", &nr, &a) == 2)
+		execute(a);
 	else if (sscanf(line, "%u copy %d %lx %lx", &nr, &words, &b, &c) == 4)
 		copy_words(cpu, words, b, c);
 	else if (!strcmp(what, "exception"))

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a line has either one owner, which may write it, or any number of sharers, which may read it. The state
 //! changes when an access is issued. The access is done when the line has come. Accesses that need a transfer of the
-//! line are served one at a time, in the order in which they were issued.
+//! line are served one at a time, in the order in which they were issued. Where the line's home does atomic accesses
+//! (`atomics = "far"`), it has the only copy of the line afterwards.
 
 use crate::machine::{Machine, Place};
 use crate::time::Time;
@@ -30,6 +31,8 @@ pub(crate) struct Line {
     /// The bitwise AND and OR of the sharers' places. They give the distance of the farthest sharer.
     all: u32,
     any: u32,
+    /// Its home has done the last write, and has the only copy.
+    at_home: bool,
     /// The last-level caches with a clean copy. A bit for each of the first 64.
     caches: u64,
     busy_until: Time,
@@ -67,6 +70,7 @@ impl Line {
             all: u32::MAX,
             any: 0,
             caches: 0,
+            at_home: false,
             busy_until: Time::ZERO,
             crossing_debt: 0.0,
             waiting: Vec::new(),
@@ -115,9 +119,9 @@ impl Line {
         let clean = self.owner == NO_ID;
         let busy = if writes || !clean { latency } else { machine.busy_with_reader(latency) };
         self.busy_until = begin + busy;
+        self.at_home = false;
         if writes {
-            self.sharers.clear();
-            (self.all, self.any, self.caches) = (u32::MAX, 0, 0);
+            self.forget_copies();
             self.owner = cpu as u32;
         } else if clean && self.last == NO_ID {
             self.owner = cpu as u32; // the only copy: as in MESI's exclusive state, it can be written without a request
@@ -136,6 +140,35 @@ impl Line {
         self.traffic.waiting += begin - now;
         self.traffic.transferring += latency;
         Served { begin, done: begin + latency }
+    }
+
+    /// An atomic access that the line's home does, for `busy`. If CPUs have the line, the home takes it from them first.
+    pub fn add_at_home(
+        &mut self,
+        machine: &Machine,
+        links: &mut [Time],
+        (cpu, busy): (usize, Time),
+        now: Time,
+    ) -> Served {
+        self.traffic.accesses += 1;
+        let (latency, _) = self.source(machine, cpu, machine.place(cpu), true);
+        let mut begin = now.max(self.busy_until);
+        if let Some(link) = machine.link {
+            begin = over_links(links, self.home_node as usize, machine.node_of(cpu), begin, link);
+        }
+        self.busy_until = begin + if self.at_home { busy } else { latency };
+        self.traffic.transfers += u64::from(!self.at_home);
+        self.traffic.waiting += begin - now;
+        self.traffic.transferring += latency;
+        self.forget_copies();
+        self.owner = NO_ID;
+        self.at_home = true;
+        Served { begin, done: begin + latency }
+    }
+
+    fn forget_copies(&mut self) {
+        self.sharers.clear();
+        (self.all, self.any, self.caches) = (u32::MAX, 0, 0);
     }
 
     /// The latency of a transfer while CPUs of several last-level caches wait. Hardware serves several waiting CPUs
@@ -179,6 +212,9 @@ impl Line {
 
     /// How long the line takes to reach a CPU, and the node that it comes from.
     fn source(&self, machine: &Machine, cpu: usize, place: Place, writes: bool) -> (Time, usize) {
+        if self.at_home {
+            return (machine.transfer_from_home(self.home_node as usize, cpu), self.home_node as usize);
+        }
         let memory = (machine.memory_between(self.home, place), self.home_node as usize);
         if self.last == NO_ID {
             return memory;
@@ -275,7 +311,7 @@ mod tests {
 
     use crate::machine::Machine;
     use crate::simulation::{Run, Simulation};
-    use crate::time::{Time, us};
+    use crate::time::{Time, ns, us};
 
     /// CPU 0 writes a word. Returns when each reader has the word, which it reads at the time that is given.
     fn read_at(machine: &Machine, readers: &[(usize, Time)]) -> Vec<Time> {
@@ -389,6 +425,66 @@ mod tests {
         // One CPU of each node: every transfer crosses.
         let takes = between_additions(1, 1);
         assert!((takes / between - 1.0).abs() < 0.02, "{takes}");
+    }
+
+    const FAR: &str = r#"
+name = "far"
+description = "32 cores on one mesh"
+node = "socket"
+hit_ns = 1
+memory_ns = 100
+wakeup_ns = 2000
+ipi_ns = 500
+atomics = "far"
+far_atomic_ns = 10
+
+[[level]]
+name = "socket"
+count = 1
+
+[[level]]
+name = "core"
+count = 32
+transfer_ns = 50
+"#;
+
+    #[test]
+    fn contended_additions_at_home_do_not_wait_for_each_other_s_answers() {
+        let far = |cpus: usize| {
+            between_additions_of(Machine::from_toml(FAR).unwrap(), &(0..cpus).collect::<Vec<_>>())
+        };
+        let near = FAR.replace("atomics = \"far\"\nfar_atomic_ns = 10\n", "");
+        let near = between_additions_of(Machine::from_toml(&near).unwrap(), &(0..32).collect::<Vec<_>>());
+        assert!((near / 50.0 - 1.0).abs() < 0.01, "{near}");
+        // Each CPU waits for its answer, so two CPUs add twice in a transfer's time; many are as fast as the home.
+        assert!((far(2) / 25.0 - 1.0).abs() < 0.01, "{}", far(2));
+        assert!((far(32) / 10.0 - 1.0).abs() < 0.01, "{}", far(32));
+    }
+
+    #[test]
+    fn a_line_stays_at_home_until_a_cpu_reads_or_writes_it() {
+        let mut sim = Simulation::new(Machine::from_toml(FAR).unwrap(), 1);
+        let word = sim.word("word", 0);
+        let took = Rc::new(Cell::new([Time::ZERO; 6]));
+        let seen = Rc::clone(&took);
+        sim.program(3, move |cpu| async move {
+            let mut took = [Time::ZERO; 6];
+            for (at, took) in took.iter_mut().enumerate() {
+                let before = cpu.now();
+                match at {
+                    0 | 1 | 5 => cpu.fetch_add(word, 1).await,
+                    2 => cpu.compare_exchange(word, 2, 7).await,
+                    3 => cpu.fetch_or(word, 8).await,
+                    _ => cpu.read(word).await,
+                };
+                *took = cpu.now() - before;
+            }
+            assert_eq!(cpu.read(word).await, 16);
+            seen.set(took);
+        });
+        sim.run(Run::to_the_end()).unwrap();
+        // From memory, at home; a compare-and-exchange brings the line, and then all is done in the CPU's cache.
+        assert_eq!(took.get(), [100, 50, 50, 1, 1, 1].map(ns));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The machines that come with the simulator, and what is said of impossible ones.
 
 use bigiron_sim::locks::SpinKind;
-use bigiron_sim::{BUILT_IN, Machine, Simulation, ns};
+use bigiron_sim::{BUILT_IN, Machine, Run, Simulation, ns, us};
 
 #[test]
 fn every_machine_has_its_cpus_and_every_latency_its_source() {
@@ -37,6 +37,31 @@ fn spinlocks_are_the_architectures() {
     let spinlocks = |name| Simulation::new(Machine::named(name).expect("it is built in"), 1).spinlocks();
     assert_eq!(spinlocks("power10-1920"), SpinKind::Powerpc);
     assert_eq!(spinlocks("xeon-5418y-x2"), SpinKind::Qspinlock);
+}
+
+#[test]
+fn where_it_is_not_known_half_of_the_samples_have_far_atomics() {
+    let unknown = GOOD.replace("ipi_ns = 500", "ipi_ns = 500\natomics = \"near or far\"\nfar_atomic_ns = 9");
+    let machine = Machine::from_toml(&unknown).expect("it is right");
+    let [range] = &machine.unknowns()[..] else { panic!("{:?}", machine.unknowns()) };
+    assert_eq!((range.of.as_str(), range.low, range.high), ("atomics", 0.0, 1.0));
+    let additions = |quantile: f64| {
+        let sample = machine.with_quantiles(&[quantile], 1.0).expect("it is a sample");
+        let mut sim = Simulation::new(sample, 1);
+        let word = sim.word("word", 0);
+        for cpu in 0..8 {
+            sim.program(cpu, move |cpu| async move {
+                loop {
+                    cpu.fetch_add(word, 1).await;
+                    cpu.operation();
+                }
+            });
+        }
+        sim.run(Run::measuring(us(1), us(10))).expect("it runs").operations
+    };
+    // From 50 to 100 ns each, and 9 ns.
+    assert!((100..=200).contains(&additions(0.49)), "{}", additions(0.49));
+    assert!((1100..=1112).contains(&additions(0.5)), "{}", additions(0.5));
 }
 
 #[test]
@@ -128,6 +153,22 @@ const WRONG: &[(&str, &str, &str)] = &[
         "ipi_ns = 500\nspinlocks = \"ticket\"",
         "spinlocks = \"ticket\" is none of qspinlock, cna, powerpc",
     ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\natomics = \"remote\"",
+        "atomics = \"remote\" is none of near, far, near or far",
+    ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\natomics = \"near or far\"",
+        "atomics = \"near or far\": far_atomic_ns is missing",
+    ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\nfar_atomic_ns = 9",
+        "far_atomic_ns makes no sense where atomics are near",
+    ),
+    ("ipi_ns = 500", "ipi_ns = 500\natomics = \"far\"\nfar_atomic_ns = -9", "far_atomic_ns is -9: a latency"),
     ("transfer_ns = 50", "", "level cpu: transfer_ns, between two of them, is missing"),
     ("memory_ns = 150", "", "level node: memory_ns, from another one's memory, is missing"),
     (

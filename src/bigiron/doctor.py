@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from bigiron import compile, libbpf
-from bigiron.architectures import PPC64LE, X86_64, Architecture
+from bigiron.architectures import X86_64, Architecture, architectures
 from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
@@ -51,6 +51,7 @@ def examine() -> list[Check]:
 
     Takes some seconds, and half a minute where /dev/kvm exists but boots no kernel.
     """
+    others = [one for one in architectures() if one is not X86_64]
     return [
         _qemu(X86_64),
         _plugins(),
@@ -61,12 +62,9 @@ def examine() -> list[Check]:
         _apt(),
         _keyring(),
         _kvm(),
-        _qemu(PPC64LE),
-        _static_library(PPC64LE),
-        _kernel_builds(X86_64),
-        _kernel_builds(PPC64LE),
-        _roots(X86_64),
-        _roots(PPC64LE),
+        *(check(one) for one in others for check in (_qemu, _static_library)),
+        *map(_kernel_builds, (X86_64, *others)),
+        *map(_roots, (X86_64, *others)),
         _bpf_programs(X86_64),
         _bpf(),
         _perf(),
@@ -115,7 +113,7 @@ def _static_library(target: Architecture) -> Check:
         return _compiler(
             "static C library", target.compiler, "libc6-dev", "the C library for static linking", "-static"
         )
-    packages = "gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross"
+    packages = f"{target.compiler_package} libc6-dev-{target.debian}-cross"
     words = f"{target.compiler} and its C library for static linking"
     return _compiler(f"cross compiler for {target.name}", target.compiler, packages, words, "-static")
 

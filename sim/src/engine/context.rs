@@ -16,6 +16,13 @@ pub(crate) enum Action {
     CompareExchange,
 }
 
+impl Action {
+    /// Whether a line's home can do it: Arm's LDADD, LDCLR, LDSET and their forms without a result.
+    pub fn may_be_far(self) -> bool {
+        matches!(self, Action::Add | Action::And | Action::Or)
+    }
+}
+
 /// The kind of time that a CPU's work counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {

@@ -26,7 +26,10 @@ impl State {
             let is_coming = line.is_owned_by(id.cpu());
             return self.drain(id, if is_coming { Drained::Hit(action) } else { Drained::Request(action) });
         }
-        let served = self.serve(id.cpu(), word, writes, now);
+        let served = match self.machine.far_atomic {
+            Some(busy) if action.may_be_far() => self.serve_at_home(id.cpu(), word, busy, now),
+            _ => self.serve(id.cpu(), word, writes, now),
+        };
         let context = self.context(id);
         context.doing = Doing::Access(action);
         context.begin = served.begin;
@@ -69,6 +72,15 @@ impl State {
             recent[0] = RecentFill { line: number, done: served.done, written: writes };
         }
         served
+    }
+
+    /// The same of an atomic access that the line's home does, unless the CPU may write the line.
+    fn serve_at_home(&mut self, cpu: usize, word: u32, busy: Time, since: Time) -> Served {
+        let line = &mut self.lines[self.words[word as usize].line as usize];
+        if line.is_owned_by(cpu) {
+            return self.serve(cpu, word, true, since);
+        }
+        line.add_at_home(&self.machine, &mut self.links, (cpu, busy), since)
     }
 
     /// Requests a cache line for reading, without waiting for it. Returns when it will have come.

@@ -27,6 +27,11 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("epyc-9654-x2", include_str!("../../machines/epyc-9654-x2.toml")),
     ("epyc-9754-x2", include_str!("../../machines/epyc-9754-x2.toml")),
     ("graviton3", include_str!("../../machines/graviton3.toml")),
+    ("graviton4-x2", include_str!("../../machines/graviton4-x2.toml")),
+    ("grace", include_str!("../../machines/grace.toml")),
+    ("altra-q80", include_str!("../../machines/altra-q80.toml")),
+    ("altra-max-m128", include_str!("../../machines/altra-max-m128.toml")),
+    ("kunpeng-920", include_str!("../../machines/kunpeng-920.toml")),
     ("i7-4770", include_str!("../../machines/i7-4770.toml")),
     ("uniform", include_str!("../../machines/uniform.toml")),
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::machine::file::{Counts, File, Latencies, LevelFile, MachineError, error};
+use crate::machine::file::{Counts, EITHER, FAR, File, Latencies, LevelFile, MachineError, NEAR, error};
 use crate::machine::processor::Processor;
 use crate::machine::sources::sources;
 use crate::machine::topology::{Level, Machine, OWN_DISTANCE, Place};
@@ -46,6 +46,7 @@ pub(super) fn build(file: File) -> Result<Machine, MachineError> {
             places => places,
         },
         spinlocks: spinlocks(file.spinlocks.as_deref())?,
+        far_atomic: far_atomic(&file)?,
         crossing: 1.0,
         processor: file.processor.as_ref().map(Processor::new).transpose()?,
         memory_gib: file.memory_gib.map(|gib| size("memory_gib", gib)).transpose()?,
@@ -220,6 +221,18 @@ fn spinlocks(name: Option<&str>) -> Result<SpinKind, MachineError> {
     let Some(name) = name else { return Ok(SpinKind::default()) };
     let names = || SpinKind::ALL.map(|(known, _)| known).join(", ");
     SpinKind::named(name).map_or_else(|| error(format!("spinlocks = {name:?} is none of {}", names())), Ok)
+}
+
+fn far_atomic(file: &File) -> Result<Option<Time>, MachineError> {
+    let word = file.atomics.as_deref().unwrap_or(NEAR);
+    match (word, file.far_atomic_ns) {
+        (NEAR, None) => Ok(None),
+        (NEAR, Some(_)) => error("far_atomic_ns makes no sense where atomics are near"),
+        (FAR | EITHER, None) => error(format!("atomics = {word:?}: far_atomic_ns is missing")),
+        (FAR, Some(value)) => latency("far_atomic_ns", value).map(Some),
+        (EITHER, Some(value)) => latency("far_atomic_ns", value).map(|_| None),
+        _ => error(format!("atomics = {word:?} is none of {NEAR}, {FAR}, {EITHER}")),
+    }
 }
 
 fn level_number(file: &File, what: &str, name: &str) -> Result<usize, MachineError> {

@@ -20,6 +20,11 @@ pub(super) fn error<T>(message: impl Into<String>) -> Result<T, MachineError> {
     Err(MachineError(message.into()))
 }
 
+/// What `atomics` can be: they are done by CPUs, at the line's home, or it is not known.
+pub(super) const NEAR: &str = "near";
+pub(super) const FAR: &str = "far";
+pub(super) const EITHER: &str = "near or far";
+
 /// A machine file. Every figure can name its source.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +52,11 @@ pub(super) struct File {
     /// The kind of the kernel's spinlocks.
     pub spinlocks: Option<String>,
     pub spinlocks_source: Option<String>,
+    /// Where additions and bit operations are done that do not find their line in the CPU's cache.
+    pub atomics: Option<String>,
+    pub atomics_source: Option<String>,
+    pub far_atomic_ns: Option<f64>,
+    pub far_atomic_source: Option<String>,
     pub processor: Option<ProcessorFile>,
     /// Measurements with several CPUs at one cache line. The simulator does not use them: they are for comparison.
     #[serde(default)]
@@ -121,6 +131,7 @@ impl File {
             "ipi" => vec![&mut self.ipi_ns],
             "shared read" => vec![self.shared_read_ns.as_mut()?],
             "link" => vec![self.link_ns.as_mut()?],
+            "far atomic" => vec![self.far_atomic_ns.as_mut()?],
             _ => return self.figure_of_level(of),
         };
         Some(found)

@@ -37,9 +37,9 @@ impl Machine {
         build(file)
     }
 
-    /// The ranges of its uncertain figures.
+    /// The ranges of its uncertain figures. That of `atomics` is from near, 0, to far, 1.
     pub fn unknowns(&self) -> Vec<Range> {
-        self.file.range.clone()
+        ranges::unknowns(&self.file)
     }
 
     /// The same machine with each uncertain figure at a quantile of its range: 0 is the low end, 0.5 the figure
@@ -87,6 +87,10 @@ impl Machine {
             store_buffer_source: None,
             spinlocks: None,
             spinlocks_source: None,
+            atomics: None,
+            atomics_source: None,
+            far_atomic_ns: None,
+            far_atomic_source: None,
             processor: None,
             contended: Vec::new(),
             range: Vec::new(),

@@ -17,6 +17,7 @@ pub(super) fn sources(file: &File) -> Vec<(String, String, String)> {
     row("ipi".into(), Some(vec![file.ipi_ns]), &file.ipi_source);
     row("shared read".into(), file.shared_read_ns.map(|ns| vec![ns]), &file.shared_read_source);
     row("link".into(), file.link_ns.map(|ns| vec![ns]), &file.link_source);
+    row("far atomic".into(), file.far_atomic_ns.map(|ns| vec![ns]), &file.far_atomic_source);
     row(
         "stores on their way".into(),
         file.store_buffer.map(|places| vec![places as f64]),
@@ -34,8 +35,14 @@ pub(super) fn sources(file: &File) -> Vec<(String, String, String)> {
             row(format!("{what}, {} CPUs at once", row_of.cpus), Some(vec![value]), &row_of.source);
         }
     }
-    if let Some(kind) = &file.spinlocks {
-        rows.push(("spinlocks".into(), kind.clone(), file.spinlocks_source.clone().unwrap_or_default()));
+    let words = [
+        ("spinlocks", &file.spinlocks, &file.spinlocks_source),
+        ("atomics", &file.atomics, &file.atomics_source),
+    ];
+    for (what, word, source) in words {
+        if let Some(word) = word {
+            rows.push((what.into(), word.clone(), source.clone().unwrap_or_default()));
+        }
     }
     if let Some(processor) = &file.processor {
         rows.extend(sources_of_processor(processor));

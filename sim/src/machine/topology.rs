@@ -73,6 +73,8 @@ pub struct Machine {
     pub(crate) store_buffer: usize,
     /// The kind of the kernel's spinlocks.
     pub spinlocks: SpinKind,
+    /// How long a cache line's home is busy with an addition or a bit operation. `None`: CPUs do them.
+    pub(crate) far_atomic: Option<Time>,
     /// When CPUs of several last-level caches wait for a cache line: the share of its transfers that cross between
     /// caches. 1 means that waiting CPUs are served in order, wherever they are.
     pub(crate) crossing: f64,
@@ -246,6 +248,12 @@ impl Machine {
     #[inline]
     pub(crate) fn same_cache(&self, a: usize, b: usize) -> bool {
         self.caches[a] == self.caches[b]
+    }
+
+    /// How long a CPU waits for the home of a cache line whose only copy is there.
+    pub(crate) fn transfer_from_home(&self, node: usize, cpu: usize) -> Time {
+        let first = self.first_cpu_of(node);
+        if self.same_cache(first, cpu) { self.inside_cache } else { self.transfer(first, cpu) }
     }
 
     /// The longest transfer between CPUs of one last-level cache.

@@ -74,6 +74,7 @@ fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyRes
         "unlock" => Event::Unlock { lock, shared },
         "downgrade" => Event::Downgrade { lock },
         "lockref" => Event::Lockref { lock },
+        "broadcast" => Event::Broadcast,
         "interrupt" => Event::Interrupt(match how {
             "share" => Targets::Share(*amount),
             "number" => Targets::Number(*amount as usize),

@@ -83,6 +83,8 @@ pub enum Event {
     },
     /// Interrupts CPUs of other tasks, and waits for their answers.
     Interrupt(Targets),
+    /// Waits until all CPUs of the machine have done what it told them at once: to invalidate what their TLBs have.
+    Broadcast,
 }
 
 /// How many of the other tasks' CPUs are interrupted. They are chosen at random.

@@ -26,6 +26,8 @@ pub(super) struct Task {
     ns_per_instruction: Vec<f64>,
     /// With one thread.
     system_call: Time,
+    /// A transfer to the farthest CPU of the machine.
+    broadcast: Time,
     overlapped: Time,
     under_locks: f64,
     slower: f64,
@@ -80,7 +82,20 @@ impl Task {
                 (each.collect(), ns(processor.system_call.as_ns() * slower * turbo / ghz))
             }
         };
-        Task { number, near, shared, core, ns_per_instruction, system_call, overlapped, under_locks, slower }
+        let own = shared.cpus[number];
+        let broadcast = (0..machine.cpus()).map(|other| machine.transfer(own, other)).max().expect("CPUs");
+        Task {
+            number,
+            near,
+            shared,
+            core,
+            ns_per_instruction,
+            system_call,
+            broadcast,
+            overlapped,
+            under_locks,
+            slower,
+        }
     }
 
     /// Nanoseconds per instruction with one thread of the core executing.
@@ -225,6 +240,10 @@ impl Task {
             }
             Event::Interrupt(targets) => {
                 self.interrupt_others(cpu, targets).await;
+                INTERRUPTS
+            }
+            Event::Broadcast => {
+                cpu.work(self.broadcast).await;
                 INTERRUPTS
             }
         }

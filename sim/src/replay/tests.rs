@@ -292,6 +292,18 @@ fn as_many_are_interrupted_as_an_event_says() {
     assert_eq!(all, rate(Targets::Number(99)));
 }
 
+#[test]
+fn a_broadcast_waits_for_the_farthest_cpu_of_the_machine() {
+    let of_one_task = |events| replay(&machine(), &of(events), Setting::plain(1)).unwrap();
+    let without = of_one_task(vec![Event::Work(20.0)]);
+    let with = of_one_task(vec![Event::Work(20.0), Event::Broadcast]);
+    let farthest =
+        (0..machine().cpus()).map(|other| machine().transfer(0, other).as_ns()).fold(0.0, f64::max);
+    let waits = 1e9 / with.throughput - 1e9 / without.throughput;
+    assert!((waits / farthest - 1.0).abs() < 0.01, "{waits} {farthest}");
+    assert!(with.shares[INTERRUPTS] > 0.0);
+}
+
 /// Of two locks, half of the operations take one first, and half the other.
 fn in_both_orders(tries: bool) -> Result<ReplayResult, Failure> {
     let mut program = (*of(vec![Event::Work(1.0)])).clone();

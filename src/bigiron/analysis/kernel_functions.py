@@ -171,7 +171,7 @@ SLEEPING_OR_WAKING = in_path(("schedule", "try_to_wake_up"))
 SLEEPING = in_path(("schedule", "__schedule"))
 
 PREEMPTED = (
-    r"(^|;)((syscall_)?exit_to_user_mode\w*;(__)?schedule"
+    r"(^|;)(((syscall_)?exit_to_user_mode\w*|do_notify_resume);(__)?schedule"
     r"|(__cond_resched|dynamic_cond_resched|preempt_schedule\w*);[\w;]*schedule)" + _SUFFIXES + "(;|$)"
 )
 """A call path of a task whose time slice is over."""
@@ -212,7 +212,8 @@ INSTRUCTIONS_PER_CLEARED_PAGE = {
 
 INTERRUPT_ENTRY = re.compile(
     r"(^|;)(asm_sysvec_|asm_common_interrupt|asm_spurious_|(__)?do_softirq|handle_softirqs"  # x86, and all
-    r"|decrementer_|hardware_interrupt_|doorbell_|timer_interrupt|(__)?do_irq|(__)?do_IRQ)"  # POWER
+    r"|decrementer_|hardware_interrupt_|doorbell_|timer_interrupt|(__)?do_irq|(__)?do_IRQ"  # POWER
+    r"|el[01][ht]_64_irq|el[01]_irq|el[01]_interrupt)"  # arm64
 )
 """A call path in interrupt context."""
 

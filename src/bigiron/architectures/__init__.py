@@ -7,7 +7,10 @@ from pathlib import Path
 from bigiron.architectures.architecture import Architecture, PageTables
 from bigiron.errors import UserError
 
-__all__ = ["PPC64LE", "X86_64", "Architecture", "PageTables", "architecture", "architectures", "known_arch"]
+__all__ = [
+    "AARCH64", "PPC64LE", "X86_64", "Architecture", "PageTables", "architecture", "architectures",
+    "known_arch",
+]  # fmt: skip
 
 
 def _find() -> dict[str, Architecture]:
@@ -21,7 +24,7 @@ def _find() -> dict[str, Architecture]:
 
 
 _ALL = _find()
-X86_64, PPC64LE = _ALL["x86_64"], _ALL["ppc64le"]
+X86_64, PPC64LE, AARCH64 = _ALL["x86_64"], _ALL["ppc64le"], _ALL["aarch64"]
 
 
 def architectures() -> list[Architecture]:

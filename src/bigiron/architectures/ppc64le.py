@@ -26,14 +26,20 @@ ARCHITECTURE = Architecture(
     remapping=(),
     # With page tables, which can be read from outside, also where a kernel's configuration prefers a hash.
     boot=("console=hvc0", "disable_radix=no"),
+    delay_loop="lpj=16000000",
     counter=None,  # the device tree tells the time base's rate
+    clock="",
     tick_period="",  # its timers are told when the next tick is due from the start
     compiler="powerpc64le-linux-gnu-gcc",
     compiler_package="gcc-powerpc64le-linux-gnu",
     line_bytes=128,
+    most_cpus=8192,
     most_threads=1,
     # QEMU 10's pseries: all CPUs but the first stand still, until the kernel's watchdog ends the machine.
     resumes=False,
+    programs=True,
+    interrupt_events=True,
+    user_memory=True,
     kernel_start=0xC000000000000000,
     # arch/powerpc/include/asm/book3s/64/radix.h; memory starts with the kernel's image
     address_classes=(
@@ -43,7 +49,9 @@ ARCHITECTURE = Architecture(
         (0xC00C000000000000, 0xC00E000000000000, "struct page"),
     ),
     older_map=0,
+    struct_pages=(),
     page_bytes=65536,
+    page_sizes=(4096, 65536),
     # Power ISA 3.0B, book III, 5.7.10, with the sizes of radix-64k.h and radix-4k.h: the second and the
     # third level may map 1 GiB and 2 MiB.
     page_tables=PageTables(
@@ -53,9 +61,11 @@ ARCHITECTURE = Architecture(
         largest_page=30,
         byte_order="big",
         present=1 << 63,
+        kind=1 << 62,
         leaf=1 << 62,
         table=0x0FFFFFFFFFFFFF00,
         page=0x01FFFFFFFFFFF000,
     ),
+    ram_start=0,
     ram_offset=_ram_in_one_piece,
 )

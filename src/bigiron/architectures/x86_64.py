@@ -35,13 +35,19 @@ ARCHITECTURE = Architecture(
     # Then a device becomes its clock, and its scheduler's one whose state the CPUs share.
     # On a busy host the first timer's interrupts may be late, for which the kernel would panic.
     boot=("console=ttyS0", "tsc=reliable", "no_timer_check"),
+    delay_loop="lpj=16000000",
     counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.8 and newer take the parameter
+    clock="counter",
     tick_period="lapic_timer_period",  # Linux 5.2 and newer
     compiler="gcc",
     compiler_package="gcc",
     line_bytes=64,
+    most_cpus=8192,
     most_threads=256,
     resumes=True,
+    programs=True,
+    interrupt_events=True,
+    user_memory=True,
     kernel_start=0xFF00000000000000,
     # Documentation/arch/x86/x86_64/mm.rst, without address space randomisation (nokaslr)
     address_classes=(
@@ -53,7 +59,9 @@ ARCHITECTURE = Architecture(
         (0xFFFFFFFFA0000000, 0xFFFFFFFFFF000000, "module"),
     ),
     older_map=0xFFFF880000000000,  # before 4.20
+    struct_pages=(),
     page_bytes=4096,
+    page_sizes=(4096,),
     # Intel SDM volume 3, 4.5: four levels; the second and the third may map 1 GiB and 2 MiB.
     page_tables=PageTables(
         roots=("init_top_pgt", "init_level4_pgt"),  # before 4.13
@@ -62,9 +70,11 @@ ARCHITECTURE = Architecture(
         largest_page=30,
         byte_order="little",
         present=1 << 0,
+        kind=1 << 7,
         leaf=1 << 7,
         table=0x000FFFFFFFFFF000,
         page=0x000FFFFFFFFFF000,
     ),
+    ram_start=0,
     ram_offset=_q35_ram_offset,
 )

@@ -33,7 +33,9 @@ def add(
             "will-it-scale's kind, fxmark's and hackbench's]"
         ),
     ] = None,
-    arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64 or ppc64le")] = "x86_64",
+    arch: Annotated[
+        str, typer.Option(help="architecture of the kernels: x86_64, aarch64 or ppc64le")
+    ] = "x86_64",
     jobs: Jobs = 0,
     fleet: FleetAddress = "",
     certificates: Certificates = None,

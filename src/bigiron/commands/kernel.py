@@ -17,7 +17,7 @@ app = typer.Typer(help="Fetch, build, add and list kernels to boot.", no_args_is
 @app.command("fetch")
 def fetch(
     name: Annotated[str, typer.Argument(help="debian/6.1, debian/6.1.192-2, …")],
-    arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
+    arch: Annotated[str, typer.Option(help="x86_64, aarch64 or ppc64le")] = "x86_64",
 ) -> None:
     """Fetch one of Debian's kernels and verify its signature. A kernel that is present is not fetched again.
 
@@ -34,7 +34,7 @@ def build(
     ],
     patch: Annotated[list[Path] | None, typer.Option(help="a patch to apply first; may be repeated")] = None,
     config: Fragments = None,
-    arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
+    arch: Annotated[str, typer.Option(help="x86_64, aarch64 or ppc64le")] = "x86_64",
     name: Annotated[
         str | None, typer.Option(help="name of the kernel  [default: its version and patches]")
     ] = None,
@@ -52,7 +52,9 @@ def build(
 
 @app.command("add")
 def add(
-    path: Annotated[Path, typer.Argument(help="a bzImage, a vmlinux, a .deb or a built kernel tree")],
+    path: Annotated[
+        Path, typer.Argument(help="a bzImage, an Image, a vmlinux, a .deb or a built kernel tree")
+    ],
     name: Annotated[str | None, typer.Option(help="name of the kernel  [default: its release]")] = None,
 ) -> None:
     """Add your own kernel.

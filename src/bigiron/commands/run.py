@@ -221,7 +221,9 @@ class MachineOptions:
         str,
         typer.Option(help="vm, host (this machine) or ssh://USER@HOST:PORT (another machine)"),
     ] = "vm"
-    arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64 or ppc64le")] = "x86_64"
+    arch: Annotated[str, typer.Option(help="architecture of the kernels: x86_64, aarch64 or ppc64le")] = (
+        "x86_64"
+    )
     topology: Annotated[
         str,
         typer.Option(

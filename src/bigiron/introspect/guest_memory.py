@@ -24,6 +24,10 @@ class AddressMap(Protocol):
     def page_bytes(self) -> int:
         """How large a page is."""
 
+    @property
+    def ram_start(self) -> int:
+        """The physical address of the first page that is managed."""
+
     def class_of(self, address: int) -> str:
         """What kind of memory lies there."""
 

@@ -285,7 +285,7 @@ class KnownStructs:
         init = self._guest.init.start or end, self._guest.init.stop or end
         low = self._guest.address_map.start_of(MANAGED)
         high = self._guest.address_map.start_of("struct page")
-        low = end if low <= start < high else low
+        low = end if self._guest.address_map.class_of(start) == MANAGED else low
         end = min(end, start + _LARGEST_IMAGE)
         found: dict[int, str] = {}
         for begin, stop in ((start, min(init[0], end)), (max(start, init[1]), end)):

@@ -251,7 +251,10 @@ class KernelMemory:
         """
         linked = root - self._architecture.page_tables.image
         step = 2 << 20
-        for candidate in itertools.chain([linked], range(linked % step, self._ram.bytes, step)):
+        start = self._architecture.ram_start
+        for candidate in itertools.chain(
+            [linked], range(start + linked % step, start + self._ram.bytes, step)
+        ):
             found = self._walk(candidate, root)
             if found and found[0] == candidate:
                 return candidate
@@ -267,7 +270,7 @@ class KernelMemory:
             entry = int.from_bytes(entries[index * 8 : index * 8 + 8], tables.byte_order)
             if not entry & tables.present:
                 return None
-            if shift == last or (shift <= tables.largest_page and entry & tables.leaf):
+            if shift == last or (shift <= tables.largest_page and entry & tables.kind == tables.leaf):
                 within = (1 << shift) - 1
                 return (entry & tables.page & ~within) | (address & within), within + 1 - (address & within)
             table = entry & tables.table

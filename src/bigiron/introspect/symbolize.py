@@ -136,7 +136,8 @@ class Objects:
     def use_of(self, physical: int) -> Use:
         """What the page at a physical address is used for."""
         try:
-            return self._pages.at(self.guest.address_map.start_of(MANAGED) + physical).use
+            start = self.guest.address_map.start_of(MANAGED) - self.guest.address_map.ram_start
+            return self._pages.at(start + physical).use
         except (UnreadableError, BtfError):
             return Use.KERNEL
 

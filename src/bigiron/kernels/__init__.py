@@ -84,7 +84,7 @@ def _same_version(wanted: str, arch: str) -> Kernel | None:
 
 
 def add(path: Path, name: str | None = None) -> Kernel:
-    """Put a copy of a bzImage, a vmlinux, a .deb's image or a built tree's image into the cache.
+    """Put a copy of a bzImage, an Image, a vmlinux, a .deb's image or a built tree's image into the cache.
 
     Without a name it is called by its release, and by its checksum too if that is another kernel's name.
     """
@@ -166,12 +166,11 @@ def _exists(path: Path) -> bool:
 
 
 def _image_of_tree(tree: Path) -> Path:
-    for candidate in (tree / "arch/x86/boot/bzImage", tree / "vmlinux"):
+    names = ("arch/x86/boot/bzImage", "arch/arm64/boot/Image", "vmlinux")
+    for candidate in (tree / name for name in names):
         if candidate.is_file():
             return candidate
-    raise UserError(
-        f"{tree} is not a built kernel tree (no arch/x86/boot/bzImage, no vmlinux): run make in it"
-    )
+    raise UserError(f"{tree} is not a built kernel tree (no {', no '.join(names)}): run make in it")
 
 
 def _copy_image(path: Path, to: Path) -> str:

@@ -175,6 +175,9 @@ class _Make:
         if self._target.kernel_arch == "x86" and "CONFIG_PVH=y\n" not in config:  # before 5.0
             self._run("a", "bzImage")
             return self._objects / "arch" / "x86" / "boot" / "bzImage"
+        if self._target.kernel_arch == "arm64":
+            self._run("a", "Image")
+            return self._objects / "arch" / "arm64" / "boot" / "Image"
         self._run("a", "vmlinux")
         return self.vmlinux
 

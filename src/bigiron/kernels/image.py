@@ -3,6 +3,7 @@
 import mmap
 import re
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -10,19 +11,23 @@ from typing import IO, TYPE_CHECKING
 from bigiron.architectures import architectures
 from bigiron.errors import UserError
 from bigiron.util import lazy
+from bigiron.util.english import join_and
 
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
     elf = lazy.Module("bigiron.kernels.elf")
 
-ACCEPTED = "a bzImage, an ELF vmlinux, a .deb or a built tree"
+ACCEPTED = "a bzImage, an arm64 Image, an ELF vmlinux, a .deb or a built tree"
 
 _ELF_MACHINES = {one.elf_machine: one.name for one in architectures()}
 _EXECUTABLE = ("ET_EXEC", "ET_DYN")  # a relocatable ppc64le kernel is ET_DYN
-_BOOTABLE = f"only {' and '.join(_ELF_MACHINES.values())} kernels can be booted"
+_BOOTABLE = f"only {join_and(list(_ELF_MACHINES.values()))} kernels can be booted"
+_ARM64 = 183  # whose ELF files QEMU does not boot: they have no physical addresses
 _SMALLEST = 4096  # bytes: mmap refuses an empty file, and every kernel is larger
 _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
+_GZIP, _ZBOOT, _ARM64_IMAGE = b"\x1f\x8b", b"zimg", b"ARM\x64"  # at 0, 4 and 56
+_LARGEST = 1 << 30  # bytes of an image that is compressed
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")
 
 
@@ -33,11 +38,11 @@ class Facts:
     arch: str
     release: str
     version: str  # the Debian package's version where the banner names it, else ""
-    file_name: str  # vmlinuz (compressed, x86's bzImage) or vmlinux (ELF)
+    file_name: str  # vmlinuz (x86's bzImage, arm64's Image) or vmlinux (ELF)
 
 
 def read(path: Path, called: str) -> Facts:
-    """Read a bzImage or an ELF vmlinux; error messages name it as `called`.
+    """Read a bzImage, an arm64 Image or an ELF vmlinux; error messages name it as `called`.
 
     ```
     >>> read(Path("/boot/vmlinuz"), "/boot/vmlinuz")
@@ -50,6 +55,12 @@ def read(path: Path, called: str) -> Facts:
                 return _bzimage(data, called)
             if data[:4] == b"\x7fELF":
                 return _vmlinux(file, data, called)
+            if data[:2] == _GZIP:
+                return _arm64_image(_unpacked(data[:], called), called)
+            if data[4:8] == _ZBOOT:
+                return _arm64_image(_payload(data, called), called)
+            if data[56:60] == _ARM64_IMAGE:
+                return _arm64_image(data, called)
     raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
 
 
@@ -69,6 +80,55 @@ def _bzimage(data: mmap.mmap, called: str) -> Facts:
     return Facts("x86_64", text.split()[0], _debian_version(text), "vmlinuz")
 
 
+def _payload(data: mmap.mmap, called: str) -> bytes:
+    """What an EFI zboot image unpacks: drivers/firmware/efi/libstub/zboot-header.S."""
+    start, size = struct.unpack_from("<II", data, 8)
+    kind = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
+    if kind != "gzip":
+        raise UserError(
+            f"{called} is an EFI zboot image compressed with {kind}: give one with gzip, or the Image"
+        )
+    _check_length(data, start + size, called)
+    return _unpacked(data[start : start + size], called)
+
+
+def _unpacked(content: bytes, called: str) -> bytes:
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        image = unpacker.decompress(content, _LARGEST)
+    except zlib.error as error:
+        raise UserError(f"{called} is damaged ({error}): copy or build it again") from None
+    if image[56:60] != _ARM64_IMAGE:
+        raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
+    if not unpacker.eof:
+        raise UserError(f"{called} is cut short: copy or build it again")
+    return image
+
+
+def _arm64_image(image: bytes | mmap.mmap, called: str) -> Facts:
+    """Documentation/arch/arm64/booting.rst; where EFI can start it, its sections tell its length."""
+    try:
+        _check_length(image, _pe_bytes(image), called)
+    except struct.error:
+        raise UserError(f"{called} is a damaged arm64 Image: copy or build it again") from None
+    banner = _BANNER.search(image)
+    if banner is None:
+        raise UserError(f"{called} is an arm64 Image that does not name its release: build it again")
+    version = _debian_version(banner[2].decode("ascii", "replace"))
+    return Facts("aarch64", banner[1].decode(), version, "vmlinuz")
+
+
+def _pe_bytes(image: bytes | mmap.mmap) -> int:
+    """The length of a PE file by its sections; 0 of another one."""
+    (pe,) = struct.unpack_from("<I", image, 60)
+    if not pe or image[pe : pe + 4] != b"PE\0\0":
+        return 0
+    (number,), (options,) = struct.unpack_from("<H", image, pe + 6), struct.unpack_from("<H", image, pe + 20)
+    first = pe + 24 + options
+    sections = (struct.unpack_from("<II", image, first + 40 * section + 16) for section in range(number))
+    return max((start + size for size, start in sections), default=0)
+
+
 def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:
     """The ELF header, whether the file is complete, and the kernel's own banner."""
     try:
@@ -78,6 +138,10 @@ def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:
             machine, kind = elf.machine(header), header["e_type"]
             if machine not in _ELF_MACHINES:
                 raise UserError(f"{called} is for another machine (ELF machine {machine}): {_BOOTABLE}")
+            if machine == _ARM64:
+                raise UserError(
+                    f"{called} is an ELF file, which QEMU does not boot on arm64: give arch/arm64/boot/Image"
+                )
             _check_length(data, elf.least_bytes(header), called)
     except elf.DamagedElfError as error:
         raise UserError(f"{called} is a damaged ELF file ({error}): copy or build it again") from None
@@ -88,7 +152,7 @@ def _vmlinux(file: IO[bytes], data: mmap.mmap, called: str) -> Facts:
     return Facts(_ELF_MACHINES[machine], banner[1].decode(), version, "vmlinux")
 
 
-def _check_length(data: mmap.mmap, needed: int, called: str) -> None:
+def _check_length(data: bytes | mmap.mmap, needed: int, called: str) -> None:
     if len(data) < needed:
         raise UserError(f"{called} is cut short: {len(data)} bytes of {needed}; copy or build it again")
 

@@ -19,6 +19,6 @@ class Kernel:
     release: str  # uname -r
     version: str  # the package's version; "" if unknown
     arch: str  # of bigiron.architectures
-    image: Path  # x86_64: a bzImage or an ELF vmlinux; ppc64le: an ELF vmlinux
+    image: Path  # x86_64: a bzImage or an ELF vmlinux; ppc64le: an ELF vmlinux; aarch64: an Image
     sha256: str  # of the image
     source: str  # where it came from: the suite and package, or the path added

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from bigiron.analysis.probes import efficiency
+from bigiron.architectures import architectures
 from bigiron.errors import MachineError
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.util.lazy import Schema
@@ -123,4 +124,5 @@ PROBE = Probe(
     measures_time=True,
     changes_code=True,
     needs_bpf=True,
+    only_on=tuple(one.name for one in architectures() if one.interrupt_events),
 )

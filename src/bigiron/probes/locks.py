@@ -7,6 +7,8 @@ of the kernel's lock functions, and the hold time is from its return to the call
 from __future__ import annotations
 
 from bigiron.analysis.probes import locks
+from bigiron.errors import UserError
+from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import recorded
 from bigiron.util.lazy import Schema
@@ -30,12 +32,26 @@ _LOCKS = {"_raw_spin": "spinlock_t", "_raw_": "rwlock_t", "mutex_": "mutex", "do
 """The type of the lock that a function takes, by how its name starts."""
 
 
+_SPIN_LOCK = "_raw_spin_lock"
+"""Kernels that are not preemptible inline it on arm64: arch/arm64/Kconfig."""
+
+
 def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", "record locks"]
 
 
+def refuse_inlined_spinlocks(probe: str, symbols: SymbolTable) -> None:
+    """UserError for a kernel whose spinlocks are no functions."""
+    if _SPIN_LOCK not in symbols.names:
+        raise UserError(
+            f"probe {probe}: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
+            "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
+        )
+
+
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
+    refuse_inlined_spinlocks("locks", found.symbols)
     recording, chains = found.recording, found.chains
     counts = pl.read_csv(raw.results / "locks.csv", schema_overrides={"lock": pl.String})
     rows = []
@@ -85,4 +101,5 @@ PROBE = Probe(
     measures=("unbounded", "bounded", "program"),
     by_default="vm",
     only_on=("x86_64",),
+    if_asked_on=("aarch64",),
 )

@@ -137,6 +137,8 @@ class Probe:
     needs_bpf: bool = False
     only_on: tuple[str, ...] = ()
     """The architectures that it knows; all unless given."""
+    if_asked_on: tuple[str, ...] = ()
+    """Others, of some of whose kernels it can measure all: it is not recorded by default."""
     by_default: Literal["vm", "real", ""] = ""
     """The machines on which it is recorded by default: virtual, real, or none."""
     compare: Callable[[Measurements, model.Options], model.Comparison] | None = None

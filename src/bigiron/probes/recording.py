@@ -27,6 +27,8 @@ from bigiron.util.lazy import DType
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
 
+_IMAGE_ALIGNED = 2 << 20  # bytes
+
 
 class TracedTask(msgspec.Struct):
     """A task whose operations the recorder traced."""
@@ -212,6 +214,9 @@ def objects_in(
     memory = KernelMemory.of(ram, architecture, symbols)
     end_of_map = memory.read(symbols.address("high_memory") or 0, WORD) or b""
     architecture = architecture.with_map_below(int.from_bytes(end_of_map, "little"))
+    architecture = architecture.with_image_at(
+        (symbols.address("_stext") or 0) & -_IMAGE_ALIGNED, memory.physical
+    )
     allocations = read_allocations(results, chains)
     return Objects(memory, symbols, recording.per_cpu_offsets, architecture, allocations)
 

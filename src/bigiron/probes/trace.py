@@ -12,7 +12,7 @@ from bigiron.analysis.probes import locks
 from bigiron.analysis.replay import trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.locks import lock_type
+from bigiron.probes.locks import lock_type, refuse_inlined_spinlocks
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
@@ -30,6 +30,7 @@ def _job(request: CellRequest) -> list[str]:
 
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
+    refuse_inlined_spinlocks("trace", found.symbols)
     recording = found.recording
     events = _events(raw.results, found.symbols)
     whole = trace.with_locks_in_pairs(trace.without_locking(events))
@@ -94,7 +95,7 @@ def _named(events: pl.DataFrame, objects: Objects, recording: Recording, line_by
             lock=pl.col("lock").map_elements(locks.lock_function, pl.String),
             target=pl.when(kind="wake")
             .then(pl.col("address").replace_strict(woken, default=None, return_dtype=pl.UInt32))
-            .when(kind="ipi")
+            .when(pl.col("kind").is_in(["ipi", "tlbi"]))
             .then(pl.col("bytes")),
         )
         .select(pl.col(name).cast(kind) for name, kind in trace.SCHEMA.items())
@@ -118,6 +119,7 @@ PROBE = Probe(
     needs_recorder=True,
     by_default="vm",
     only_on=("x86_64",),
+    if_asked_on=("aarch64",),
     stacks=StackSource(
         lambda table, done, contexts: trace.stacks(table, done, contexts),
         "events of traced operations",

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from bigiron import probes, workloads
-from bigiron.architectures import architecture
+from bigiron.architectures import architecture, architectures
 from bigiron.errors import UserError
 from bigiron.machines import limits
 from bigiron.machines.engine import Engine
@@ -15,11 +15,13 @@ from bigiron.machines.real import real, ssh
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm.file_system import MOST_DISK_MIB
 from bigiron.probes import Probe, WorkloadKind
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.simulator import machine_files
 from bigiron.study import program
 from bigiron.study.spec import MOST_CPUS, MOST_REPETITIONS, Spec, Variant, slug, whole
+from bigiron.util.english import join_and
 from bigiron.workloads import Workload
 
 _MOST_TASKS = 64 * MOST_CPUS
@@ -57,9 +59,12 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         _check_workload(probe, workload)
         if probe.needs_recorder and not spec.engine.emulated:
             raise UserError(f"probe {probe.name} is recorded in virtual machines only (--machine vm)")
-        if lacking := not_recorded(probe, spec.arch):
-            raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
+        refuse_unknown(probe, spec.arch)
     check_options(spec)
+    if spec.options[ConflictsOptions].scope == "user" and not architecture(spec.arch).user_memory:
+        raise UserError(
+            f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64"
+        )
     _check_names(spec)
     return (
         msgspec.structs.replace(
@@ -84,8 +89,14 @@ def _with_probes(spec: Spec, workload: Workload) -> Spec:
 def not_recorded(probe: Probe, arch: str) -> str:
     """A sentence if a probe does not support an architecture, else ""."""
     target = architecture(arch).name
-    known = not probe.only_on or target in probe.only_on
+    known = not probe.only_on or target in (*probe.only_on, *probe.if_asked_on)
     return "" if known else f"probe {probe.name} is not supported on {target} yet"
+
+
+def refuse_unknown(probe: Probe, arch: str) -> None:
+    """UserError for a probe that does not support an architecture."""
+    if lacking := not_recorded(probe, arch):
+        raise UserError(f"{lacking}: use --arch {' or '.join(probe.only_on)}")
 
 
 def _resolve_command(spec: Spec) -> Spec:
@@ -107,6 +118,8 @@ def _resolve_command(spec: Spec) -> Spec:
                 "--command excludes --workload-file and --probe: only the command's output is read"
             )
         spec = msgspec.structs.replace(spec, probes=reading)
+    for probe in probes.named(spec.probes):
+        refuse_unknown(probe, spec.arch)
     check_options(spec)
     words = command_words(spec, 1)
     command_words(spec, _MOST_TASKS)  # its longest form
@@ -210,15 +223,16 @@ def _on_engine(spec: Spec) -> Spec:
 
 def _with_clock(spec: Spec) -> Spec:
     """The question with a clock. By the host's, a program would mostly be interrupted by ticks."""
-    by_instructions = spec.runs_program and architecture(spec.arch).counter
+    by_instructions = spec.runs_program and architecture(spec.arch).clock
     return msgspec.structs.replace(spec, clock=spec.clock or ("instructions" if by_instructions else "host"))
 
 
 def _check_clock(spec: Spec, engine: Engine) -> None:
     if spec.clock == "host":
         return
-    if not (engine.emulated and architecture(spec.arch).counter):
-        raise UserError(f"clock = {spec.clock!r} is only for virtual machines of x86_64: leave it out")
+    if not (engine.emulated and architecture(spec.arch).clock):
+        able = join_and([one.name for one in architectures() if one.clock])
+        raise UserError(f"clock = {spec.clock!r} is only for virtual machines of {able}: leave it out")
     if long := [probe.name for probe in probes.named(spec.probes) if probe.lasts_seconds]:
         raise UserError(
             f"clock = {spec.clock!r}: {long[0]} measures for seconds of the machine's clock, and each second "

@@ -1,6 +1,6 @@
 """Instructions that take much longer than one instruction does: what each costs, and who published it.
 
-The recorder counts them by the names below (plugin/x86_64.c, plugin/ppc64le.c). Each costs what it takes when
+The recorder counts them by the names below (plugin/x86_64.c and so on). Each costs what it takes when
 nothing contends for it, in the unit of `cost`. An atomic access to a shared cache line costs a transfer more,
 which is charged to the cache line.
 
@@ -20,6 +20,7 @@ _MITIGATIONS = (
 _SYNC_CORE = "Linux commit c198b121b1a1, x86/asm: Rewrite sync_core() to use IRET-to-self"
 _MCKENNEY = "McKenney, Abstraction, Reality Checks, and RCU, 2005: 1.45 GHz POWER4+"
 _NONE = "no published figure was found: it counts as one instruction"
+_BROADCAST = "no published figure was found: a broadcast takes a cache-line transfer at least"
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,23 @@ WEIGHTS = {
     "lwsync": Weight(0, _NONE),
     "isync": Weight(0, _NONE),
     "stcx.": Weight(42, f"{_MCKENNEY}: atomic increment"),
-    "tlbie": Weight(50, "no published figure was found: a broadcast takes a cache-line transfer at least"),
+    "tlbie": Weight(50, _BROADCAST),
     "tlbiel": Weight(17, "Linux commit f6f27951fdf8: 94 more take 1.6 us, POWER9"),
     "mtspr": Weight(0, _NONE),
+    # arm64
+    "lse": Weight(0, _NONE),
+    "stxr": Weight(0, _NONE),
+    "dmb": Weight(0, _NONE),
+    "dsb": Weight(0, _NONE),
+    "isb": Weight(0, _NONE),
+    "sb": Weight(0, _NONE),
+    "eret": Weight(0, _NONE),
+    "tlbi": Weight(50, _BROADCAST),
+    "dc": Weight(0, _NONE),
+    "mrs cnt": Weight(0, _NONE),
+    "msr cnt": Weight(0, _NONE),
+    "msr ttbr": Weight(0, _NONE),
+    "msr icc": Weight(0, _NONE),
 }
 """By the recorder's names of instructions."""
 

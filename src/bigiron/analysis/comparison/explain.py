@@ -336,11 +336,14 @@ def way(short_path: str) -> str:
     functions = short_path.split(";")
     if "__fput" in functions:
         return "close"  # put off until the way back to user mode, before 6.5
-    if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode"):
+    if functions[0] in ("syscall_exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume"):
         return "return to user mode"
     if functions[0].startswith("user:"):
         return "user code"
-    return "page fault" if functions[0].endswith("exc_page_fault") else functions[0]
+    if not functions[0]:
+        return "kernel entry"
+    is_fault = functions[0].endswith("exc_page_fault") or functions[0] in ("el0_da", "el0_ia")
+    return "page fault" if is_fault else functions[0]
 
 
 # Locks and instructions

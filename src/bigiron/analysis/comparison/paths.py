@@ -2,8 +2,11 @@
 
 import re
 
-_SYSTEM_CALL = re.compile(r"__(?:x64|ia32|se|do)_sys_(\w+)|sys_(\w+)")
-_ENTRY = re.compile(r"entry_\w+|do_syscall_\w+|x64_sys_call|system_call_\w+|asm_\w+")
+_SYSTEM_CALL = re.compile(r"__(?:x64|ia32|arm64|se|do)_sys_(\w+)|sys_(\w+)")
+_ENTRY = re.compile(
+    r"entry_\w+|do_syscall_\w+|x64_sys_call|system_call_\w+|asm_\w+"  # x86 and POWER
+    r"|vectors|__bp_harden_\w+|el0(t_64)?_sync(_handler)?|(do_)?el0_svc[.\w]*|invoke_syscall"  # arm64
+)
 
 
 def short(path: str) -> str:
@@ -13,6 +16,8 @@ def short(path: str) -> str:
     'openat;do_sys_openat2;path_openat'
     >>> short("asm_exc_page_fault;exc_page_fault;handle_mm_fault")
     'exc_page_fault;handle_mm_fault'
+    >>> short("el0t_64_sync;el0t_64_sync_handler;el0_svc;invoke_syscall;__arm64_sys_close;filp_flush")
+    'close;filp_flush'
     >>> short("entry_SYSCALL_64_after_hwframe;do_syscall_64;syscall_exit_to_user_mode")
     'syscall_exit_to_user_mode'
     """

@@ -26,13 +26,28 @@ SCHEMA = Schema(
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
         "lock": pl.String,  # the kernel's function: a key of program.LOCKS, or its trylock
-        "target": pl.UInt32,  # the task that is woken, the CPUs that are interrupted
+        "target": pl.UInt32,  # the task that is woken, the CPUs that are told
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
     }
 )
 
-KINDS = ("enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi")
+KINDS = (
+    *(
+        "enter",
+        "exit",
+        "access",
+        "lock",
+        "unlock",
+        "downgrade",
+        "fill",
+        "copy",
+        "sleep",
+        "wake",
+        "ipi",
+        "tlbi",
+    ),
+)
 
 _OF_LOCKS = ("lock", "unlock", "downgrade")
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
@@ -450,6 +465,8 @@ def _events(
             event = Event("fill", float(bytes_))
         elif kind == "ipi":
             event = _interrupt(target, others)
+        elif kind == "tlbi":
+            event = Event("broadcast")
         elif kind in _OF_LOCKS:
             of, how = _lock(lock)
             if (line, offset, of) in locks:

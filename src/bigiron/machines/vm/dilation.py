@@ -6,7 +6,7 @@ of a stopped guest is changed in its memory: its clock, the scheduler's clock an
 run so many times slower (Gupta et al., "To infinity and beyond: time-warped network emulation", NSDI 2006).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log2
@@ -85,9 +85,15 @@ class _Kernel:
 
     def copies(self, symbol: str) -> Iterator[int]:
         """Where each CPU's copy of a per-CPU variable is."""
-        start, offsets = self.address(symbol), self.address("__per_cpu_offset")
+        start = self.address(symbol)
+        for offset in self.offsets():
+            yield (start + offset) & _ALL
+
+    def offsets(self) -> Iterator[int]:
+        """What is added to a per-CPU variable's place, for each CPU."""
+        offsets = self.address("__per_cpu_offset")
         for cpu in range(self._cpus):
-            yield (start + self.get(_Number(offsets + 8 * cpu, 8))) & _ALL
+            yield self.get(_Number(offsets + 8 * cpu, 8))
 
     def is_held(self, lock: int) -> bool:
         """Whether a spinlock is held. Before 4.2 it has two tickets: the holder's and the next one."""
@@ -140,20 +146,20 @@ def dilate(
     """Slow a stopped guest's time down, `factor` times, a power of two.
 
     Its time stamp counter says `now`, and counts at that rate from then on, which the kernel does not know;
-    0: at the rate that it knows. False where it was stopped in the middle of carrying its clock on. Then, and
-    where MachineError says why it cannot be, nothing is changed.
+    0: at the rate that it knows. Where the kernel's clock follows QEMU's clock of timers, `now` is in
+    nanoseconds, and its rate stays. False where it was stopped in the middle of carrying its clock on. Then,
+    and where MachineError says why it cannot be, nothing is changed.
     """
     kernel = _Kernel(ram, architecture, symbols, cpus)
     lock, timekeepers = kernel.timekeepers()
     if kernel.is_held(lock):
         return False
+    if architecture.clock == "timers":
+        _slow_generic_timer(kernel, timekeepers, now, factor)
+        kernel.change()
+        return True
     counter, reader = kernel.address("clocksource_tsc"), kernel.reader()
-    for start in timekeepers:
-        if kernel.get(kernel.member(start, "timekeeper", f"{reader}clock")) != counter:
-            raise MachineError(
-                "the kernel's clock is not its time stamp counter, or lies elsewhere than thought: it "
-                "cannot be slowed down: leave out --clock"
-            )
+    _check_clock(kernel, timekeepers, counter)
     rate = _Number(kernel.address("tsc_khz"), 4)
     counter_khz = counter_khz or kernel.get(rate)
     slower = Fraction(factor * counter_khz, kernel.get(rate))
@@ -169,6 +175,45 @@ def dilate(
         _slow_timer(kernel, start, factor)
     kernel.change()
     return True
+
+
+def _check_clock(kernel: _Kernel, timekeepers: Iterable[int], counter: int) -> None:
+    for start in timekeepers:
+        if kernel.get(kernel.member(start, "timekeeper", f"{kernel.reader()}clock")) != counter:
+            raise MachineError(
+                "the kernel's clock is not its time stamp counter, or lies elsewhere than thought: it "
+                "cannot be slowed down: leave out --clock"
+            )
+
+
+def _slow_generic_timer(kernel: _Kernel, timekeepers: Iterable[int], now_ns: int, factor: int) -> None:
+    """drivers/clocksource/arm_arch_timer.c, kernel/time/sched_clock.c; QEMU: target/arm/helper.c."""
+    counter, rate = kernel.address("clocksource_counter"), _Number(kernel.address("arch_timer_rate"), 4)
+    _check_clock(kernel, timekeepers, counter)
+    for start in timekeepers:
+        _slow_clock(kernel, start, kernel.reader(), Fraction(factor))
+    _divide(kernel, kernel.member(counter, "clocksource", "mult"), factor)
+    now = now_ns // (10**9 // kernel.get(rate))
+    data = kernel.member(kernel.address("cd"), "clock_data", "read_data")
+    size = kernel.types.size(kernel.types.find("clock_read_data"))
+    for start in range(data.address, data.address + data.bytes, size):
+        _restart_sched_clock(kernel, start, now, factor)
+    timers = kernel.get(_Number(kernel.address("arch_timer_evt"), 8))
+    for offset in kernel.offsets():
+        _slow_timer(kernel, (timers + offset) & _ALL, factor)
+    # What a CPU's timer is made of that comes later.
+    kernel.set(rate, min(factor * kernel.get(rate), _MOST_KHZ))
+
+
+def _restart_sched_clock(kernel: _Kernel, start: int, now: int, factor: int) -> None:
+    """It goes on from what it says at `now`."""
+    mult, shift, cycles, ns = (
+        kernel.member(start, "clock_read_data", name) for name in ("mult", "shift", "epoch_cyc", "epoch_ns")
+    )
+    passed = max(now - kernel.get(cycles), 0) * kernel.get(mult) >> kernel.get(shift)
+    kernel.set(ns, kernel.get(ns) + passed)
+    kernel.set(cycles, max(now, kernel.get(cycles)))
+    _divide(kernel, mult, factor)
 
 
 def _divide(kernel: _Kernel, number: _Number, by: Fraction | int) -> None:

@@ -19,22 +19,24 @@ _HEADER = struct.Struct(">cI6sII")  # what it is, its number, its name, which of
 _CLOCKS = struct.Struct(">q8xq")  # time stamp counter; nanoseconds
 
 
-def counting(state: bytes) -> tuple[bytes, int]:
-    """A machine's state as one is resumed from that counts instructions, and what its counter says then.
+def counting(state: bytes, clock: str = "counter") -> tuple[bytes, int]:
+    """A machine's state as one is resumed from that counts instructions, and what its clock says then.
 
-    One clock takes the place of two, the counter's and that of timers. It starts from the later one: a
-    kernel waits until its clock has come to where it was.
+    One clock takes the place of two, the counter's and that of timers. If the kernel's clock is the counter,
+    it starts from the later one: a kernel waits until its clock has come to where it was.
     """
     clocks = _find_clocks(state)
     end = clocks + _CLOCKS.size
-    now = max(_CLOCKS.unpack_from(state, clocks))
+    both = _CLOCKS.unpack_from(state, clocks)
+    now = max(both) if clock == "counter" else both[1]
     count = _SUBSECTION + _name(_COUNT) + struct.pack(">Iqq", _COUNT_VERSION, now, 0)
     return state[:end] + count + state[end:], now
 
 
-def counter(state: bytes) -> int:
-    """What the counter of a machine says that was stopped in this state."""
-    now: int = _CLOCKS.unpack_from(state, _find_clocks(state))[0]
+def stopped_at(state: bytes, clock: str) -> int:
+    """What the counter of a machine says that was stopped in this state, or its clock of timers (ns)."""
+    counter, nanoseconds = _CLOCKS.unpack_from(state, _find_clocks(state))
+    now: int = counter if clock == "counter" else nanoseconds
     return now
 
 

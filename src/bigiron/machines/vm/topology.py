@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from bigiron.architectures import Architecture
 from bigiron.errors import UserError
 
 _NEAR = 12  # as firmware tells of the parts of one socket
@@ -58,12 +59,17 @@ class Topology:
         )
         return replace(self, nodes=nodes, distances=distances)
 
-    def check(self, most_threads: int) -> None:
-        """UserError if QEMU's machines have fewer threads a core."""
-        if self.threads > most_threads:
+    def check(self, target: Architecture) -> None:
+        """UserError if QEMU's machines of an architecture have fewer CPUs, or fewer threads per core."""
+        most = target.most_threads
+        if self.cpus > target.most_cpus:
             raise UserError(
-                f"{self.threads} threads per core: the emulated machines have at most {most_threads}; "
-                f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most_threads}"
+                f"{self.cpus} CPUs: emulated machines of {target.name} have at most {target.most_cpus}"
+            )
+        if self.threads > most:
+            raise UserError(
+                f"{self.threads} threads per core: the emulated machines have at most {most}; "
+                f"ask for {self.cpus // self.threads} CPUs, or for a topology with threads={most}"
             )
 
 

@@ -110,7 +110,8 @@ class VirtualMachine:
         0.15 s to find out how long its delay loop lasts; as on 4 GHz, so that no driver's delay is too short.
         notests: no 0.3 s for the ciphers' self-tests.
         """
-        ours = "quiet panic=-1 oops=panic nokaslr norandmaps lpj=16000000 cryptomgr.notests"
+        delay = f"{self.architecture.delay_loop} " if self.architecture.delay_loop else ""
+        ours = f"quiet panic=-1 oops=panic nokaslr norandmaps {delay}cryptomgr.notests"
         return " ".join([*self.architecture.boot, ours, self.boot]).strip()
 
     @property
@@ -327,7 +328,9 @@ class _Boot:
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
         self._check_symbols()
-        state, now = icount.counting(stopped.state) if self.vm.instructions_per_ns else (stopped.state, 0)
+        state, now = stopped.state, 0
+        if self.vm.instructions_per_ns:
+            state, now = icount.counting(stopped.state, self.vm.architecture.clock)
         content, slower = self.content, self.vm.clock_slower
         if private := private_copies_work():
             self.ram.map_private(memory)
@@ -362,7 +365,7 @@ class _Boot:
         """Slow down a clock that follows the host's; False if the kernel lacks the types for it."""
         vm, symbols = self.vm, SymbolTable.shared(stopped.symbols)
         try:
-            now, cpus = icount.counter(stopped.state), vm.topology.cpus
+            now, cpus = icount.stopped_at(stopped.state, vm.architecture.clock), vm.topology.cpus
             slowed = dilation.dilate(self.ram, vm.architecture, symbols, cpus, now, vm.clock_slower, 0)
         except MachineError:
             return False

@@ -67,7 +67,7 @@ class VmEngine(Engine):
         numbers = asked or [of_shape or _USUAL_CPUS]
         for cpus in numbers:
             shape = self.topology(cpus)
-            shape.check(architecture(self.target).most_threads)
+            shape.check(architecture(self.target))
             for change in self.changes:
                 shape.with_nodes(change.times_nodes)
         return numbers

@@ -20,6 +20,8 @@ RULE = Rule(
         "__do_sys_brk",
         "__x64_sys_brk",
         "__x64_sys_munmap",
+        "__arm64_sys_brk",
+        "__arm64_sys_munmap",
         "mmap_*",
         "vma_start_*",
         "madvise_*",
