@@ -84,7 +84,7 @@ class Examiner:
         names = both[0].name, both[1].name
         left_out = _not_compiled(both, files)
         if same := sameness(*both):
-            self.say(f"{names[0]} and {names[1]}: the {'images' if same == 'image' else same} are the same")
+            self.say(f"{names[0]} and {names[1]}: the images are the same")
             return Examined(*steps, names, same, not_compiled=left_out)
         functions = self._differences(*both)
         self.say(_in_words(functions))

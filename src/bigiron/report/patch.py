@@ -79,8 +79,12 @@ def _functions(one: Examined) -> str:
 
 
 def _identical(one: Examined) -> str:
-    what = "The images are the same" if one.same == "image" else f"{one.same.capitalize()} are the same"
-    return f"{what}, so no count can differ: nothing was run.{_left_out(one)}"
+    return f"{_sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}"
+
+
+def _sameness(one: Examined) -> str:
+    but = "" if one.same == "image" else " but for line numbers and types"
+    return f"the images are the same{but}"
 
 
 def _left_out(one: Examined) -> str:
@@ -239,7 +243,7 @@ def _does(one: Examined) -> str:
     if one.why_not:
         return one.why_not
     if one.same:
-        return "the images are the same" if one.same == "image" else f"{one.same} are the same"
+        return _sameness(one)
     changed = outlook.most_changed(one.compared).values()
     parts = [
         f"{'worse' if comparing.is_worse(change) else 'better'}: {_what(change)}" for _, change in changed
