@@ -24,6 +24,7 @@ from test_compare import counts
 from test_judgement import LOCKS, OPERATIONS, executed, line
 
 from bigiron import kernels
+from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.commands import patch as command
 from bigiron.errors import UserError
 from bigiron.kernels import image_functions
@@ -102,6 +103,17 @@ def test_another_string_or_variable_is_a_change(tmp_path: Path) -> None:
     base = compiled(tmp_path / "base")
     text = compiled(tmp_path / "text", first="#define counted other")
     assert set(image_functions.differences(base, text).changed) == {"reads", "writes"}
+
+
+def test_the_end_of_a_section_is_a_place_wherever_it_is() -> None:
+    """The end of all read-only data is rounded up, and lies in no section."""
+
+    def image(end: int) -> Image:
+        code = b"\x48\x3d" + end.to_bytes(4, "little")  # cmp $end, %rax
+        sections = [image_functions._Section(0x1000, code, len(code), True)]
+        return Image(sections, [(0x1000, len(code), "f", True), (end, 0, "__end_rodata", False)])
+
+    assert not image_functions.differences(image(0x9000), image(0xA000))
 
 
 def test_who_leads_to_a_function(tmp_path: Path) -> None:
@@ -259,7 +271,7 @@ def tables(cell: Cell, study: Study) -> dict[str, Table]:
         "conflicts": counts(*rows),
         "instructions": executed(("open", function, 900 * OPERATIONS)),
         "locks": pl.DataFrame(schema=LOCKS),
-        "trace": pl.DataFrame(),
+        "trace": pl.DataFrame(schema=TRACE),
     }
     return {name: Table(made[name], facts) for name in study.spec.probes}
 

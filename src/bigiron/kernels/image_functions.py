@@ -128,8 +128,9 @@ class Image:
     def place(self, address: int) -> _Place | None:
         """What an address means in any image; None: it is no address."""
         section = self._section(address)
-        if section is None:
-            return None
+        if section is None:  # the end of all read-only data lies on a page of its own
+            names = self._names_at(address)
+            return _Place(names) if names else None
         at = bisect_right(self._addresses, address) - 1
         if at >= 0:
             start, size, *_ = self.symbols[at]
