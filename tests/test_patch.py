@@ -368,7 +368,7 @@ def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given
     base = given.tree.head
     given.tree.commit("fs: Count", fs__open_c=kernel_c(2, open1=4, chance=0))
     given.tree.commit("fs: Break", fs__open_c="int broken\n")
-    given.tree.commit("fs: Mend", fs__open_c=kernel_c(3, open1=0, chance=0))
+    given.tree.commit("fs: Repair", fs__open_c=kernel_c(3, open1=0, chance=0))
     steps = given.between(base, given.tree.head, each=True)
     assert [bool(one.worse) for one in steps] == [True, False, False]
     assert steps[2].before.subject == "fs: Count", "compared with the last one that builds"

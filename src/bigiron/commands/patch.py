@@ -7,9 +7,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from bigiron.commands.complaints import stopped
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.options import (
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import (
     KERNELS,
     MACHINE,
     RESULTS,
@@ -20,7 +19,8 @@ from bigiron.commands.options import (
     grouped,
     numbers,
 )
-from bigiron.commands.output import say
+from bigiron.commands.common.output import say
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.run import FileSystems, MachineOptions, ProgramOptions, Repetitions, Variants, question
 from bigiron.commands.run import WorkloadOptions as OfAStudy
 from bigiron.errors import BuildHostError, SourceBuildError, UserError
