@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.replay.prediction import Interval
-from bigiron.analysis.statistics.growth import Prediction
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.errors import UserError
 from bigiron.history.predict import MACHINES
 from bigiron.judge.change import Change
@@ -32,7 +31,7 @@ class Grown:
     subject: Subject
     law: str  # empty: none fits
     formula: str
-    at: Prediction | None
+    at: Estimate | None  # with `AT` CPUs
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Effect:
     subject: Subject
     machine: str
     tasks: int
-    change: Interval | None
+    change: Estimate | None
     why_not: str = ""
 
 
@@ -100,4 +99,4 @@ def _effect(bench: Bench, subject: Subject, machine: str, before: Kernel, after:
         why = "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
         return Effect(subject, machine, TASKS, None, why)
     ratio = found.ratios[0].points[TASKS]
-    return Effect(subject, machine, TASKS, Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1))
+    return Effect(subject, machine, TASKS, Estimate(ratio.value - 1, ratio.low - 1, ratio.high - 1))

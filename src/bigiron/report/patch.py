@@ -133,7 +133,7 @@ def _growth(one: Examined, change: Change) -> str:
         return ""
     if found.at is None:
         return "; no growth law fits"
-    return f"; {short_count(found.at.value)} at {found.at.cpus} CPUs ({_law(found)})"
+    return f"; {short_count(found.at.value)} at {outlook.AT} CPUs ({_law(found)})"
 
 
 def _law(found: Grown) -> str:
