@@ -239,12 +239,13 @@ class Cells(Bench):
         self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
     ) -> Callable[[], None]:
         tried = []
-        for cell in study.plan():
-            if is_wanted(cell) and not study.is_measured(cell):
-                self.ran.append((title, cell.variant.name, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
-                record = new_record(cell, "vm", {"memory_mib": 8192})
-                study.add(record, tables(cell, study))
-                tried.append(record)
+        with study.writing():
+            for cell in study.plan():
+                if is_wanted(cell) and not study.is_measured(cell):
+                    self.ran.append((title, cell.variant.name, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
+                    record = new_record(cell, "vm", {"memory_mib": 8192})
+                    study.add(record, tables(cell, study))
+                    tried.append(record)
         return lambda: self._note(title, tried)
 
 
@@ -286,7 +287,7 @@ class Given:
     def examined(self, found: series.Series, *, each: bool = False) -> list[Examined]:
         base = series.build(found, found.base, [], lambda _step: None)
         self.said: list[str] = []
-        self.bench = Cells(self.folder / "studies", 1, None, ProgressBar([]))
+        self.bench = Cells(self.folder / "studies", 3, None, ProgressBar([]))
         self.bench.ran = self.ran = []  # type: ignore[attr-defined]
         subjects = [one for one in bench.builtin() if one.name in WORKLOADS]
         examiner = Examiner(self.bench, base, subjects, [2, 4, 8], self.said.append)

@@ -126,7 +126,10 @@ class Bench:
     _studies: dict[str, Study] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Wanted]) -> None:
-        """Measure all of these cells that are missing. Failures are noted, and the others go on."""
+        """Measure all of these cells that are missing. Failures are noted, and the others go on.
+
+        Each is of another subject, because only one thread may write to a study.
+        """
         with StoppableThreads() as threads:
             works = (work for one in wanted if (work := self._work(one)))
             threads.do_all((partial(self._run, *work) for work in works), self._at_once)

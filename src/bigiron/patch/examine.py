@@ -133,8 +133,8 @@ class Examiner:
         """All reaching workloads after few boots, then those that seem to differ after more."""
         before, after = both
         self.bench.require_boot(reaching[0], after)
-        of_before = [Wanted(one, [before], SCREEN[0]) for one in reaching]
-        self.bench.measure([*of_before, *(Wanted(one, [after], SCREEN[1]) for one in reaching)])
+        for kernel, boots in zip(both, SCREEN, strict=True):
+            self.bench.measure([Wanted(one, [kernel], boots) for one in reaching])
         seem = [one for one in reaching if comparing.differs(self.bench, one, before, after)]
         self.say(f"{len(seem)} of {plural(len(reaching), 'workload')} may differ")
         self.bench.measure([Wanted(one, [before, after], ALL) for one in seem])
