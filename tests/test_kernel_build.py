@@ -399,6 +399,17 @@ def test_what_building_lacks(tree: Path, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_pahole_has_one_thread(tmp_path: Path) -> None:
+    """With several, the size of .BTF differs from build to build, and with it all addresses behind it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/pahole").write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    (tmp_path / "bin/pahole").chmod(0o755)
+    command = [builder._pahole_of_one_thread(tmp_path), "-J", "-j2", "--btf_gen_floats", "-j", "a file"]
+    path = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    said = subprocess.run(command, env={"PATH": path}, check=True, capture_output=True, text=True).stdout
+    assert said == "-J|--btf_gen_floats|a file|"
+
+
 def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -> None:
     bounds = source._git("show", f"{debian_source.tree}:kernel/bounds.c").splitlines()
     at = bounds.index("int main(void)") + 1

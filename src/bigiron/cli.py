@@ -20,7 +20,7 @@ from bigiron.errors import MachineError, UserError
 _PANELS = {
     "Measure": ("run", "case", "import"),
     "Compare and explain": ("compare", "explain", "layout", "growth", "knee", "report", "export", "show"),
-    "Gate, bisect, judge": ("check", "bisect", "judge"),
+    "Patch, gate, bisect, judge": ("patch", "check", "bisect", "judge"),
     "Predict and simulate": ("predict", "simulate", "machine"),
     "Many kernels": ("history", "matrix"),
     "Setup and data": ("doctor", "kernel", "workload", "root", "snapshot", "fleet"),

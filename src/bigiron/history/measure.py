@@ -1,14 +1,12 @@
 """Measures the missing points of a history: one study for each workload and file system."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 import msgspec
@@ -21,7 +19,6 @@ from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
-from bigiron.machines.engine import Programs
 from bigiron.machines.vm.dilation import SLOWED_FROM, instructions_per_ns
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.vm import memory_mib
@@ -29,13 +26,13 @@ from bigiron.study import run as runner
 from bigiron.study import store
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
-from bigiron.study.pool import Pool, Pools, Progress, Threads, missing
+from bigiron.study.pool import Pools, Progress, Stoppable, Threads, missing
 from bigiron.study.resolve import check_cpus
 from bigiron.study.spec import MOST_CPUS, Spec, Variant, slug
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.cache_dir import locked
 from bigiron.util.english import plural
-from bigiron.util.threads import StoppableThreads, StoppedError, is_stopped
+from bigiron.util.threads import StoppableThreads
 from bigiron.workloads import Workload
 
 _SUITES = ("fxmark/",)
@@ -194,7 +191,7 @@ class _Adding:
         """Measure the workloads, several at once, each on one machine or on the fleet."""
         spec = self._spec(self._question.workloads[0], self._images)
         at_once = _STUDIES_ON_A_FLEET if fleet else jobs or runner.default_jobs(spec)
-        pools = partial(_Stoppable, fleet or partial(Threads, 1))
+        pools = partial(Stoppable, fleet or partial(Threads, 1))
         works = filter(None, map(self._work, self._asked(fleet)))
         # First count what an interrupted addition has measured but not counted.
         left = (partial(self._count, study) for study in points.studies(self._folder))
@@ -308,30 +305,3 @@ def _setup_hash(spec: Spec) -> str:
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
              spec.probes, spec.arch, spec.cgroup)  # fmt: skip
     return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]
-
-
-class _Stoppable:
-    """A pool for one of several threads. Raises StoppedError when that thread is to stop."""
-
-    def __init__(self, pools: Pools, study: Study, programs: Programs | None, progress: Progress) -> None:
-        self._pool = pools(study, programs, progress)
-
-    def __enter__(self) -> Pool:
-        self._pool.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.__exit__(kind, error, trace)
-
-    @property
-    def room(self) -> int:
-        """How many cells it can measure at once."""
-        if is_stopped():
-            raise StoppedError
-        return self._pool.room
-
-    def submit(self, cell: Cell) -> Future[CellRecord]:
-        """Measure a cell and write its record."""
-        return self._pool.submit(cell)

@@ -78,9 +78,8 @@ def judge(
     """
     point = cpus, tasks = max(lines.points)
     setup = Setup(base, new, cpus, tasks, max(claim.cpus or cpus, cpus), max(claim.tasks or tasks, tasks))
-    counts = counts_of.read(lines, locks.points[point], instructions.points[point], setup)
-    both = operation(counts, setup, base), operation(counts, setup, new)
-    differences = Differences(setup, counts, *both)
+    differences = compare(lines, locks, instructions, setup)
+    both = differences.base, differences.new
     every = sorted(differences.changes(), key=lambda change: -abs(change.cost))
     relevant = [change for change in every if change.is_relevant]
     one_sided = [change for change in relevant if not change.cancels]
@@ -99,6 +98,16 @@ def judge(
         left_out=tuple(_name(change) for change in every if not change.is_relevant),
         may_grow=differences.may_grow(),
     )
+
+
+def compare(
+    lines: Measurements, locks: Measurements, instructions: Measurements, setup: Setup
+) -> Differences:
+    """The counts of two kernels at the setup's number of CPUs and tasks, and what an operation needs."""
+    point = setup.cpus, setup.tasks
+    counts = counts_of.read(lines, locks.points[point], instructions.points[point], setup)
+    both = operation(counts, setup, setup.base), operation(counts, setup, setup.new)
+    return Differences(setup, counts, *both)
 
 
 def _name(change: Change) -> str:

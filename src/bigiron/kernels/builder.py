@@ -34,6 +34,15 @@ _NO_SUCH_PROGRAM = re.compile(
 )
 _STOP = re.compile(r".*\*\*\* .*")
 
+_PAHOLE = """\
+#!/bin/sh
+for argument do
+    shift
+    case $argument in -j*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec pahole "$@"
+"""
+
 # So that the same source makes the same image, and ccache finds what another build compiled.
 _REPRODUCIBLE = {
     "KBUILD_BUILD_TIMESTAMP": "1970-01-01",
@@ -157,6 +166,7 @@ class _Make:
             f"CROSS_COMPILE={target.tools}",
             f"CC={cached}{target.compiler}",
             f"HOSTCC={cached}gcc",
+            f"PAHOLE={_pahole_of_one_thread(folder)}",
             "LOCALVERSION=",
         ]
         caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
@@ -205,6 +215,14 @@ class _Make:
             if why := _why_not_here(said):
                 raise BuildHostError(f"this host cannot build the kernel: {why} (the log is {self.log})")
             raise SourceBuildError(f"the kernel does not build: {_first_error(said)} (the log is {self.log})")
+
+
+def _pahole_of_one_thread(folder: Path) -> Path:
+    """A pahole that ignores -j: with several threads the size of .BTF, and what lies behind it, is chance."""
+    script = folder / "pahole"
+    script.write_text(_PAHOLE, encoding="utf-8")
+    script.chmod(0o755)
+    return script
 
 
 def _fit_for_make(environment: Mapping[str, str]) -> dict[str, str]:

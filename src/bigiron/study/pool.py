@@ -17,7 +17,7 @@ from bigiron.study.cell import measure_cell
 from bigiron.study.environment import SameMachine
 from bigiron.study.plan import Cell
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.threads import LOOK_S, StoppableThreads, ended
+from bigiron.util.threads import LOOK_S, StoppableThreads, StoppedError, ended, is_stopped
 
 
 class Progress(Protocol):
@@ -145,3 +145,30 @@ class Threads:
             self._threads.stop,
             lambda stage: self._progress.stage(cell, stage),
         )
+
+
+class Stoppable:
+    """A pool for one of several threads. Raises StoppedError when that thread is to stop."""
+
+    def __init__(self, pools: Pools, study: Study, programs: Programs | None, progress: Progress) -> None:
+        self._pool = pools(study, programs, progress)
+
+    def __enter__(self) -> Pool:
+        self._pool.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.__exit__(kind, error, trace)
+
+    @property
+    def room(self) -> int:
+        """How many cells it can measure at once."""
+        if is_stopped():
+            raise StoppedError
+        return self._pool.room
+
+    def submit(self, cell: Cell) -> Future[CellRecord]:
+        """Measure a cell and write its record."""
+        return self._pool.submit(cell)

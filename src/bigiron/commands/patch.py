@@ -1,0 +1,216 @@
+"""`bigiron patch`: what a patch, or each patch of a series, does to all workloads."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.options import (
+    KERNELS,
+    MACHINE,
+    RESULTS,
+    WORKLOAD,
+    Fragments,
+    Jobs,
+    choice,
+    grouped,
+    numbers,
+)
+from bigiron.commands.common.output import say
+from bigiron.commands.fleet import Certificates, FleetAddress, pools
+from bigiron.commands.run import FileSystems, MachineOptions, ProgramOptions, Repetitions, Variants, question
+from bigiron.commands.run import WorkloadOptions as OfAStudy
+from bigiron.errors import BuildHostError, SourceBuildError, UserError
+from bigiron.kernels import Kernel
+from bigiron.kernels.configuration import of_root
+from bigiron.patch import bench, series
+from bigiron.patch.bench import Bench, Subject
+from bigiron.patch.examine import Examined, Examiner
+from bigiron.patch.series import Series, Step
+from bigiron.probes import Options
+from bigiron.report import patch as report
+from bigiron.report.progress import ProgressBar
+from bigiron.study.store import write_whole
+
+_FILES = {
+    "text": "block.txt",
+    "comment": "comment.md",
+    "junit": "junit.xml",
+    "ktap": "ktap.txt",
+    "json": "patch.json",
+    "html": "page.html",
+}
+
+
+@dataclass(frozen=True)
+class PatchOptions:
+    """The patch, and the kernels that are built."""
+
+    panel: ClassVar[str] = KERNELS
+
+    linux: Annotated[Path | None, typer.Argument(help="a git tree of the kernel, which is only read")] = None
+    change: Annotated[
+        str | None,
+        typer.Argument(help="BASE..TOPIC, or a file: a patch, an mbox or a quilt series"),
+    ] = None
+    base: Annotated[
+        str, typer.Option(help="with a file: the commit that it is applied to  [default: HEAD]")
+    ] = ""
+    each: Annotated[
+        bool, typer.Option("--each", help="compare every commit or patch with the one before it")
+    ] = False
+    config: Fragments = None
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """What runs besides the built-in workloads."""
+
+    panel: ClassVar[str] = WORKLOAD
+
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="run this built-in workload even if it reaches no changed function; may be repeated"
+        ),
+    ] = None
+    workload_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="run the testcase() of this C file, too; may be repeated"),
+    ] = None
+    command: Annotated[
+        str | None, typer.Option(help="run this command, too, in a virtual machine with --root")
+    ] = None
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """How cells are run, and where results go."""
+
+    panel: ClassVar[str] = RESULTS
+
+    cpus: Annotated[
+        str, typer.Option(help="CPU counts for the growth of what changed", rich_help_panel=MACHINE)
+    ] = "2,4,8,16"
+    jobs: Jobs = 0
+    fleet: FleetAddress = ""
+    certificates: Certificates = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="the folder of a base, with the counts of all kernels  [default: patch-BASE]",
+        ),
+    ] = None
+    format: Annotated[str, choice(report.FORMATS, "what to print; the folder has all of them")] = "text"
+
+
+@grouped()
+def patch(
+    asked: PatchOptions, workloads: WorkloadOptions, program: ProgramOptions, execution: ExecutionOptions
+) -> None:
+    """Build a base and a topic, count what every workload does on both, and print a block for the changelog.
+
+    Only workloads that reach a changed function run.
+
+    The same command again runs only the cells that are missing; a base's counts are kept for the next patch.
+
+    Example: `bigiron patch ~/linux v6.12..my-topic`
+    """
+    cpus = numbers("--cpus", execution.cpus)
+    mine = [
+        *bench.asked(workloads.workload or [], workloads.workload_file or []),
+        *_program(workloads, program),
+    ]
+    found, folder = _series(asked, execution.output)
+    fragments = [*(of_root() if workloads.command else []), *(asked.config or [])]
+    try:
+        with (
+            pools(execution.fleet, execution.certificates, execution.jobs) as fleet,
+            ProgressBar([]) as bar,
+        ):
+            base = series.build(found, found.base, fragments, say(found.base.short))
+            running = Bench(folder / "studies", execution.jobs, fleet, bar)
+            subjects = [*mine, *_without(bench.builtin(), mine)]
+            examiner = Examiner(running, base, subjects, cpus, _say)
+            steps = _examined(found, asked.each, base, fragments, examiner)
+    except KeyboardInterrupt:
+        raise stopped(folder) from None
+    _write(folder / "results" / found.topic.short, steps)
+    print(report.FORMATS[execution.format](steps), end="")
+    if any(one.worse for one in steps):
+        raise typer.Exit(1)
+    if any(one.failed for one in steps):
+        raise typer.Exit(3)
+
+
+def _say(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
+
+
+def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
+    """What is asked about, and the folder of its base."""
+    if asked.linux is None or asked.change is None:
+        raise UserError("give a git tree and what to compare: bigiron patch ~/linux BASE..TOPIC")
+    if ".." in asked.change and not Path(asked.change).is_file():
+        if asked.base:
+            raise UserError(f"--base {asked.base}: {asked.change} names its base: leave out --base")
+        found = series.of_range(asked.linux, asked.change)
+        return found, output or Path(f"patch-{found.base.short}")
+    file = Path(asked.change)
+    if not file.is_file():
+        raise UserError(f"{asked.change} is neither BASE..TOPIC nor a file: give one of them")
+    return series.of_file(asked.linux, file, asked.base, output)
+
+
+def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subject]:
+    if not workloads.command:
+        if program != ProgramOptions():
+            raise UserError("--root and its options need --command: give it too")
+        return []
+    asked = OfAStudy(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
+    kernel = Variants(kernel=["none"])
+    machine = MachineOptions()
+    spec = question(asked, program, kernel, machine, FileSystems(), Repetitions(), Options())
+    return [bench.of_program(spec)]
+
+
+def _without(subjects: list[Subject], others: list[Subject]) -> list[Subject]:
+    titles = {one.title for one in others}
+    return [one for one in subjects if one.title not in titles]
+
+
+def _examined(
+    found: Series, each: bool, base: Kernel, fragments: list[Path], examiner: Examiner
+) -> list[Examined]:
+    """Each step compared with the last one that builds; or the last step with the base."""
+    examined = []
+    before: tuple[Step, Kernel] = found.base, base
+    for step in found.steps if each else [found.topic]:
+        try:
+            kernel = series.build(found, step, fragments, say(step.short))
+        except BuildHostError:
+            raise
+        except SourceBuildError as error:
+            if not each:
+                raise UserError(f"{step.title}: {error}") from None
+            _say(f"{step.title}: {error}")
+            examined.append(Examined(before[0], step, (before[1].name, ""), why_not=str(error)))
+            continue
+        if each:
+            _say(step.title)
+        examined.append(examiner.examine(before, (step, kernel), found.files(before[0], step)))
+        before = step, kernel
+    return examined
+
+
+def _write(folder: Path, steps: list[Examined]) -> None:
+    """Every format into a file of the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, file in _FILES.items():
+        write_whole(folder / file, report.FORMATS[name](steps).encode())
+    _say(f"see {folder}: {', '.join(_FILES.values())}")

@@ -1,0 +1,304 @@
+"""The functions of two kernel images, compared one by one, and which function calls which.
+
+The linker moves functions and variables, so the same code has other addresses in it. Two functions are the
+same if they differ only in fields that hold the address of the same thing: a symbol at the same offset, or
+an object without a symbol (a string, a constant) with the same content.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from bigiron.kernels.kernel import Kernel
+from bigiron.util import lazy
+from bigiron.util.lazy import numpy as np
+
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
+
+_EXECUTABLE = 4  # SHF_EXECINSTR
+_FUNC, _OBJECT = 2, 1  # STT_FUNC, STT_OBJECT
+_FIELD = 4  # bytes of an address in an instruction
+_AFTER_IT = (0, 1, 2, 4)  # bytes of an immediate operand between the field and the end of its instruction
+_CONSTANT = 16  # bytes of an object without a symbol that are compared
+_LONGEST_STRING = 1024
+_CALLS = (0xE8, 0xE9)  # call rel32, and jmp rel32 as the last call of a function
+_OF_A_CALL = 5  # bytes
+
+
+@dataclass(frozen=True)
+class FunctionDifferences:
+    """The functions that differ between two images, by name and in order of the new one's addresses."""
+
+    changed: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def of_base(self) -> tuple[str, ...]:
+        """The functions of the base image that are changed or gone."""
+        return (*self.changed, *self.removed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.changed, *self.added, *self.removed)
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.added or self.removed)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function; functions of the same name are numbered."""
+
+    name: str
+    number: int
+    address: int
+    code: bytes
+
+
+@dataclass(frozen=True)
+class _Section:
+    address: int
+    content: bytes  # empty: it has none in the file
+    size: int
+    is_code: bool
+
+    def at(self, address: int, length: int) -> bytes:
+        """Its content from an address on."""
+        start = address - self.address
+        return self.content[start : start + length]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A symbol, which may have several names, and an offset; or the content of what has no symbol."""
+
+    names: frozenset[str] = frozenset()
+    offset: int = 0
+    content: bytes = b""
+
+    def is_same(self, other: _Place | None) -> bool:
+        """Whether both may mean the same: the end of one table is the start of another by chance."""
+        if other is None or (self.offset, self.content) != (other.offset, other.content):
+            return False
+        return bool(self.names & other.names) or not (self.names or other.names)
+
+
+@dataclass(frozen=True)
+class Image:
+    """The sections and the symbols of an image."""
+
+    sections: list[_Section]  # those that are in memory, by address
+    symbols: list[tuple[int, int, str, bool]]  # address, size, name, whether it is a function; by address
+
+    @cached_property
+    def functions(self) -> list[_Function]:
+        """All functions that have code."""
+        seen: Counter[str] = Counter()
+        found = []
+        for address, size, name, is_function in self.symbols:
+            section = self._section(address) if is_function and size else None
+            if section and section.is_code:
+                found.append(_Function(name, seen[name], address, section.at(address, size)))
+                seen[name] += 1
+        return found
+
+    @cached_property
+    def _addresses(self) -> list[int]:
+        return [symbol[0] for symbol in self.symbols]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [section.address for section in self.sections]
+
+    def _section(self, address: int) -> _Section | None:
+        at = bisect_right(self._starts, address) - 1
+        section = self.sections[at] if at >= 0 else None
+        return section if section and address <= section.address + section.size else None
+
+    def place(self, address: int) -> _Place | None:
+        """What an address means in any image; None: it is no address."""
+        section = self._section(address)
+        if section is None:  # the end of all read-only data lies on a page of its own
+            names = self._names_at(address)
+            return _Place(names) if names else None
+        at = bisect_right(self._addresses, address) - 1
+        if at >= 0:
+            start, size, *_ = self.symbols[at]
+            if start >= section.address and (address < start + size or address == start or section.is_code):
+                return _Place(self._names_at(start), address - start)
+        if section.content:
+            content = section.at(address, _LONGEST_STRING)
+            return _Place(content=content[: max(content.find(b"\0"), _CONSTANT)])
+        return _Place(self._names_at(self._addresses[at]), address - self._addresses[at]) if at >= 0 else None
+
+    def _names_at(self, address: int) -> frozenset[str]:
+        first, end = bisect_left(self._addresses, address), bisect_right(self._addresses, address)
+        return frozenset(symbol[2] for symbol in self.symbols[first:end])
+
+    def callers(self) -> dict[str, set[str]]:
+        """The functions that call each function directly."""
+        starts = np.array(sorted({one.address for one in self.functions}), dtype=np.uint64)
+        names = {one.address: one.name for one in self.functions}
+        found: dict[str, set[str]] = {}
+        for section in self.sections:
+            if section.is_code and len(section.content) > _OF_A_CALL:
+                for caller, callee in _calls(section, starts):
+                    found.setdefault(names[callee], set()).add(names[caller])
+        return found
+
+    def pointers_to(self, functions: Iterable[str]) -> dict[str, set[str]]:
+        """The variables that hold the address of each of these functions, such as `ext4_file_operations`."""
+        wanted = {one.address: one.name for one in self.functions if one.name in set(functions)}
+        found: dict[str, set[str]] = {}
+        addresses = np.array(sorted(wanted), dtype=np.uint64)
+        for section in self.sections:
+            if section.is_code or len(section.content) < 8:
+                continue
+            words = np.frombuffer(section.content[: len(section.content) & ~7], dtype="<u8")
+            for index in np.flatnonzero(np.isin(words, addresses)).tolist():
+                place = self.place(section.address + 8 * index)
+                if place and place.names:
+                    found.setdefault(wanted[int(words[index])], set()).add(min(place.names))
+        return found
+
+
+def read(kernel: Kernel) -> Image | None:
+    """An image with a symbol table; None: it is compressed, damaged, or for another processor than x86."""
+    try:
+        with kernel.image.open("rb") as file, elf.reading(file) as opened:
+            if kernel.arch != "x86_64" or not (table := opened.get_section_by_name(".symtab")):
+                return None
+            sections = [
+                _Section(
+                    one["sh_addr"],
+                    b"" if one["sh_type"] == "SHT_NOBITS" else one.data(),
+                    one["sh_size"],
+                    bool(one["sh_flags"] & _EXECUTABLE),
+                )
+                for one in opened.iter_sections()
+                if one["sh_flags"] & elf.IN_MEMORY
+            ]
+            names = opened.get_section(table["sh_link"]).data()
+            return Image(sorted(sections, key=lambda one: one.address), _symbols(table.data(), names))
+    except elf.DamagedElfError:
+        return None
+
+
+def _symbols(table: bytes, names: bytes) -> list[tuple[int, int, str, bool]]:
+    """The named symbols of functions and variables."""
+    layout = np.dtype(
+        [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("at", "<u8"), ("size", "<u8")]
+    )
+    rows = np.frombuffer(table, dtype=layout)
+    kinds = rows["info"] & 0xF
+    rows = rows[(rows["section"] != 0) & (rows["section"] < 0xFF00) & ((kinds == _FUNC) | (kinds <= _OBJECT))]
+    found = []
+    for name, info, _, _, at, size in rows.tolist():
+        if called := names[name : names.index(b"\0", name)].decode(errors="replace"):
+            found.append((at, size, called, info & 0xF == _FUNC))
+    return sorted(found)
+
+
+def _calls(section: _Section, starts: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The addresses of the calling and of the called function, for each direct call in a section."""
+    code = np.frombuffer(section.content, dtype=np.uint8)
+    at = np.flatnonzero(np.isin(code[: -_OF_A_CALL + 1], _CALLS))
+    field = sum(code[at + 1 + byte].astype(np.int64) << 8 * byte for byte in range(_FIELD))
+    relative = np.where(field >= 1 << 31, field - (1 << 32), field)
+    bias = np.uint64(section.address).astype(np.int64)  # kernel addresses are negative: no sum overflows
+    ours = starts.astype(np.int64)
+    targets = bias + at + _OF_A_CALL + relative
+    callers, callees = (np.searchsorted(ours, one, side="right") - 1 for one in (bias + at, targets))
+    is_call = np.isin(targets, ours) & (callers >= 0)
+    for pair in set(zip(callers[is_call].tolist(), callees[is_call].tolist(), strict=True)):
+        yield int(starts[pair[0]]), int(starts[pair[1]])
+
+
+def differences(one: Image, other: Image) -> FunctionDifferences:
+    """The functions whose code differs."""
+    before = {(function.name, function.number): function for function in one.functions}
+    after = {(function.name, function.number): function for function in other.functions}
+    same = _Same(one, other)
+    changed = (
+        key[0] for key, function in after.items() if key in before and not same.code(before[key], function)
+    )
+    return FunctionDifferences(
+        tuple(dict.fromkeys(changed)),
+        tuple(dict.fromkeys(name for name, number in after if (name, number) not in before)),
+        tuple(dict.fromkeys(name for name, number in before if (name, number) not in after)),
+    )
+
+
+class _Same:
+    """Compares code of two images."""
+
+    def __init__(self, one: Image, other: Image) -> None:
+        self._one, self._other = one, other
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def code(self, before: _Function, after: _Function) -> bool:
+        """Whether two functions are the same but for where things are."""
+        if before.code == after.code:
+            return True
+        if len(before.code) != len(after.code):
+            return False
+        explained = 0  # up to which byte
+        for byte in _different_bytes(before.code, after.code):
+            if byte < explained:
+                continue
+            starts = range(max(explained, byte - _FIELD + 1), byte + 1)
+            start = next((at for at in starts if self._field(before, after, at)), None)
+            if start is None:
+                return False
+            explained = start + _FIELD
+        return True
+
+    def _field(self, before: _Function, after: _Function, at: int) -> bool:
+        """Whether four bytes of both functions are the address of the same thing."""
+        fields = [one.code[at : at + _FIELD] for one in (before, after)]
+        if len(fields[0]) < _FIELD:
+            return False
+        was, now = (int.from_bytes(field, "little", signed=True) for field in fields)
+        if self._place(was, now):
+            return True
+        ends = before.address + at + _FIELD + was, after.address + at + _FIELD + now
+        return any(self._place(ends[0] + more, ends[1] + more) for more in _AFTER_IT)
+
+    def _place(self, was: int, now: int) -> bool:
+        key = was & (1 << 64) - 1, now & (1 << 64) - 1
+        if key not in self._known:
+            place = self._one.place(key[0])
+            self._known[key] = place is not None and place.is_same(self._other.place(key[1]))
+        return self._known[key]
+
+
+def _different_bytes(one: bytes, other: bytes) -> list[int]:
+    pair = (np.frombuffer(code, dtype=np.uint8) for code in (one, other))
+    return np.flatnonzero(np.not_equal(*pair)).tolist()
+
+
+def leads_to(callers: Mapping[str, set[str]], functions: Iterable[str]) -> dict[str, int]:
+    """These functions and all that call them, directly or through others: in how many calls.
+
+    >>> leads_to({"f": {"g"}, "g": {"h"}, "x": {"y"}}, ["f"])
+    {'f': 0, 'g': 1, 'h': 2}
+    """
+    found = dict.fromkeys(functions, 0)
+    waiting = deque(found)
+    while waiting:
+        function = waiting.popleft()
+        for caller in sorted(callers.get(function, ())):
+            if caller not in found:
+                found[caller] = found[function] + 1
+                waiting.append(caller)
+    return found

@@ -1,0 +1,252 @@
+"""Where all workloads run on all kernels: one study for each workload and mode, in one folder.
+
+A study has a variant for each kernel that was ever asked about, so the counts of a base are kept for the next
+patch on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from bigiron import compile, workloads
+from bigiron.analysis.comparison.model import Measurements
+from bigiron.architectures import architecture
+from bigiron.errors import MachineError, UserError
+from bigiron.history.measure import Watcher
+from bigiron.kernels import Kernel
+from bigiron.machines.vm.qemu import require_qemu
+from bigiron.machines.vm.snapshot import BOOTS
+from bigiron.results import measurements
+from bigiron.study import run as runner
+from bigiron.study import spec as specs
+from bigiron.study import store
+from bigiron.study.extend import extended
+from bigiron.study.plan import Cell
+from bigiron.study.pool import Pools, Stoppable, Threads, missing
+from bigiron.study.spec import Spec, Variant, slug
+from bigiron.study.store import CellRecord, Study
+from bigiron.util.threads import StoppableThreads
+from bigiron.workloads import Workload
+
+REACH = ("instructions",)
+"""The probe that shows which functions a workload executes: it is the fastest."""
+
+COUNTS = ("conflicts", "locks", "instructions")
+CPUS = 8
+OPERATIONS = 200
+_LONG_OPERATIONS = {"page_fault1": 50, "page_fault3": 50}
+"""As in the judgement of a mail: 64 page faults in each operation take long to record."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What runs: a workload in a mode, or a program."""
+
+    name: str  # of the workload, or the program's command
+    spec: Spec  # with the probes for `REACH`, without variants
+    always: bool = False  # whether it runs even if it reaches no changed function
+
+    @property
+    def title(self) -> str:
+        """Its name and mode."""
+        return f"{self.name} (threads)" if self.spec.mode == "thread" else self.name
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """What is recorded to compare kernels: the operations of a program have no trace."""
+        return COUNTS if self.spec.runs_program else (*COUNTS, "trace")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Cells of a subject: which kernels, how many CPUs, which boots, what is recorded."""
+
+    subject: Subject
+    kernels: Sequence[Kernel]
+    boots: Sequence[int]
+    cpus: Sequence[int] = (CPUS,)
+    reach: bool = False  # whether only the functions are asked for
+
+
+def builtin() -> list[Subject]:
+    """All built-in workloads that run until they are stopped, with processes and with threads."""
+    return [
+        Subject(one.name, _spec(workload=one.name, mode=mode))
+        for one in workloads.builtin()
+        if not one.has_rounds
+        for mode in ("process", "thread")
+    ]
+
+
+def asked(names: Iterable[str], files: Iterable[Path]) -> list[Subject]:
+    """The workloads of these names and in these files, with processes and with threads."""
+    found = [(workloads.find(name), "") for name in names]
+    found += [(workloads.from_file(file), str(file)) for file in files]
+    return [
+        Subject(
+            one.name, _spec(workload="" if file else one.name, workload_file=file, mode=mode), always=True
+        )
+        for one, file in found
+        for mode in ("process", "thread")
+    ]
+
+
+def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process") -> Spec:
+    return msgspec.convert(
+        {
+            "workload": workload,
+            "workload_file": workload_file,
+            "mode": mode,
+            "probes": list(REACH),
+            "cpus": [CPUS],
+            "operations": _LONG_OPERATIONS.get(workload, OPERATIONS),
+            "repetitions": BOOTS,
+            "variant": [],
+        },
+        Spec,
+    )
+
+
+@dataclass
+class Bench:
+    """Measures cells that are not there yet, several studies at once."""
+
+    folder: Path
+    jobs: int
+    fleet: Pools | None
+    watcher: Watcher
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By the title of a subject and a kernel's name: why a cell of theirs failed."""
+    _studies: dict[str, Study] = field(default_factory=dict)
+
+    def measure(self, wanted: Sequence[Wanted]) -> None:
+        """Measure all of these cells that are missing. Failures are noted, and the others go on.
+
+        Each is of another subject, because only one thread may write to a study.
+        """
+        with StoppableThreads() as threads:
+            works = (work for one in wanted if (work := self._work(one)))
+            threads.do_all((partial(self._run, *work) for work in works), self._at_once)
+
+    def require_boot(self, subject: Subject, kernel: Kernel) -> None:
+        """MachineError if a kernel cannot run a workload: then it would run none, one after the other."""
+        self.measure([Wanted(subject, [kernel], [1])])
+        if why := self.failed.get((subject.title, kernel.name)):
+            raise MachineError(f"{kernel.name} does not run {subject.title}: {why}", "")
+
+    def functions(self, subject: Subject, kernel: Kernel) -> set[str]:
+        """The functions that a workload executed; empty if it failed."""
+        record = self._record(subject, kernel, CPUS, 1)
+        if not record:
+            return set()
+        table = self.study(subject).table(record, REACH[0])
+        return set(table["function"].unique().to_list())
+
+    def measurements(
+        self, subject: Subject, probe: str, variants: Mapping[str, tuple[Kernel, Sequence[int]]]
+    ) -> Measurements | None:
+        """The counts of these kernels and boots, by the names that the comparison has for them.
+
+        None: a cell is missing, because it failed.
+        """
+        study = self.study(subject)
+        cells = {}
+        for name, (kernel, boots) in variants.items():
+            records = [self._record(subject, kernel, CPUS, boot) for boot in boots]
+            known = [one for one in records if one and probe in one.tables]
+            if len(known) < len(records):
+                return None
+            cells[name] = [measurements.cell(study, one, probe) for one in known]
+        return Measurements(
+            study=study.name,
+            workload=study.workload,
+            probe=probe,
+            time=study.time,
+            operations=study.spec.operations,
+            scope="kernel",
+            machine="",
+            points={(CPUS, CPUS): cells},
+        )
+
+    def study(self, subject: Subject) -> Study:
+        """The study of a subject, which has been measured."""
+        return self._studies[subject.title]
+
+    def alone(self, subject: Subject, kernels: Sequence[Kernel]) -> Study:
+        """The study of a subject as if it were of these kernels only."""
+        study, names = self.study(subject), [kernel.name for kernel in kernels]
+        variants = {one.name: one for one in study.spec.variant}
+        return Study(study.folder, msgspec.structs.replace(study.spec, variant=[variants[n] for n in names]))
+
+    @property
+    def _at_once(self) -> int:
+        return 8 if self.fleet else self.jobs or runner.default_jobs(_spec(workload="getppid1"))
+
+    def _record(self, subject: Subject, kernel: Kernel, cpus: int, boot: int) -> CellRecord | None:
+        study = self.study(subject)
+        variant = next((one for one in study.spec.variant if one.name == kernel.name), None)
+        record = study.record(Cell(variant, cpus, cpus, boot)) if variant else None
+        return record if record and record.measured else None
+
+    def _work(self, wanted: Wanted) -> tuple[Study, Workload | None, Callable[[Cell], bool], str] | None:
+        """The study of a subject, extended by what is wanted; None if nothing is missing."""
+        subject = wanted.subject
+        kernels = [one for one in wanted.kernels if (subject.title, one.name) not in self.failed]
+        if not kernels:
+            return None
+        variants = [
+            Variant(name=one.name, kernel=one.name, kernel_sha256=one.sha256) for one in wanted.kernels
+        ]
+        question = msgspec.structs.replace(
+            subject.spec,
+            cpus=list(wanted.cpus),
+            probes=list(REACH if wanted.reach else subject.probes),
+            variant=variants,
+        )
+        spec, workload = runner.resolve(question)
+        folder = self.folder / f"{slug(subject.title)}-{_setup(subject.spec, spec)}"
+        if (folder / "study.toml").exists():
+            spec = extended(store.open_study(folder).spec, spec)
+        study = self._studies[subject.title] = store.create(folder, spec, workload)
+        names = {one.name for one in kernels}
+
+        def is_wanted(cell: Cell) -> bool:
+            of = cell.variant.name in names and cell.cpus in wanted.cpus
+            return of and cell.repetition in wanted.boots and cell.tasks == cell.cpus
+
+        return (study, workload, is_wanted, subject.title) if missing(study, is_wanted) else None
+
+    def _run(
+        self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
+    ) -> Callable[[], None]:
+        number = len(missing(study, is_wanted))
+        programs = runner.prepare(study.spec, workload, here=not self.fleet)
+        pools = partial(Stoppable, self.fleet or partial(Threads, 1))
+        tried = runner.run(study, programs, pools, self.watcher.within(title, number), is_wanted)
+        return partial(self._note, title, tried)
+
+    def _note(self, title: str, tried: Sequence[CellRecord]) -> None:
+        for record in tried:
+            if record.failure:
+                self.failed[title, record.variant] = record.failure.reason
+
+
+def _setup(asked: Spec, resolved: Spec) -> str:
+    """A hash of all but the kernels that decides a count: the question, the recorder and QEMU."""
+    question = msgspec.structs.replace(asked, workload_sha256=resolved.workload_sha256)
+    recorder = compile.recorder_source(), require_qemu(architecture(resolved.arch).qemu)
+    text = msgspec.json.encode([specs.document(question), recorder], order="sorted")
+    return hashlib.sha256(text).hexdigest()[:6]
+
+
+def of_program(spec: Spec) -> Subject:
+    """A program in a virtual machine; UserError if it is none."""
+    if not spec.runs_program:
+        raise UserError("--command runs in a virtual machine here: give --root too")
+    return Subject(spec.command, msgspec.structs.replace(spec, repetitions=BOOTS, variant=[]), always=True)

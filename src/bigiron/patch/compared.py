@@ -1,0 +1,127 @@
+"""What two kernels do differently in one workload, and what only chance does differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bigiron.analysis.probes import instructions as executed
+from bigiron.judge import judgement
+from bigiron.judge.change import Change
+from bigiron.judge.counts import Setup
+from bigiron.judge.differences import Differences
+from bigiron.kernels import Kernel
+from bigiron.patch.bench import COUNTS, CPUS, Bench, Subject
+from bigiron.util.object_name import object_type
+
+SCREEN = (1, 2), (1,)
+"""The boots of the base and of the new kernel that are compared first. More boots only remove differences."""
+
+ALL = (1, 2, 3, 4)
+"""The boots of both kernels where the first ones differ."""
+
+_BASE, _NEW = "base", "new"
+
+Key = tuple[str, str, str]
+"""What a change is of: its kind, the type of its object, and its instruction or unit."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The counts of two kernels in one workload, per operation."""
+
+    subject: Subject
+    changes: tuple[Change, ...] = ()  # beyond chance and relevant, most expensive first
+    small: tuple[Change, ...] = ()  # beyond chance, but less than 1 % of an operation
+    by_chance: tuple[Change, ...] = ()  # that the base differs in from itself, booted again
+    instructions: tuple[float, float] = (0.0, 0.0)
+    functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Self instructions of the functions that the patch changes, before and after."""
+    boots: int = 1
+    failed: str = ""
+
+    @property
+    def worse(self) -> list[Change]:
+        """The changes that make an operation longer."""
+        return [change for change in self.changes if is_worse(change)]
+
+
+def is_worse(change: Change) -> bool:
+    """Whether it costs time."""
+    return change.cost > 0 and not change.cancels
+
+
+def key(change: Change) -> Key:
+    """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
+    if change.kind == "instructions":
+        return change.kind, "", change.instruction
+    return change.kind, object_type(change.object), "pair" if change.is_pair else ""
+
+
+def differs(bench: Bench, subject: Subject, before: Kernel, after: Kernel) -> bool:
+    """Whether anything relevant seems to differ after the first boots."""
+    found = _differences(bench, subject, (before, SCREEN[0]), (after, SCREEN[1]))
+    return found is not None and any(change.is_relevant for change in found.changes())
+
+
+def control(bench: Bench, subject: Subject, base: Kernel, boots: Sequence[int]) -> dict[Key, Change]:
+    """What differs between the first and the second half of a base's boots."""
+    half = len(boots) // 2
+    found = _differences(bench, subject, (base, boots[:half]), (base, boots[half:]))
+    return {key(change): change for change in found.changes()} if found else {}
+
+
+def compare(
+    bench: Bench,
+    subject: Subject,
+    before: Kernel,
+    after: Kernel,
+    boots: tuple[Sequence[int], Sequence[int]],
+    changed: Iterable[str],
+) -> Compared:
+    """The counts of both kernels. What differs in the control is set aside.
+
+    `changed`: the functions that the patch changes.
+    """
+    for kernel in (before, after):
+        if why := bench.failed.get((subject.title, kernel.name)):
+            return Compared(subject, failed=f"{kernel.name}: {why}")
+    found = _differences(bench, subject, (before, boots[0]), (after, boots[1]))
+    if found is None:
+        return Compared(subject, failed="a cell is missing")
+    every = sorted(found.changes(), key=lambda change: -abs(change.cost))
+    chance = control(bench, subject, before, boots[0]) if every else {}
+    real = [change for change in every if key(change) not in chance]
+    return Compared(
+        subject,
+        tuple(change for change in real if change.is_relevant),
+        tuple(change for change in real if not change.is_relevant),
+        tuple(change for change in every if key(change) in chance),
+        (found.base.instructions, found.new.instructions),
+        _functions(found, changed),
+        len(boots[1]),
+    )
+
+
+def _differences(
+    bench: Bench, subject: Subject, before: tuple[Kernel, Sequence[int]], after: tuple[Kernel, Sequence[int]]
+) -> Differences | None:
+    """The counts of both; None if a cell failed."""
+    variants = {_BASE: before, _NEW: after}
+    lines, locks, instructions = (bench.measurements(subject, probe, variants) for probe in COUNTS)
+    if not (lines and locks and instructions):
+        return None
+    return judgement.compare(lines, locks, instructions, Setup(_BASE, _NEW, CPUS, CPUS, CPUS, CPUS))
+
+
+def _functions(found: Differences, changed: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """The mean self instructions of these functions, where they are executed."""
+    means = {}
+    for name in dict.fromkeys(map(executed.same_function, changed)):
+        both = [
+            sum(one.get(name, 0.0) for one in found.counts.functions[of]) / len(found.counts.functions[of])
+            for of in (_BASE, _NEW)
+        ]
+        if any(both):
+            means[name] = both[0], both[1]
+    return means

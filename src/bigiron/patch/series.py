@@ -1,0 +1,202 @@
+"""The kernels of a question: a base, and on it the commits of a git tree, or patches from mails."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.header import decode_header, make_header
+from pathlib import Path
+
+from bigiron import kernels
+from bigiron.errors import UserError
+from bigiron.kernels import Kernel
+from bigiron.kernels.commits import configured_by, name_of_commit
+from bigiron.kernels.source import commit_id, of_tree
+from bigiron.study.store import write_whole
+from bigiron.util.sanitize import sanitize
+
+_MOST_PATCHES = 200
+_MAILS = re.compile(rb"^From \S+ ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A commit or a patch; its kernel has all that comes before it, too."""
+
+    id: str  # the commit's id, or a hash of the patches up to this one
+    subject: str
+    commit: str  # what is built, with the patches on it
+    patches: tuple[Path, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """Its id as people write it."""
+        return self.id[:12]
+
+    @property
+    def title(self) -> str:
+        """Its id and subject."""
+        return f'{self.short} ("{self.subject}")'
+
+
+@dataclass(frozen=True)
+class Series:
+    """A base and the steps on it, oldest first."""
+
+    tree: Path
+    base: Step
+    steps: tuple[Step, ...]
+
+    @property
+    def topic(self) -> Step:
+        """The last step."""
+        return self.steps[-1]
+
+    def files(self, before: Step, after: Step) -> list[str]:
+        """The files of the source that differ, with their paths; empty where that is not known."""
+        if after.patches:
+            new = after.patches[len(before.patches) :]
+            return sorted({name for patch in new for name in _named_in(patch.read_text(errors="replace"))})
+        done = of_tree(self.tree, "diff-tree", "-r", "--name-only", before.commit, after.commit)
+        return done.stdout.splitlines()
+
+
+def of_range(tree: Path, text: str) -> Series:
+    """The commits of BASE..TOPIC; UserError where there are none, or where the tree has other changes."""
+    tree = _git_tree(tree)
+    first, _, last = text.partition("..")
+    if not first or last.startswith("."):
+        raise UserError(f"{text}: give BASE..TOPIC, for instance v6.12..my-topic")
+    base, topic = commit_id(tree, first), commit_id(tree, last or "HEAD")
+    if of_tree(tree, "merge-base", "--is-ancestor", topic, base).returncode == 0:
+        raise UserError(f"{text}: there is no commit in this range: give the base first, then the topic")
+    if of_tree(tree, "merge-base", "--is-ancestor", base, topic).returncode:
+        fork = of_tree(tree, "merge-base", base, topic).stdout.strip()
+        raise UserError(
+            f"{text}: {first} is not an ancestor of {last or 'HEAD'}, so more than the commits between them "
+            f"differs: {f'give {fork[:12]}, where they part, as the base' if fork else 'rebase the topic'}"
+        )
+    _refuse_dirty(tree, topic, last or "HEAD")
+    between = of_tree(tree, "rev-list", "--first-parent", "--reverse", topic, f"^{base}").stdout.split()
+    return Series(tree, _commit(tree, base), tuple(_commit(tree, one) for one in between))
+
+
+def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Series, Path]:
+    """The patches of a patch, an mbox or a quilt series on a base, and the base's folder, which keeps them.
+
+    UserError where the file cannot be read or has no patch.
+    """
+    tree = _git_tree(tree)
+    below = commit_id(tree, base or "HEAD")
+    _refuse_dirty(tree, below, base or "HEAD")
+    try:
+        found = _of_series(file) if file.name == "series" else _of_mails(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"{error.filename or file} cannot be read: {error.strerror}") from None
+    if not found:
+        raise UserError(
+            f"{file} has no patch: give what `git format-patch --stdout` writes, or a series file"
+        )
+    if len(found) > _MOST_PATCHES:
+        raise UserError(f"{file} has {len(found)} patches: at most {_MOST_PATCHES}")
+    output = output or Path(f"patch-{below[:12]}")
+    folder = output / "patches"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest, kept, steps = hashlib.sha256(below.encode()), list[Path](), list[Step]()
+    for number, (subject, content) in enumerate(found, 1):
+        digest.update(content)
+        kept.append(folder / f"{digest.hexdigest()[:12]}-{number:04}.patch")
+        write_whole(kept[-1], content)
+        steps.append(Step(digest.hexdigest(), sanitize(subject), below, tuple(kept)))
+    return Series(tree, _commit(tree, below), tuple(steps)), output
+
+
+def build(series: Series, step: Step, fragments: Sequence[Path], on_step: Callable[[str], None]) -> Kernel:
+    """The kernel of a step, built unless it is there; UserError where it does not build."""
+    called = configured_by(fragments)
+    if step.patches:
+        called = f"-with-{step.short}{called}"
+    name = name_of_commit(step.commit, called)
+    return kernels.build(
+        f"{series.tree}@{step.commit}", step.patches, fragments, "x86_64", name, on_step, replace=True
+    )
+
+
+def _git_tree(tree: Path) -> Path:
+    tree = tree.resolve()
+    if not (tree / ".git").exists():
+        raise UserError(f"{tree} is not a git repository: give a clone of the kernel's")
+    return tree
+
+
+def _refuse_dirty(tree: Path, commit: str, called: str) -> None:
+    """UserError if what is built is checked out with changes, which would not be built."""
+    changed = of_tree(tree, "status", "--porcelain", "--untracked-files=no").stdout.splitlines()
+    if changed and commit_id(tree, "HEAD") == commit:
+        raise UserError(
+            f"{tree} has uncommitted changes ({changed[0][3:]}), which are not in {called}: "
+            "commit or stash them"
+        )
+
+
+def _commit(tree: Path, commit: str) -> Step:
+    subject = of_tree(tree, "log", "-1", "--format=%s", commit).stdout.strip()
+    return Step(commit, sanitize(subject), commit)
+
+
+def _of_series(file: Path) -> list[tuple[str, bytes]]:
+    """The patches that a quilt series names, which lie beside it."""
+    lines = (line.partition("#")[0].split() for line in file.read_text(errors="replace").splitlines())
+    return [(words[0], (file.parent / words[0]).read_bytes()) for words in lines if words]
+
+
+def _of_mails(content: bytes) -> list[tuple[str, bytes]]:
+    """The subject and the diff of each mail that has one, as git takes mails apart; or one plain diff."""
+    if not _MAILS.match(content):
+        return [(_subject(content), content)] if _named_in(content.decode(errors="replace")) else []
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        (where / "mbox").write_bytes(content)
+        _git(where, "mailsplit", f"-o{where}", str(where / "mbox"))
+        mails = sorted(where.glob("[0-9]*"))
+        found = [(mail, _of_mail(mail)) for mail in mails]
+    return [(subject, patch) for _, (subject, patch) in found if patch.strip()]
+
+
+def _of_mail(mail: Path) -> tuple[str, bytes]:
+    text, patch = mail.with_suffix(".text"), mail.with_suffix(".patch")
+    told = _git(mail.parent, "mailinfo", str(text), str(patch), stdin=mail.read_bytes()).decode(
+        errors="replace"
+    )
+    subject = next((line[9:] for line in told.splitlines() if line.startswith("Subject: ")), mail.name)
+    return subject, patch.read_bytes()
+
+
+def _git(folder: Path, *command: str, stdin: bytes = b"") -> bytes:
+    done = subprocess.run(["git", *command], cwd=folder, input=stdin, capture_output=True, check=False)
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
+        raise UserError(f"git {command[0]} cannot read the mails: {lines[0]}")
+    return done.stdout
+
+
+def _subject(content: bytes) -> str:
+    """The subject of a mail, else the first line."""
+    text = content.decode(errors="replace")
+    if found := re.search(r"^Subject: (.*(?:\n[ \t].*)*)", text, re.MULTILINE):
+        words = " ".join(str(make_header(decode_header(found[1]))).split())
+        return re.sub(r"^\[[^]]*\]\s*", "", words)
+    return text.strip().splitlines()[0][:72]
+
+
+def _named_in(patch: str) -> set[str]:
+    r"""The files of a diff.
+
+    >>> _named_in("--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1 @@\n")
+    {'fs/open.c'}
+    """
+    return {name for name in re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch, re.MULTILINE)}

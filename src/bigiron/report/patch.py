@@ -1,0 +1,445 @@
+"""What `bigiron patch` prints: a changelog block, a table by commit, JSON, a comment, JUnit, KTAP, a page.
+
+The block has at most twelve lines of 72 columns, whatever changed.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import bigiron
+from bigiron.gate.check_lines import CheckedPoint, Finding
+from bigiron.judge.change import Change
+from bigiron.patch import compared as comparing
+from bigiron.patch import outlook
+from bigiron.patch.bench import CPUS
+from bigiron.patch.compared import Compared
+from bigiron.patch.examine import Examined
+from bigiron.patch.outlook import Effect, Grown
+from bigiron.report.formats import comment, junit, ktap
+from bigiron.report.formats.html import ENVIRONMENT, policy, style_of
+from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
+from bigiron.util.english import first_n, join_and, plural
+from bigiron.util.numbers import percent_change, short_count
+
+WIDTH, LINES = 72, 12
+_NAME = 60  # longest name that is shown, in characters
+_SUBJECTS = 2  # workloads that are named of a change
+_FUNCTIONS = 3
+_LEAST = 0.5  # instructions per operation of a changed function that are worth a word
+_SHOWN = 40  # rows of a page's table
+
+
+def block(one: Examined) -> str:
+    """The block for the changelog. Where it would be too long, fewer changes are in it."""
+    for most in range(len(outlook.most_changed(one.compared)), -1, -1):
+        lines = [line for paragraph in _paragraphs(one, most) for line in paragraph]
+        if len(lines) <= LINES:
+            break
+    return "\n".join(lines[:LINES]) + "\n"
+
+
+def _paragraphs(one: Examined, most: int) -> Iterator[list[str]]:
+    if one.why_not:
+        yield _wrapped(f"{one.after.title}: {one.why_not}")
+        return
+    yield _wrapped(
+        f"Counted with bigiron {bigiron.__version__} (no times): {one.after.short} compared with "
+        f"{one.before.short}, {CPUS} CPUs and tasks, per operation. {_functions(one)}"
+    )
+    if one.same:
+        yield _wrapped(_identical(one))
+        return
+    changed = list(outlook.most_changed(one.compared).values())
+    for compared, change in changed[:most]:
+        yield _wrapped(f"- {_change(one, compared, change)}", later=2)
+    if len(changed) > most:
+        yield _wrapped(f"- {plural(len(changed) - most, 'further change')} that cost less", later=2)
+    if of_functions := _of_functions(one):
+        yield _wrapped(f"- {of_functions}", later=2)
+    if predicted := _predicted(one):
+        yield _wrapped(predicted)
+    yield _wrapped(_rest(one))
+
+
+def _functions(one: Examined) -> str:
+    """Which functions differ; what else does."""
+    if one.same:
+        return ""
+    if one.functions is None:
+        return "The images have no symbols that can be compared."
+    if not one.functions:
+        return "No function differs, only data."
+    names = [name[:_NAME] for name in one.functions.names]
+    verb = "differs" if len(names) == 1 else "differ"
+    return f"{plural(len(names), 'function')} {verb}: {first_n(names, _FUNCTIONS)}."
+
+
+def _identical(one: Examined) -> str:
+    return f"{_sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}"
+
+
+def _sameness(one: Examined) -> str:
+    but = "" if one.same == "image" else " but for line numbers and types"
+    return f"the images are the same{but}"
+
+
+def _left_out(one: Examined) -> str:
+    if not one.not_compiled:
+        return ""
+    files = first_n(list(one.not_compiled), _FUNCTIONS)
+    return f" Not built by this configuration: {files}."
+
+
+def _change(one: Examined, compared: Compared, change: Change) -> str:
+    """A change, where it is, and how it grows."""
+    same = [
+        each.subject.title
+        for each in one.compared
+        if any(comparing.key(other) == comparing.key(change) for other in each.changes)
+    ]
+    where = [compared.subject.title, *(title for title in same if title != compared.subject.title)]
+    functions = [*change.writers, *change.readers][:_FUNCTIONS] or list(change.functions or ())[:_FUNCTIONS]
+    by = f" by {join_and([name[:_NAME] for name in functions])}" if functions else ""
+    return f"{_what(change)}{by} in {first_n(where, _SUBJECTS)}{_growth(one, change)}"
+
+
+def _what(change: Change) -> str:
+    """An object and its count before and after.
+
+    >>> _what(Change("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
+    'nr_opens: 0 -> 1.00 accesses'
+    """
+    figures = f"{short_count(change.before)} -> {short_count(change.after)}"
+    match change.kind:
+        case "locks":
+            held = change.held or (0.0, 0.0)
+            longer = f", held for {short_count(held[0])} -> {short_count(held[1])} instructions"
+            return f"lock {change.object[:_NAME]}: {figures} times taken{longer}"
+        case "instructions" if change.instruction:
+            return f"instruction {change.instruction}: {figures} executions"
+        case "instructions":
+            return f"instructions: {figures}"
+    lines = "adjacent cache lines of " if change.is_pair else ""
+    return f"{lines}{change.object[:_NAME]}: {figures} accesses"
+
+
+def _growth(one: Examined, change: Change) -> str:
+    found = next((each for each in one.grown if each.of == comparing.key(change)), None)
+    if found is None:
+        return ""
+    if found.at is None:
+        return "; no growth law fits"
+    return f"; {short_count(found.at.value)} at {outlook.AT} CPUs ({_law(found)})"
+
+
+def _law(found: Grown) -> str:
+    return found.law if found.law == "constant" else f"grows with {found.law}"
+
+
+def _of_functions(one: Examined) -> str:
+    """The instructions that the changed functions execute more or less, where most."""
+    found: dict[str, tuple[float, Compared]] = {}
+    for compared in one.compared:
+        for name, (before, after) in compared.functions.items():
+            more = after - before
+            if abs(more) >= max(_LEAST, abs(found.get(name, (0.0, compared))[0])):
+                found[name] = more, compared
+    ordered = sorted(found.items(), key=lambda item: -abs(item[1][0]))[:_FUNCTIONS]
+    if not ordered:
+        return ""
+    parts = [f"{more:+.0f} in {name[:_NAME]}" for name, (more, _) in ordered]
+    first = ordered[0][1][1]
+    before, after = first.instructions
+    total = f"{first.subject.title}: {before:,.0f} -> {after:,.0f}"
+    return f"instructions: {join_and(parts)} ({total})"
+
+
+def _predicted(one: Examined) -> str:
+    """The predicted effect on each machine, with its interval."""
+    if not one.effects:
+        return ""
+    first = one.effects[0]
+    known = [effect for effect in one.effects if effect.change]
+    if not known:
+        return f"No prediction for {first.subject.title}: {first.why_not}."
+    parts = [_effect(effect) for effect in known]
+    return f"Predicted for {first.subject.title}, {first.tasks} tasks (90 % interval): {'; '.join(parts)}."
+
+
+def _effect(effect: Effect) -> str:
+    assert effect.change
+    bounds = f"{percent_change(effect.change.low)} to {percent_change(effect.change.high)}"
+    return f"{effect.machine} {percent_change(effect.change.value)} ({bounds})"
+
+
+def _rest(one: Examined) -> str:
+    """What did not change, what was not reached, what the control says, what failed."""
+    parts = []
+    if not one.compared:
+        parts.append(f"No workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
+    else:
+        reached = len({each.subject.name for each in one.compared})
+        what = "Nothing else" if one.changed else "Nothing"
+        parts.append(f"{what} of {plural(one.workloads, 'workload')} changed ({_control(one)})")
+        if one.not_reached:
+            parts.append(f"{one.workloads - reached} do not reach a changed function")
+    if one.failed:
+        parts.append(f"{len(one.failed)} failed: {first_n([each.subject.title for each in one.failed], 2)}")
+    return f"{'; '.join(parts)}.{_left_out(one)}"
+
+
+def _control(one: Examined) -> str:
+    chance = {comparing.key(change) for each in one.compared for change in each.by_chance}
+    if not chance:
+        return "A/A control clean"
+    return f"{plural(len(chance), 'count')} left out that the A/A control changes, too"
+
+
+def _how_to_reach(one: Examined) -> str:
+    calls = f": system calls that lead there: {', '.join(one.system_calls)}" if one.system_calls else ""
+    tables = f"; through {', '.join(one.tables)}" if one.tables else ""
+    return f"{calls}{tables}"
+
+
+def _wrapped(words: str, later: int = 0) -> list[str]:
+    return textwrap.wrap(words, WIDTH, subsequent_indent=" " * later, break_on_hyphens=False)
+
+
+# All steps of a series
+
+
+def as_text(steps: Sequence[Examined]) -> str:
+    """The block of one step, or a table of several."""
+    return block(steps[0]) if len(steps) == 1 else Listing(_HEADINGS, map(_row, steps), width=120).as_text()
+
+
+_HEADINGS = {
+    "commit": "commit",
+    "subject": "subject",
+    "functions": "functions",
+    "reach": "reach",
+    "does": "does",
+}
+
+
+def _row(one: Examined) -> list[str]:
+    """A table row: the commit, how many functions it changes, how many workloads reach them, what it does."""
+    reach = f"{len({each.subject.name for each in one.compared})} of {one.workloads}"
+    functions = "" if one.functions is None else str(len(one.functions.names))
+    return [
+        one.after.short,
+        one.after.subject,
+        functions,
+        "" if one.same or one.why_not else reach,
+        _does(one),
+    ]
+
+
+def _does(one: Examined) -> str:
+    if one.why_not:
+        return one.why_not
+    if one.same:
+        return _sameness(one)
+    changed = outlook.most_changed(one.compared).values()
+    parts = [
+        f"{'worse' if comparing.is_worse(change) else 'better'}: {_what(change)}" for _, change in changed
+    ]
+    parts += [f"{len(one.failed)} failed"] if one.failed else []
+    if not one.compared:
+        return f"no workload reaches it{_how_to_reach(one)}"
+    return "; ".join(parts) or "nothing"
+
+
+def as_comment(steps: Sequence[Examined]) -> str:
+    """Markdown for a forge: the block or the table, then the counts that are worse."""
+    if len(steps) == 1:
+        head = f"```\n{block(steps[0])}```\n"
+    else:
+        rows = [[code(row[0]), *map(plain, row[1:])] for row in map(_row, steps)]
+        head = markdown_table(list(_HEADINGS), rows)
+    worse = [point for point in _points(steps) if point.worse]
+    return f"{head}\n{comment.as_comment(_name(steps), worse)}" if worse else head
+
+
+def as_junit(steps: Sequence[Examined]) -> str:
+    """A suite for each workload that ran."""
+    return junit.as_junit(_name(steps), _points(steps))
+
+
+def as_ktap(steps: Sequence[Examined]) -> str:
+    """A test for each workload that ran."""
+    return ktap.as_ktap(_name(steps), _points(steps))
+
+
+def _name(steps: Sequence[Examined]) -> str:
+    return f"{steps[0].before.short}..{steps[-1].after.short}"
+
+
+def _points(steps: Sequence[Examined]) -> list[CheckedPoint]:
+    return [point for one in steps for point in _points_of(one, one.after.short if len(steps) > 1 else "")]
+
+
+def _points_of(one: Examined, commit: str) -> Iterator[CheckedPoint]:
+    """Each workload that ran as a point of a check, and one that stands for all others."""
+    before = f"{commit}, " if commit else ""
+    for each in one.compared:
+        place = f"{before}{each.subject.title}, {CPUS} CPUs, {CPUS} tasks"
+        findings = [_finding(change, "small") for change in each.small]
+        findings += [_finding(change, "chance") for change in each.by_chance]
+        findings += [_finding(change, "real") for change in each.changes]
+        yield CheckedPoint(place, place, findings, skipped=each.failed)
+    if why := _why_others_did_not_run(one):
+        yield CheckedPoint(f"{before}{why[0]}", "", [], skipped=why[1])
+
+
+def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
+    if one.why_not:
+        return "the kernel", one.why_not
+    if one.same:
+        return "all workloads", _identical(one)
+    if one.not_reached:
+        others = one.workloads - len({each.subject.name for each in one.compared})
+        return plural(others, "other workload"), "no changed function is reached"
+    return None
+
+
+def _finding(change: Change, kind: str) -> Finding:
+    """A change as a finding. Only a real one that costs time exceeds its limit."""
+    before, after, unit = change.before, change.after, change.unit
+    if change.held and after <= before < change.held[1]:
+        (before, after), unit = change.held, "instructions held"
+    limit = before if comparing.is_worse(change) and kind != "small" else max(before, after)
+    functions = [*change.writers, *change.readers] or list(change.functions or ())
+    by = f"touched by {', '.join(functions)}" if functions else ""
+    return Finding(
+        change.instruction or change.object,
+        (unit,),
+        (before,),
+        (limit,),
+        (after,),
+        by,
+        is_chance=kind == "chance",
+    )
+
+
+def as_json(steps: Sequence[Examined]) -> str:
+    """All that is known (docs/reference/schema.md)."""
+    return json_text([_document(one) for one in steps])
+
+
+def _document(one: Examined) -> dict[str, Any]:
+    return {
+        "commit": one.after.id,
+        "subject": one.after.subject,
+        "base": one.before.id,
+        "kernels": list(one.kernels),
+        "worse": bool(one.worse),
+        "does_not_build": one.why_not or None,
+        "same": one.same or None,
+        "functions": asdict(one.functions) if one.functions is not None else None,
+        "not_compiled": list(one.not_compiled),
+        "workloads": [_workload(each) for each in one.compared],
+        "not_reached": sorted({each.name for each in one.not_reached}),
+        "system_calls": list(one.system_calls),
+        "tables": list(one.tables),
+        "growth": [
+            {
+                "kind": each.of[0],
+                "object": each.of[1] or None,
+                "workload": each.subject.title,
+                "law": each.law or None,
+                "formula": each.formula or None,
+                "at": asdict(each.at) if each.at else None,
+            }
+            for each in one.grown
+        ],
+        "predicted": [
+            {
+                "workload": each.subject.title,
+                "machine": each.machine,
+                "tasks": each.tasks,
+                "change": asdict(each.change) if each.change else None,
+                "why_not": each.why_not or None,
+            }
+            for each in one.effects
+        ],
+        "block": block(one),
+    }
+
+
+def _workload(each: Compared) -> dict[str, Any]:
+    return {
+        "workload": each.subject.name,
+        "mode": None if each.subject.spec.runs_program else each.subject.spec.mode,
+        "boots": each.boots,
+        "failed": each.failed or None,
+        "instructions_per_op": list(each.instructions),
+        "functions": {name: list(both) for name, both in each.functions.items()},
+        "changes": list(map(_item, each.changes)),
+        "small": list(map(_item, each.small)),
+        "differs_in_control": list(map(_item, each.by_chance)),
+    }
+
+
+def _item(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "rule": change.rule.name if change.rule else None}
+
+
+def as_page(steps: Sequence[Examined]) -> str:
+    """One file that opens offline and runs no script."""
+    style = style_of("patch")
+    return ENVIRONMENT.get_template("patch.html").render(
+        name=_name(steps),
+        version=bigiron.__version__,
+        policy=policy(style, ""),
+        style=style,
+        headings=_HEADINGS.values(),
+        rows=[_row(one) for one in steps],
+        steps=[_section(one) for one in steps],
+    )
+
+
+def _section(one: Examined) -> dict[str, Any]:
+    rows = [
+        (each.subject.title, _what(change), verdict, _why(change))
+        for each in one.compared
+        for verdict, changes in _by_verdict(each)
+        for change in changes
+    ]
+    return {
+        "title": one.after.title,
+        "block": block(one),
+        "functions": one.functions,
+        "rows": rows[:_SHOWN],
+        "hidden": max(0, len(rows) - _SHOWN),
+        "ran": [each for each in one.compared if not each.failed],
+        "failed": one.failed,
+        "not_reached": sorted({each.name for each in one.not_reached}),
+    }
+
+
+def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[Change]]]:
+    yield "worse", [change for change in each.changes if comparing.is_worse(change)]
+    yield "better", [change for change in each.changes if not comparing.is_worse(change)]
+    yield "too small to matter", each.small
+    yield "differs in the control, too", each.by_chance
+
+
+def _why(change: Change) -> str:
+    """Who does it, and what is known of such an object."""
+    functions = [*change.writers, *change.readers] or list(change.functions or ())
+    return "; ".join(filter(None, (first_n(functions, 6), change.rule.what if change.rule else "")))
+
+
+FORMATS: dict[str, Callable[[Sequence[Examined]], str]] = {
+    "text": as_text,
+    "comment": as_comment,
+    "junit": as_junit,
+    "ktap": as_ktap,
+    "json": as_json,
+    "html": as_page,
+}
