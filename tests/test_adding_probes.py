@@ -74,7 +74,7 @@ def test_what_is_recorded_elsewhere(workload: str, machine: str, recorded: list[
 def test_no_probe_is_none(tmp_path: Path) -> None:
     answer = bigiron("run", "getppid1", *NEW, "--probe", ",", "-o", tmp_path / "s")
     assert answer.status == 2 and answer.complaint.startswith(
-        "no probe: use conflicts, instructions, locks, trace"
+        "no probe: use conflicts, instructions, layout, locks, trace"
     )
 
 

@@ -42,9 +42,9 @@ def refused(*arguments: str | Path, **environment: str) -> str:
         ("run --workload-file none.c {k}", "cannot read workload file none.c: No such file or directory"),
         (
             "run open1 {k} --probe conflict",
-            "no probe 'conflict': use one of conflicts, instructions, locks, trace, ",
+            "no probe 'conflict': use one of conflicts, instructions, layout, locks, trace, ",
         ),
-        ("run open1 {k} --probe ,", "no probe: use conflicts, instructions, locks, trace, "),
+        ("run open1 {k} --probe ,", "no probe: use conflicts, instructions, layout, locks, trace, "),
         (
             "run open1 {k} --probe instructions --scope user",
             "scope user is an option of the probe conflicts: add it with --probe",

@@ -370,7 +370,7 @@ def test_a_struct_around_it_grows_with_it() -> None:
     ("changes", "why"),
     [
         ([Move("lcok", "after", "ops")], "struct widget has no field 'lcok'"),
-        ([Move("lock", "after", "opps")], "struct widget has no field 'opps'"),
+        ([Move("lock", "after", "ops2")], "struct widget has no field 'ops2'"),
         ([Move("lock", "before", "lock")], "both are in one declaration, lock"),
         (
             [Move("lock.owner", "after", "ops")],
@@ -593,7 +593,7 @@ def test_a_variable_is_shown_with_its_neighbours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["struct wigdet"], "'struct wigdet': the study has no access to such a struct or variable"),
+        (["struct gadget"], "'struct gadget': the study has no access to such a struct or variable"),
         (["struct widget", "--move", "lock:after:lcok"], "struct widget has no field 'lcok'"),
         (["struct widget", "--move", "lock"], "--move 'lock': use FIELD:after:FIELD"),
         (["struct widget", "--pad", "lock:60"], "--pad lock:60: use a power of two up to 4096"),
