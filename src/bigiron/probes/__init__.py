@@ -60,7 +60,7 @@ def probe(name: str) -> Probe:
     True
     >>> probe("conflict")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    bigiron.errors.UserError: no probe 'conflict': use one of conflicts, instructions, layout, locks, trace, ...
+    bigiron.errors.UserError: no probe 'conflict': use one of conflicts, instructions, layout, locks, ...
     """
     if name not in _ALL:
         raise UserError(f"no probe {name!r}: use one of {', '.join(one.name for one in probes())}")
