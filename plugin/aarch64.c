@@ -82,7 +82,7 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 	return is_load_or_store(insn) && base_of(insn) == SP ? INSN_STACK : INSN_OTHER;
 }
 
-/* DC ZVA sets so many bytes to zero as DCZID_EL0 says: 64 on the cores that this machine has. */
+/* DC ZVA sets as many bytes to zero as DCZID_EL0 says: 64 on the emulated core. */
 static struct fill_form fill(const uint8_t *bytes, size_t size)
 {
 	return (struct fill_form){
@@ -277,7 +277,7 @@ const struct arch arch_aarch64 = {
 	.entry_stack_register = "sp",
 	.system_call_register = "x0", /* of el0_svc(): struct pt_regs, with x8 in its ninth word */
 	.system_call_at = 64,
-	/* Before its page tables are in use, the kernel's addresses are as low as the user's. */
+	/* Before its page tables are in use, the kernel's addresses are low, like the user's. */
 	.state_register = "cpsr",
 	.saved_state_register = "SPSR_EL1",
 	.user_state = { 15, 0 }, /* PSTATE.M: EL0 */

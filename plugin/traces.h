@@ -37,7 +37,7 @@ struct trace_event {
 	const struct lock_function *by;
 	enum trace_kind kind;
 	uint32_t insn;	       /* insns_number(): of a lock, its function's call */
-	uint32_t bytes;	       /* that were touched; of TRACE_IPI and TRACE_TLBI, how many other CPUs are told */
+	uint32_t bytes;	       /* that were touched; of TRACE_IPI and TRACE_TLBI, the number of other CPUs */
 	uint32_t instructions; /* since the event before */
 };
 
@@ -55,7 +55,7 @@ struct trace {
 	uint64_t attributed; /* of these, up to its last event: they are in its events' `instructions` */
 	unsigned int depth; /* entries into the kernel that it has not left */
 	uint64_t stack;	    /* the task's, by its base */
-	bool broadcast;	    /* it has told other CPUs to invalidate what their TLBs have */
+	bool broadcast;	    /* it has asked other CPUs to invalidate what their TLBs have */
 	/* The last instruction that fills one unit of memory at a time: its TRACE_FILL's index, and where it goes on. */
 	struct {
 		uint32_t insn;

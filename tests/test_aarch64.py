@@ -146,7 +146,7 @@ def test_neighbours_share_a_line_of_64_bytes(tmp_path: Path) -> None:
         ),
         (
             ("--scope", "user"),
-            "--scope user is not supported on aarch64 yet: leave it out, or use --arch x86_64",
+            "--scope user is not supported on aarch64 yet: leave it out, or use --arch x86_64 or ppc64le",
         ),
         (("--cpus", "513"), "513 CPUs: emulated machines of aarch64 have at most 512"),
     ],
@@ -160,7 +160,7 @@ def test_what_is_not_supported_yet(options: tuple[str, ...], complaint: str, tmp
 def test_programs_are_not_supported_yet(tmp_path: Path) -> None:
     program = ("--root", "debian:trixie+stress-ng", "--command", "stress-ng --version")
     answer = command("run", *program, *ARM, "debian/6.12", "-o", tmp_path / "s")
-    complaint = "--root is not supported on aarch64 yet: use --arch x86_64"
+    complaint = "--root is not supported on aarch64 yet: use --arch x86_64 or ppc64le"
     assert (answer.status, answer.complaint) == (2, complaint)
 
 

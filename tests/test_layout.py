@@ -533,7 +533,7 @@ def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
         "50.000 count and ops (in one line: 87%)",
     ):
         assert line in lines
-    assert "}; /* 88 bytes, 2 cache lines where it begins one */" in answer.out
+    assert "}; /* 88 bytes, 2 cache lines if it begins one */" in answer.out
     assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
 
 

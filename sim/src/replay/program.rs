@@ -83,7 +83,7 @@ pub enum Event {
     },
     /// Interrupts CPUs of other tasks, and waits for their answers.
     Interrupt(Targets),
-    /// Waits until all CPUs of the machine have done what it told them at once: to invalidate what their TLBs have.
+    /// Waits until all CPUs of the machine have done what it asked of all at once: to invalidate what their TLBs have.
     Broadcast,
 }
 

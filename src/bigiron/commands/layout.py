@@ -21,9 +21,9 @@ def layout(
     ] = None,
     pad: Annotated[
         list[str] | None,
-        typer.Option(help="a field that shares no block of so many bytes: FIELD:64; may be repeated"),
+        typer.Option(help="a field to keep alone in a block of bytes: FIELD:64; may be repeated"),
     ] = None,
-    align: Annotated[int | None, typer.Option(help="bytes at a multiple of which each object begins")] = None,
+    align: Annotated[int | None, typer.Option(help="begin each object at a multiple of these bytes")] = None,
     variant: Annotated[str | None, typer.Option(help="the variant to look at  [default: the first]")] = None,
     machine: Annotated[
         str | None,

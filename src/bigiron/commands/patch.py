@@ -170,7 +170,7 @@ def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
 def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subject]:
     if not workloads.command:
         if program != ProgramOptions():
-            raise UserError("--root and its options need --command: give it too")
+            raise UserError("--root and its options need --command: give one")
         return []
     asked = OfAStudy(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
     kernel = Variants(kernel=["none"])

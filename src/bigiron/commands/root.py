@@ -45,7 +45,7 @@ def make(
             help="debian:SUITE+PACKAGE+..., a folder, a tar archive, or a container's image as an archive"
         ),
     ],
-    arch: Annotated[str, typer.Option(help="x86_64, aarch64 or ppc64le")] = "x86_64",
+    arch: Annotated[str, typer.Option(help="x86_64 or ppc64le")] = "x86_64",
     again: Annotated[
         bool, typer.Option("--again", help="make it even if it is here, of newer packages")
     ] = False,

@@ -158,7 +158,7 @@ class Objects:
         return self._details.of(type, start)
 
     def variable_at(self, address: int) -> tuple[str, int, int | None]:
-        """The variable at an address, the offset in it, and the CPU whose it is; "" where there is none."""
+        """The variable at an address, the offset in it, and its CPU; "" where there is none."""
         if found := self._variables.lookup(address):
             return found
         if self.guest.class_of(address) not in ("kernel image", "module"):

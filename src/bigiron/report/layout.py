@@ -52,7 +52,7 @@ def _heading(layout: Layout) -> str:
     may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
     return (
         f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
-        f"({objects} accessed, {may_share}; CPUs: that read and write one of them)"
+        f"({objects} accessed, {may_share}; CPUs: readers/writers of one of them)"
     )
 
 
@@ -78,7 +78,7 @@ def _map(layout: Layout) -> Iterator[str]:
     if structure.bytes > end:
         yield f"{end:>6} {structure.bytes - end:>5}  /* hole */"
     lines = plural(structure.lines(size), "cache line")
-    yield f"}}; /* {structure.bytes} bytes, {lines} where it begins one */"
+    yield f"}}; /* {structure.bytes} bytes, {lines} if it begins one */"
 
 
 def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
@@ -107,11 +107,11 @@ def _cut(text: str, most: int) -> str:
 
 def _cost(layout: Layout) -> Iterator[str]:
     counts, pairs = layout.before.lines, layout.before.pairs
-    yield "accesses per operation to cache lines that other CPUs take away:"
+    yield "accesses per operation to shared cache lines:"
     yield f"{'':24}{'recorded':>10}{'best':>10}{'worst':>10}{'on average':>12}"
     yield from (_counts("cache lines", counts), _counts("adjacent lines only", pairs))
     if layout.recorded.is_variable:
-        yield "The linker chose the place; allocators have no part in it."
+        yield "The linker, not an allocator, chose the place."
     else:
         yield "best and worst: with each object at the place in a cache line that is best, or worst, for it"
     if layout.transfer:
@@ -206,7 +206,7 @@ def _size(layout: Layout, after: Outcome) -> str:
 
 def _proposed(layout: Layout) -> list[str]:
     if not layout.proposals:
-        return ["no change of its declaration saves a twentieth of that"]
+        return ["no change of its declaration saves 5 % of that"]
     parts = []
     for number, proposal in enumerate(layout.proposals, 1):
         before = layout.proposals[number - 2].outcome if number > 1 else layout.before

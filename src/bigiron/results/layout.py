@@ -1,4 +1,4 @@
-"""A stored study to the layout of one of its structs or variables (docs/howto/struct-layout.md)."""
+"""A stored study to the layout of one of its structs or variables (docs/reference/probes.md)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def checked(spec: Spec) -> Spec:
     if spec.machine != "vm":
         raise UserError(f"--root is for virtual machines: leave it out, or --machine {spec.machine}")
     if not architecture(spec.arch).programs:
-        raise UserError(f"--root is not supported on {spec.arch} yet: use --arch x86_64")
+        raise UserError(f"--root is not supported on {spec.arch} yet: use --arch x86_64 or ppc64le")
     if spec.workload_file:
         raise UserError("both --command and --workload-file: give one of them")
     default = probes.by_default("program", spec.arch, in_vm=True)

@@ -63,7 +63,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
     check_options(spec)
     if spec.options[ConflictsOptions].scope == "user" and not architecture(spec.arch).user_memory:
         raise UserError(
-            f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64"
+            f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64 or ppc64le"
         )
     _check_names(spec)
     return (

@@ -108,12 +108,10 @@ def _moved(structure: Structure, asked: Move) -> Structure:
     units = list(structure.units)
     unit = units.pop(at)
     if unit.is_open_ended:
-        raise UserError(f"{asked}: an array of no given length must be the last member")
+        raise UserError(f"{asked}: a flexible array must be the last member")
     to = anchor - (at < anchor) + (asked.where == "after")
     if to and units[to - 1].is_open_ended:
-        raise UserError(
-            f"{asked}: {asked.anchor} is an array of no given length, and must be the last member"
-        )
+        raise UserError(f"{asked}: {asked.anchor} is a flexible array, and must be the last member")
     units.insert(to, replace(unit, more=0))
     return laid_out(replace(structure, units=tuple(units)))
 

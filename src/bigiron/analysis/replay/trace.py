@@ -26,7 +26,7 @@ SCHEMA = Schema(
         "bytes": pl.UInt64,
         "access": pl.String,  # read, write or atomic
         "lock": pl.String,  # the kernel's function: a key of program.LOCKS, or its trylock
-        "target": pl.UInt32,  # the task that is woken, the CPUs that are told
+        "target": pl.UInt32,  # the task that is woken, the number of other CPUs
         "object": pl.String,  # what lies there
         "function": pl.String,  # that did it
     }

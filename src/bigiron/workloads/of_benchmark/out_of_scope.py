@@ -13,7 +13,7 @@ _TESTS = "is a test suite, which passes or fails: there is no operation to count
 _IN_USER_MODE = (
     "computes in user mode: counts of the kernel cannot explain it; code layout and clock rates can. Or"
 )
-_SWAPS = "needs a disk to swap to, which no machine here has:"
+_SWAPS = "needs a disk to swap to, which a VM does not have:"
 _NOT_FREE = "is not in Debian, and goes through a dozen kinds of reading and writing one after the other:"
 _DEVICES = "measures a device, which a virtual machine here lacks:"
 
