@@ -209,4 +209,4 @@ def test_another_architecture(tmp_path: Path) -> None:
     (tmp_path / "bin/uname").chmod(0o755)
     with served(tmp_path / "server", PATH=f"{tmp_path}/bin:{os.environ['PATH']}") as server:
         complaint = refused(server.address, server.environment, tmp_path / "s")
-    assert complaint == "machines of riscv64 are not supported yet: use one of x86_64, ppc64le"
+    assert complaint == "machines of riscv64 are not supported yet: use one of x86_64, aarch64, ppc64le"
