@@ -111,6 +111,7 @@ workload = ""
 workload_file = "{source}"
 probes = ["conflicts"]
 cpus = [2]
+most_boots = 1
 """
 VARIANT = """
 [[variant]]

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -197,6 +198,16 @@ def test_tasks_are_made_when_there_is_room() -> None:
 def test_a_tool_has_its_time() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         subprocesses.completed(["sleep", "1000000"], timeout_s=0.1)
+
+
+def test_what_a_tool_that_is_killed_was_writing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the temporary files of a compiler."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocesses.completed(["sh", "-c", "mktemp; sleep 1000000"], timeout_s=1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_replay_on_a_thread_is_stopped() -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -27,25 +28,27 @@ def completed(
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool with English messages. OSError or TimeoutExpired if it does not run or does not end.
 
-    StoppedError if this thread's work is no longer wanted. The tool's child processes end with it.
+    StoppedError if this thread's work is no longer wanted. The tool's child processes end with it, and its
+    temporary files are removed: one that is killed does not do so.
     """
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env={**os.environ, "LC_ALL": "C"},
-        start_new_session=True,  # its group is what it started
-    )
-    try:
-        out, err = _output(process, timeout_s)
-    except BaseException:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise
+    with tempfile.TemporaryDirectory(prefix="bigiron-") as temporary:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C", "TMPDIR": temporary},
+            start_new_session=True,  # its group is what it started
+        )
+        try:
+            out, err = _output(process, timeout_s)
+        except BaseException:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
