@@ -227,7 +227,8 @@ static enum entry_kind vector_kind(unsigned int nr)
 static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const ftrace[] = { "ftrace_caller", "ftrace_regs_caller" };
-	static const char *const deferred[] = { TICK_WORK };
+	/* Whatever lets a task be preempted again branches there. */
+	static const char *const deferred[] = { TICK_WORK, "preempt_schedule", "preempt_schedule_notrace" };
 	size_t length = strlen(symbol);
 
 	(void)type;

@@ -61,7 +61,8 @@ static void change_stack(struct cpu *cpu, uint64_t base, bool is_call)
 static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 {
 	struct contexts_of_cpu *contexts = &cpu->contexts;
-	uint64_t base = stack_base(address - 1); /* an empty stack's address is where it ends */
+	uint64_t inside = address - 1; /* an empty stack's address is where it ends */
+	uint64_t base = stack_base(inside);
 
 	if (base == contexts->stack->base && !contexts->entering && !contexts->switching)
 		return;
@@ -69,9 +70,9 @@ static void on_stack_at(struct cpu *cpu, uint64_t address, bool is_call)
 		return;
 	/* The first call of a task that enters the kernel is made at the top of its stack. */
 	if (!guest.stack_bytes) {
-		if (!contexts->entering || !is_kernel_address(address) || !guest_find_stack_bytes(address))
+		if (!contexts->entering || !is_kernel_address(address) || !guest_find_stack_bytes(inside))
 			return;
-		base = stack_base(address - 1);
+		base = stack_base(inside);
 	}
 	if (base != contexts->stack->base)
 		change_stack(cpu, base, is_call);

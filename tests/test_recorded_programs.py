@@ -148,10 +148,12 @@ def test_a_program_counts_what_a_workload_counts(kernel: str, tmp_path: Path) ->
 )
 def test_only_what_lies_between_a_program_s_marks_is_counted(arch: str, kernel: str, tmp_path: Path) -> None:
     """And of that nothing that the agent does, which makes the same system call meanwhile."""
-    once, twice = (
-        recorded(tmp_path, "own-marks", "getppid", str(number), kernel=kernel, arch=arch).program
+    both = [
+        recorded(tmp_path, "own-marks", "getppid", str(number), kernel=kernel, arch=arch)
         for number in (5000, 10_000)
-    )
+    ]
+    once, twice = (left.program for left in both)
+    assert {left.recording.stack_bytes for left in both} == {16 << 10}
     assert once.system_calls == {GETPPID[arch]: 2 * 5000}
     assert twice.system_calls == {GETPPID[arch]: 2 * 10_000}
     assert (once.parts, once.other_system_calls) == (2, 0)
