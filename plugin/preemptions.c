@@ -22,8 +22,6 @@ static struct preemption {
 	{ .caller = "interrupt_exit_user_prepare", .callee = "schedule" },
 	{ .caller = "interrupt_exit_user_prepare_main", .callee = "schedule" },
 	{ .caller = "do_notify_resume", .callee = "schedule" },
-	{ .caller = "el1_interrupt", .callee = "preempt_schedule_irq" },
-	{ .caller = "arm64_preempt_schedule_irq", .callee = "preempt_schedule_irq" },
 	{ .caller = "interrupt_exit_kernel_prepare", .callee = "preempt_schedule_irq" },
 	{ .caller = "__cond_resched", .callee = "preempt_schedule_common" },
 	{ .caller = "__cond_resched", .callee = "__schedule" },

@@ -418,7 +418,7 @@ def hot_widget() -> list[Access]:
 
 
 def test_fields_are_named_with_what_is_done_to_them() -> None:
-    found = fields.uses(found_in(hot_widget()))
+    found = fields.Members(found_in(hot_widget())).uses()
     assert [(one.field, one.offset, one.reads, one.writes, one.readers, one.writers) for one in found] == [
         ("count", 8, 10.0, 10.0, 1, 1),
         ("ops", 16, 40.0, 0.0, 4, 0),
@@ -428,14 +428,14 @@ def test_fields_are_named_with_what_is_done_to_them() -> None:
 
 def test_pairs_that_disturb_each_other_are_found() -> None:
     found = found_in(hot_widget())
-    worst = fields.losses(found, found.structure)[0]
+    worst = fields.Members(found).losses(found.structure)[0]
     assert (worst.one, worst.other, worst.accesses) == ("count", "ops", 50.0)
     assert worst.chance == pytest.approx(7 / 8, abs=0.02)
 
 
 def test_fields_that_one_function_writes_are_written_together() -> None:
     accesses = [(0, at(0, offset), 8, 0, 100, "stamps") for offset in (8, 80)]
-    assert fields.written_together(found_in([*accesses, (1, at(0, 16), 8, 0, 100, "other")])) == [
+    assert fields.Members(found_in([*accesses, (1, at(0, 16), 8, 0, 100, "other")])).written_together() == [
         ("count", "owner")
     ]
 
@@ -443,7 +443,7 @@ def test_fields_that_one_function_writes_are_written_together() -> None:
 def test_the_search_takes_the_smallest_change_that_saves_most() -> None:
     found = found_in(hot_widget())
     before = Outcome(found)
-    first = search.proposals(found, before)[0]
+    first = search.proposals(fields.Members(found), before)[0]
     assert isinstance(first.changes[0], Move)
     assert first.outcome.bytes <= before.bytes
     assert first.saves(before) > 0.5 * before.expected
@@ -451,7 +451,7 @@ def test_the_search_takes_the_smallest_change_that_saves_most() -> None:
 
 def test_where_a_byte_is_shared_nothing_is_proposed() -> None:
     found = found_in([(cpu, at(0, 8), 8, 100, 100, "counts") for cpu in range(4)])
-    assert search.proposals(found, Outcome(found)) == []
+    assert search.proposals(fields.Members(found), Outcome(found)) == []
 
 
 def test_aligned_objects_have_one_place() -> None:

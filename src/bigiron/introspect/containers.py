@@ -45,12 +45,9 @@ class Containers:
 
     def at(self, addresses: Iterable[int]) -> dict[int, Container]:
         """What holds each address; those in other memory are left out."""
-        wanted = set(addresses)
-        found = {}
-        for address in wanted:
-            if one := self._at(address):
-                found[address] = one
-        return found
+        there = self._objects.find(set(addresses))
+        held = {address: self._at(address, object) for address, object in there.items()}
+        return {address: one for address, one in held.items() if one}
 
     def beside(self, lines: Iterable[int], line_bytes: int) -> list[Container]:
         """The variables in these cache lines."""
@@ -65,11 +62,9 @@ class Containers:
                 at = max(at + WORD, variable.start + variable.bytes)
         return list(found.values())
 
-    def _at(self, address: int) -> Container | None:
+    def _at(self, address: int, object: Object | None) -> Container | None:
         try:
-            if object := self._objects.slab_types.object_at(address):
-                return self._of_object(object)
-            return self._variable(address)
+            return self._of_object(object) if object else self._variable(address)
         except (UnreadableError, BtfError):
             return None
 

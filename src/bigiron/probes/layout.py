@@ -28,10 +28,8 @@ def _collect(raw: RawOutput) -> Table:
         *resolve_symbols(lines["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
         *resolve_symbols(lines["pc"], lambda pc: (left.symbols.lookup(pc)[0],), function=pl.String),
     ).with_columns(address=pl.col("line") + pl.col("first"))
-    addresses = set(lines["address"].unique())
-    left.objects.find(addresses)
     containers = Containers(left.objects)
-    held = containers.at(addresses)
+    held = containers.at(set(lines["address"].unique()))
     starts = pl.DataFrame(
         [(address, one.start) for address, one in held.items()],
         {"address": pl.UInt64, "start": pl.UInt64},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from bigiron.analysis.layout.change import Move, declaration
@@ -127,8 +128,8 @@ def _counts(what: str, counts: Counts) -> str:
 def _nanoseconds(layout: Layout, accesses: float, when: str) -> str:
     one = layout.transfer
     assert one is not None
-    value, low, high = (three_digits(accesses * ns) for ns in (one.value, one.low, one.high))
-    return f"predicted on {one.machine}: {value} ns per operation ({low} to {high}) for transfers, {when}"
+    predicted = one.ns.changed(lambda ns: accesses * ns).written(three_digits, " ns per operation")
+    return f"predicted on {one.machine}: {predicted} for transfers, {when}"
 
 
 def _losses(layout: Layout) -> Iterator[str]:
@@ -251,18 +252,7 @@ def as_json(layout: Layout) -> str:
         "what": _named(layout),
         "objects": found.objects,
         "line_bytes": found.line_bytes,
-        "fields": [
-            {
-                "field": use.field,
-                "offset": use.offset,
-                "bytes": use.bytes,
-                "reads_per_op": round(use.reads, 6),
-                "writes_per_op": round(use.writes, 6),
-                "readers": use.readers,
-                "writers": use.writers,
-            }
-            for use in layout.uses
-        ],
+        "fields": _fields(layout).as_dicts(),
         "pairs": [
             {
                 "one": one.one,
@@ -307,10 +297,7 @@ def _outcome(layout: Layout, outcome: Outcome) -> dict[str, Any]:
         one = layout.transfer
         document["predicted_ns_per_op"] = {
             "machine": one.machine,
-            **{
-                name: round(outcome.expected * ns, 3)
-                for name, ns in (("value", one.value), ("low", one.low), ("high", one.high))
-            },
+            **{name: round(outcome.expected * ns, 3) for name, ns in asdict(one.ns).items()},
         }
     return document
 
@@ -323,20 +310,24 @@ def _as_dict(counts: Counts) -> dict[str, float | None]:
 
 def as_csv(layout: Layout) -> str:
     """One line per field that is accessed."""
+    return _fields(layout).as_csv()
+
+
+def _fields(layout: Layout) -> Listing:
     columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "readers", "writers"]
     rows = [
         (
-            use.field,
-            use.offset,
-            use.bytes,
-            round(use.reads, 6),
-            round(use.writes, 6),
-            use.readers,
-            use.writers,
+            one.field,
+            one.offset,
+            one.bytes,
+            round(one.reads, 6),
+            round(one.writes, 6),
+            one.readers,
+            one.writers,
         )
-        for use in layout.uses
+        for one in layout.uses
     ]
-    return Listing(columns, rows).as_csv()
+    return Listing(columns, rows)
 
 
 FORMATS: dict[str, Callable[[Layout], str]] = {"text": as_text, "csv": as_csv, "json": as_json}

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bigiron import _sim
-from bigiron.analysis.layout import fields, recorded, search
+from bigiron.analysis.layout import recorded, search
 from bigiron.analysis.layout.change import Change
-from bigiron.analysis.layout.fields import Loss, Use
+from bigiron.analysis.layout.fields import Loss, Members, Use
 from bigiron.analysis.layout.outcome import Outcome
 from bigiron.analysis.layout.recorded import Recorded, Tables
 from bigiron.analysis.layout.search import Proposal
+from bigiron.analysis.statistics.estimate import Estimate, of_samples
 from bigiron.errors import UserError
 from bigiron.results import measurements
 from bigiron.simulator import machine_files
@@ -22,17 +23,14 @@ from bigiron.util.lazy import polars as pl
 PROBE = "layout"
 _PAIRS = 512  # of CPUs, whose transfers are averaged
 _SAMPLES = 64  # machines
-_INTERVAL = (5, 95)  # percentiles
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What it takes on a machine until a cache line has come from another CPU, in nanoseconds; predicted."""
+    """What it takes on a machine until a cache line has come from another CPU; predicted."""
 
     machine: str
-    value: float
-    low: float
-    high: float
+    ns: Estimate
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def layout_study(
     transfer = _transfer(machine) if machine else None
     record = _cell(study, name)
     found = recorded.find(_tables(study, record, contexts), wanted)
-    before = Outcome(found)
+    members, before = Members(found), Outcome(found)
     return Layout(
         study.name,
         study.workload,
@@ -78,12 +76,12 @@ def layout_study(
         record.tasks,
         contexts,
         found,
-        fields.uses(found),
-        fields.losses(found, found.structure),
-        fields.written_together(found),
+        members.uses(),
+        members.losses(found.structure),
+        members.written_together(),
         before,
         Outcome(found, changes) if changes else None,
-        [] if changes else search.proposals(found, before),
+        [] if changes else search.proposals(members, before),
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
     )
@@ -122,5 +120,5 @@ def _transfer(name: str) -> Transfer:
     if unknowns := len(model.unknowns):
         places = machine_files.sobol_points(unknowns, _SAMPLES)
         sampled = [mean(model.at([float(one) for one in place], 1.0, 1.0)) for place in places]
-    low, high = np.percentile(sampled, _INTERVAL)
-    return Transfer(model.name, value, float(min(low, value)), float(max(high, value)))
+    spread = of_samples(np.array(sampled))
+    return Transfer(model.name, Estimate(value, min(spread.low, value), max(spread.high, value)))

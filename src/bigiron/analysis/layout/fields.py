@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations
 
 from bigiron.analysis.layout.alignment import places
@@ -62,97 +62,135 @@ class _ByCpu:
         return float(np.where(shared, np.minimum(all, 2 * (all - most)), 0.0).sum())
 
 
-def uses(recorded: Recorded) -> list[Use]:
-    """The members that are accessed, in their order; a part of a member of its own."""
-    by_field = _by_field(recorded)
-    sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
-        pl.col("reads", "writes").sum() / recorded.operations
-    )
-    cpus = by_field.group_by("unit", "field", "field_at", "start").agg(
-        readers=pl.col("cpu").filter(pl.col("reads") > 0).n_unique(),
-        writers=pl.col("cpu").filter(pl.col("writes") > 0).n_unique(),
-    )
-    most = cpus.group_by("unit", "field", "field_at").agg(pl.col("readers", "writers").max())
-    found = sums.join(most, on=["unit", "field", "field_at"]).sort("field_at", "field")
-    columns = ("unit", "field", "field_at", "field_bytes", "reads", "writes", "readers", "writers")
-    return [Use(*row) for row in found.select(columns).iter_rows() if row[4] + row[5] >= _FAINT]
+class Members:
+    """The members of the struct that was recorded."""
 
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
 
-def written_together(recorded: Recorded) -> list[tuple[str, ...]]:
-    """Members that the same functions write about as often: a compiler may write them at once."""
-    written = (
-        _by_field(recorded)
-        .filter((pl.col("writes") > 0) & ~conflicts.allocates())
-        .group_by("unit", "function")
-        .agg(pl.col("writes").sum())
-    )
-    shares: dict[int, dict[str, float]] = {}
-    for unit, function, writes in written.iter_rows():
-        shares.setdefault(unit, {})[function] = writes / recorded.operations
-    hot = sorted(unit for unit, of in shares.items() if sum(of.values()) >= _FAINT)
-    groups: list[list[int]] = []
-    for unit in hot:
-        group = next((one for one in groups if _alike(shares[one[0]], shares[unit])), None)
-        if group is None:
-            groups.append([unit])
-        else:
-            group.append(unit)
-    names = {unit.number: unit.fields[0].name for unit in recorded.structure.units}
-    return [tuple(names[unit] for unit in group) for group in groups if len(group) > 1]
+    def uses(self) -> list[Use]:
+        """The members that are accessed, in their order; a part of a member of its own."""
+        by_field = self._by_field
+        sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
+            pl.col("reads", "writes").sum() / self.recorded.operations
+        )
+        cpus = by_field.group_by("unit", "field", "field_at", "start").agg(
+            readers=pl.col("cpu").filter(pl.col("reads") > 0).n_unique(),
+            writers=pl.col("cpu").filter(pl.col("writes") > 0).n_unique(),
+        )
+        most = cpus.group_by("unit", "field", "field_at").agg(pl.col("readers", "writers").max())
+        found = sums.join(most, on=["unit", "field", "field_at"]).sort("field_at", "field")
+        columns = ("unit", "field", "field_at", "field_bytes", "reads", "writes", "readers", "writers")
+        return [Use(*row) for row in found.select(columns).iter_rows() if row[4] + row[5] >= _FAINT]
+
+    def written_together(self) -> list[tuple[str, ...]]:
+        """Members that the same functions write about as often: a compiler may write them at once."""
+        written = (
+            self._by_field.filter((pl.col("writes") > 0) & ~conflicts.allocates())
+            .group_by("unit", "function")
+            .agg(pl.col("writes").sum())
+        )
+        shares: dict[int, dict[str, float]] = {}
+        for unit, function, writes in written.iter_rows():
+            shares.setdefault(unit, {})[function] = writes / self.recorded.operations
+        hot = sorted(unit for unit, of in shares.items() if sum(of.values()) >= _FAINT)
+        groups: list[list[int]] = []
+        for unit in hot:
+            group = next((one for one in groups if _alike(shares[one[0]], shares[unit])), None)
+            if group is None:
+                groups.append([unit])
+            else:
+                group.append(unit)
+        names = {unit.number: unit.fields[0].name for unit in self.recorded.structure.units}
+        return [tuple(names[unit] for unit in group) for group in groups if len(group) > 1]
+
+    def losses(self, structure: Structure) -> list[Loss]:
+        """Pairs of members that lie within a cache line of each other, those that cost most first.
+
+        What two cost each other is counted as if they were alone in a line: the accesses that can have been
+        disturbed there, without those that can have been in a line of each member's own.
+        """
+        by_unit = self._by_unit
+        units = {unit.number: unit for unit in structure.units}
+        found = []
+        for one, other in combinations(sorted(by_unit), 2):
+            chance = _in_one_line(units[one], units[other], self._places, self.recorded.line_bytes)
+            if not chance:
+                continue
+            together = by_unit[one].with_(by_unit[other]).disturbed
+            accesses = (together - self._alone[one] - self._alone[other]) / self.recorded.operations
+            if accesses >= _FAINT:
+                names = units[one].fields[0].name, units[other].fields[0].name
+                found.append(Loss(*names, accesses, chance))
+        return sorted(found, key=lambda loss: (-loss.accesses * loss.chance, loss.one, loss.other))
+
+    @cached_property
+    def _by_field(self) -> pl.DataFrame:
+        """The accesses to the struct, one row for each, with its first field."""
+        recorded = self.recorded
+        base = pl.col("struct").replace_strict(recorded.bases, return_dtype=pl.Int64)
+        inside = recorded.accesses.with_columns(at=pl.col("offset") - base).filter(
+            pl.col("at") + pl.col("length").cast(pl.Int64) > 0, pl.col("at") < recorded.structure.bytes
+        )
+
+        @cache
+        def place(at: int, length: int) -> tuple[int, str, int, int]:
+            return _named(recorded, max(at, 0), length)
+
+        keys = inside.select("at", "length").unique()
+        named = pl.DataFrame(
+            [(at, length, *place(at, length)) for at, length in keys.iter_rows()],
+            {
+                **inside.select("at", "length").schema,
+                "unit": pl.Int64,
+                "field": pl.String,
+                "field_at": pl.Int64,
+                "field_bytes": pl.Int64,
+            },
+            orient="row",
+        )
+        return inside.join(named, on=["at", "length"]).filter(pl.col("unit") >= 0)
+
+    @cached_property
+    def _by_unit(self) -> dict[int, _ByCpu]:
+        """Of each member that is accessed: accesses by target and CPU, and whether each CPU writes."""
+        recorded = self.recorded
+        sums = (
+            self._by_field.group_by("unit", "start", "cpu")
+            .agg(accesses=pl.max_horizontal("reads", "writes").sum(), writes=pl.col("writes").sum() > 0)
+            .filter(pl.col("accesses").sum().over("unit") >= _FAINT * recorded.operations)
+        )
+        starts = {target.start: number for number, target in enumerate(recorded.pieces.targets)}
+        shape = len(starts), recorded.pieces.cpus
+        found: dict[int, _ByCpu] = {}
+        for unit, start, cpu, accesses, writes in sums.iter_rows():
+            if start in starts:
+                if unit not in found:
+                    found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
+                found[unit].accesses[starts[start], cpu] += accesses
+                found[unit].writes[starts[start], cpu] |= writes
+        return found
+
+    @cached_property
+    def _alone(self) -> dict[int, float]:
+        """What each member costs that is alone in a cache line."""
+        return {unit: table.disturbed for unit, table in self._by_unit.items()}
+
+    @cached_property
+    def _places(self) -> dict[int, float]:
+        """How likely each place in a cache line is for the struct of a target."""
+        recorded = self.recorded
+        size, found = recorded.line_bytes, dict[int, float]()
+        for target in recorded.pieces.targets:
+            for place, chance in places(target, target.stride, size).items():
+                at = (place + recorded.bases[target.struct]) % size
+                found[at] = found.get(at, 0.0) + chance / len(recorded.pieces.targets)
+        return found
 
 
 def _alike(one: dict[str, float], other: dict[str, float]) -> bool:
     both = sum(min(of, other.get(function, 0.0)) for function, of in one.items())
     return both >= _TOGETHER * max(sum(one.values()), sum(other.values()))
-
-
-def losses(recorded: Recorded, structure: Structure) -> list[Loss]:
-    """Pairs of members that lie within a cache line of each other, those that cost most first.
-
-    What two cost each other is counted as if they were alone in a line: the accesses that can have been
-    disturbed there, without those that can have been in a line of each member's own.
-    """
-    by_unit = _accesses_by_unit(recorded)
-    alone = {unit: table.disturbed for unit, table in by_unit.items()}
-    units = {unit.number: unit for unit in structure.units}
-    there = _places(recorded)
-    found = []
-    for one, other in combinations(sorted(by_unit), 2):
-        chance = _in_one_line(units[one], units[other], there, recorded.line_bytes)
-        if not chance:
-            continue
-        together = by_unit[one].with_(by_unit[other]).disturbed
-        accesses = (together - alone[one] - alone[other]) / recorded.operations
-        if accesses >= _FAINT:
-            names = units[one].fields[0].name, units[other].fields[0].name
-            found.append(Loss(*names, accesses, chance))
-    return sorted(found, key=lambda loss: (-loss.accesses * loss.chance, loss.one, loss.other))
-
-
-def _by_field(recorded: Recorded) -> pl.DataFrame:
-    """The accesses to the struct, one row for each, with its first field."""
-    base = pl.col("struct").replace_strict(recorded.bases, return_dtype=pl.Int64)
-    inside = recorded.accesses.with_columns(at=pl.col("offset") - base).filter(
-        pl.col("at") + pl.col("length").cast(pl.Int64) > 0, pl.col("at") < recorded.structure.bytes
-    )
-
-    @cache
-    def place(at: int, length: int) -> tuple[int, str, int, int]:
-        return _named(recorded, max(at, 0), length)
-
-    keys = inside.select("at", "length").unique()
-    named = pl.DataFrame(
-        [(at, length, *place(at, length)) for at, length in keys.iter_rows()],
-        {
-            **inside.select("at", "length").schema,
-            "unit": pl.Int64,
-            "field": pl.String,
-            "field_at": pl.Int64,
-            "field_bytes": pl.Int64,
-        },
-        orient="row",
-    )
-    return inside.join(named, on=["at", "length"]).filter(pl.col("unit") >= 0)
 
 
 def _named(recorded: Recorded, at: int, length: int) -> tuple[int, str, int, int]:
@@ -177,36 +215,6 @@ def _named(recorded: Recorded, at: int, length: int) -> tuple[int, str, int, int
         if inner is None or at + length > start + size:
             break
         structure = inner
-    return found
-
-
-def _accesses_by_unit(recorded: Recorded) -> dict[int, _ByCpu]:
-    """Of each member that is accessed: accesses by target and CPU, and whether each CPU writes."""
-    rows = _by_field(recorded)
-    sums = (
-        rows.group_by("unit", "start", "cpu")
-        .agg(accesses=pl.max_horizontal("reads", "writes").sum(), writes=pl.col("writes").sum() > 0)
-        .filter(pl.col("accesses").sum().over("unit") >= _FAINT * recorded.operations)
-    )
-    starts = {target.start: number for number, target in enumerate(recorded.pieces.targets)}
-    shape = len(starts), recorded.pieces.cpus
-    found: dict[int, _ByCpu] = {}
-    for unit, start, cpu, accesses, writes in sums.iter_rows():
-        if start in starts:
-            if unit not in found:
-                found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
-            found[unit].accesses[starts[start], cpu] += accesses
-            found[unit].writes[starts[start], cpu] |= writes
-    return found
-
-
-def _places(recorded: Recorded) -> dict[int, float]:
-    """How likely each place in a cache line is for the struct of a target."""
-    size, found = recorded.line_bytes, dict[int, float]()
-    for target in recorded.pieces.targets:
-        for place, chance in places(target, target.stride, size).items():
-            at = (place + recorded.bases[target.struct]) % size
-            found[at] = found.get(at, 0.0) + chance / len(recorded.pieces.targets)
     return found
 
 

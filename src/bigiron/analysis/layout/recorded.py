@@ -13,7 +13,6 @@ from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
 
 _STRUCT = "struct "
-_LINE = 64
 _MOST_NAMED = 8
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.layout.change import Align, Change, Move, Pad
-from bigiron.analysis.layout.fields import Loss, losses
+from bigiron.analysis.layout.fields import Loss, Members
 from bigiron.analysis.layout.neighbourhoods import Pieces
 from bigiron.analysis.layout.outcome import Outcome
 from bigiron.analysis.layout.recorded import Recorded
@@ -42,14 +42,15 @@ class Proposal:
         return before.expected - self.outcome.expected
 
 
-def proposals(recorded: Recorded, before: Outcome) -> list[Proposal]:
+def proposals(members: Members, before: Outcome) -> list[Proposal]:
     """After each step the changes so far; none where no change saves anything worth its name."""
+    recorded = members.recorded
     hot = _hottest(recorded, before)
     found: list[Proposal] = []
     now = Outcome(recorded, (), hot)
     least = _LEAST * now.expected
     while len(found) < _MOST_STEPS and now.expected > 0:
-        step = _step(recorded, now, hot, least)
+        step = _step(members, now, hot, least)
         if step is None:
             break
         now = step
@@ -70,11 +71,11 @@ def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
     return pieces.of_targets(sorted(chosen))
 
 
-def _step(recorded: Recorded, now: Outcome, hot: Pieces, least: float) -> Outcome | None:
+def _step(members: Members, now: Outcome, hot: Pieces, least: float) -> Outcome | None:
     """The next change, in a layout of which the pairs that disturb each other are known."""
-    members = _members(losses(recorded, now.structure))
-    free = _tried(recorded, now, hot, _moves(now.structure, members))
-    priced = _tried(recorded, now, hot, _pads(now.structure, members))
+    worst = _worst(members.losses(now.structure))
+    free = _tried(members.recorded, now, hot, _moves(now.structure, worst))
+    priced = _tried(members.recorded, now, hot, _pads(now.structure, worst))
     most = max((now.expected - one.expected for one in (*free, *priced)), default=0.0)
     if most < least or most <= 0:
         return None
@@ -85,7 +86,7 @@ def _step(recorded: Recorded, now: Outcome, hot: Pieces, least: float) -> Outcom
     return min(good, key=lambda one: (one.objects_grow, one.bytes, one.expected))
 
 
-def _members(found: Sequence[Loss]) -> list[str]:
+def _worst(found: Sequence[Loss]) -> list[str]:
     """The members that disturb others most, or are disturbed."""
     sums: dict[str, float] = {}
     for loss in found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bigiron.analysis.layout.alignment import PAIR
 from bigiron.analysis.layout.neighbourhoods import Pieces
 from bigiron.analysis.layout.structure import Structures, moved
 from bigiron.util.lazy import Floats, Integers, Mask
@@ -31,15 +32,15 @@ class Placed:
         """`strides`: bytes from each target to the next object."""
         self._pieces = pieces
         self._line_bytes = line_bytes
-        self._pair_lines = max(1, 128 // line_bytes)
+        self._pair_lines = max(1, PAIR // line_bytes)
         maps = [_map(known, after, *one) for one in zip(pieces.structs, pieces.rooms, strict=True)]
         begin = np.concatenate([*maps, np.zeros(0, np.int64)])
         far = max(int(np.abs(pieces.slot * strides[pieces.target]).max(initial=0)), 0)
         self._begin = begin[pieces.at] + (pieces.slot * strides[pieces.target])[pieces.access]
-        self._begin += -(-far // 128) * 128 + 128  # nothing lies below 0
+        self._begin += -(-far // PAIR) * PAIR + PAIR  # nothing lies below 0
 
     def shared(self, residues: Integers, operations: float, pairs: bool = True) -> Shared:
-        """Where each target begins so many bytes after a multiple of 128. Without `pairs` these are 0."""
+        """Where each target begins so many bytes after a multiple of PAIR. Without `pairs` these are 0."""
         lines = self._lines(residues)
         return _Lines(self._pieces, *lines, self._pair_lines).shared(operations, pairs)
 

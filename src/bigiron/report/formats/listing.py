@@ -48,7 +48,11 @@ class Listing:
 
     def as_json(self) -> str:
         """One object a row."""
-        return json_text([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+        return json_text(self.as_dicts())
+
+    def as_dicts(self) -> list[dict[str, object]]:
+        """One for each row."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]], align: str = "") -> str:
