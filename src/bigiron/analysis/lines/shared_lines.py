@@ -427,8 +427,7 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
         by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0)
     )
     said = [
-        f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
-        + (f" on {variant}" if len(found.variants) > 1 else "")
+        cost.written("{:.0%}".format) + (f" on {variant}" if len(found.variants) > 1 else "")
         for variant, cost in costliest.items()
     ]
     if not said:
