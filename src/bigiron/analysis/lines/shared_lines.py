@@ -263,7 +263,6 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             *(found.costs.notes if found.costs else ()),
         ),
         lost=tuple(_lost_accesses(found)),
-        place=at.fields,
         items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,
