@@ -78,8 +78,7 @@ def compare(checkout: Path, pairs: int, folder: Path) -> Table:
                     rates[who].append(rate)
             ratio = ratio_of_means(rates["ours"], rates["theirs"])
             figures = [f"{median(rates[who]):,.0f}" for who in ("theirs", "ours")]
-            within = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-            table.add_row(testcase, str(tasks), *figures, within)
+            table.add_row(testcase, str(tasks), *figures, ratio.written("{:.3f}".format))
             print(json.dumps({"testcase": testcase, "tasks": tasks, **rates}), file=sys.stderr)
     return table
 

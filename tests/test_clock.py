@@ -232,7 +232,7 @@ def state(counter: int, nanoseconds: int, section: bytes = SECTION) -> bytes:
 @pytest.mark.parametrize("clocks", [(7, 3), (3, 7)])
 def test_the_count_starts_from_the_later_clock(clocks: tuple[int, int]) -> None:
     old = state(*clocks)
-    new, now = icount.counting(old)
+    new, now = icount.counting(old, "counter")
     added = b"\x05\x0ctimer/icount\0\0\0\x01" + (7).to_bytes(8, "big") + bytes(8)
     assert now == 7
     assert new == old.replace(b"\x7e\0\0\0\x02after", added + b"\x7e\0\0\0\x02after")
@@ -249,7 +249,7 @@ def test_the_count_starts_from_the_later_clock(clocks: tuple[int, int]) -> None:
 )
 def test_a_state_that_is_not_as_thought(changed: bytes, complaint: str) -> None:
     with pytest.raises(MachineError, match=complaint):
-        icount.counting(changed)
+        icount.counting(changed, "counter")
 
 
 def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:

@@ -327,6 +327,26 @@ def test_a_program_is_asked_for_in_words_that_bigiron_knows(
     assert (asked.tasks, bool(asked.warm_up_s or asked.begin_at), asked.record_s > 0) == ([4], True, True)
 
 
+@pytest.mark.parametrize(
+    ("benchmark", "services"),
+    [
+        ("stress-ng", []),
+        ("tbench", ["tbench_srv"]),
+        ("dbench", ["sleep 1000000"]),
+        ("sysbench-threads", ["sleep 1000000"]),
+        ("sysbench-oltp", ["mariadbd --no-defaults", "sleep 1000000"]),
+    ],
+)
+def test_what_is_ready_without_a_server_waits_for_one_that_sleeps(
+    benchmark: str, services: list[str]
+) -> None:
+    parameters = {"test": "msg"} if benchmark == "stress-ng" else {}
+    found = workload_of(benchmark, parameters)
+    asked = second_opinion.spec(mail(benchmark, parameters), ("a", "b"), found, [8], "x86_64", NOT_SHAPED, 2)
+    assert [one[: len(there)] for one, there in zip(asked.service, services, strict=True)] == services
+    assert len(asked.ready) == len(services)
+
+
 def test_another_workload_keeps_the_file_system_of_the_report() -> None:
     assert fs_of({"fstype": "xfs"}) == "xfs"
     assert (fs_of({}), fs_of({"fstype": "zfs"})) == ("", None)

@@ -206,6 +206,31 @@ fn who_spins_on_a_line_that_another_prefetches_to_write_reads_it_again() {
 }
 
 #[test]
+fn a_far_atomic_is_done_in_the_cache_that_the_line_still_stays_in() {
+    let text = TWO_NODES.replace("ipi_ns = 0", "ipi_ns = 0\natomics = \"far\"\nfar_atomic_ns = 10");
+    let took = |min_residency| {
+        let mut sim = Simulation::new(Machine::from_toml(&text).expect("right"), 1);
+        sim.set_min_residency(min_residency);
+        let word = sim.word("word", 0);
+        sim.program(1, move |cpu| async move {
+            cpu.sleep_until(us(1) + ns(10)).await;
+            assert_eq!(cpu.fetch_add(word, 1).await, 1);
+        });
+        let notes = noted(sim, |cpu, notes| async move {
+            assert_eq!(cpu.compare_exchange(word, 0, 1).await, 0);
+            cpu.sleep_until(us(1)).await;
+            assert_eq!(cpu.fetch_add(word, 0).await, 1);
+            cpu.sleep_until(us(1) + ns(90)).await;
+            assert_eq!(cpu.fetch_add(word, 1).await, 2);
+            notes.add("the other has added at home", &cpu);
+        });
+        notes[0].1.since(us(1) + ns(90))
+    };
+    assert_eq!(took(us(1)), ns(1));
+    assert_eq!(took(ns(0)), ns(50));
+}
+
+#[test]
 fn clean_lines_from_memory_use_no_link_of_who_has_them() {
     let text = TWO_NODES.replace("ipi_ns = 0", "ipi_ns = 0\nlink_ns = 60");
     let mut sim = Simulation::new(Machine::from_toml(&text).expect("right"), 1);

@@ -57,12 +57,7 @@ impl State {
         if self.min_residency == Time::ZERO {
             return self.lines[number as usize].access(&self.machine, &mut self.links, cpu, writes, since);
         }
-        let min_residency = self.min_residency;
-        let is_resident = |fill: &RecentFill| {
-            let is_in_time = fill.done <= since && since <= fill.done + min_residency;
-            fill.line == number && is_in_time && (fill.written || !writes)
-        };
-        if self.recent_fills[cpu].iter().any(is_resident) {
+        if self.is_resident(cpu, number, writes, since) {
             return Served { begin: since, done: since + hit };
         }
         let served = self.lines[number as usize].access(&self.machine, &mut self.links, cpu, writes, since);
@@ -74,13 +69,23 @@ impl State {
         served
     }
 
+    /// Whether a cache line that the CPU has received is within its minimum residency there.
+    #[inline]
+    fn is_resident(&self, cpu: usize, line: u32, writes: bool, since: Time) -> bool {
+        let is_resident = |fill: &RecentFill| {
+            let is_in_time = fill.done <= since && since <= fill.done + self.min_residency;
+            fill.line == line && is_in_time && (fill.written || !writes)
+        };
+        self.min_residency > Time::ZERO && self.recent_fills[cpu].iter().any(is_resident)
+    }
+
     /// The same of an atomic access that the line's home does, unless the CPU may write the line.
     fn serve_at_home(&mut self, cpu: usize, word: u32, busy: Time, since: Time) -> Served {
-        let line = &mut self.lines[self.words[word as usize].line as usize];
-        if line.is_owned_by(cpu) {
+        let number = self.words[word as usize].line;
+        if self.lines[number as usize].is_owned_by(cpu) || self.is_resident(cpu, number, true, since) {
             return self.serve(cpu, word, true, since);
         }
-        line.add_at_home(&self.machine, &mut self.links, (cpu, busy), since)
+        self.lines[number as usize].add_at_home(&self.machine, &mut self.links, (cpu, busy), since)
     }
 
     /// Requests a cache line for reading, without waiting for it. Returns when it will have come.

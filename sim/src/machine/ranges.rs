@@ -39,7 +39,7 @@ pub(super) fn unknowns(file: &File) -> Vec<Range> {
 }
 
 /// Sets each figure to a quantile of its range, on a logarithmic scale. The figure itself is the quantile 0.5. Atomic
-/// accesses are near below 0.5.
+/// accesses are near up to there.
 pub(super) fn apply(file: &mut File, quantiles: &[f64]) -> Result<(), MachineError> {
     let ranges = unknowns(file);
     if ranges.len() != quantiles.len() {
@@ -50,7 +50,7 @@ pub(super) fn apply(file: &mut File, quantiles: &[f64]) -> Result<(), MachineErr
             return error(format!("place {quantile} of the range of {}: use 0 to 1", range.of));
         }
         if range.of == "atomics" {
-            let is_near = quantile < 0.5;
+            let is_near = quantile <= 0.5;
             file.atomics = Some(if is_near { NEAR } else { FAR }.into());
             file.far_atomic_ns = file.far_atomic_ns.filter(|_| !is_near);
             continue;

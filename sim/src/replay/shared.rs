@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub lines: Vec<Vec<Word>>,
     pub locks: Vec<Vec<TaskLock>>,
     pub program: Rc<Program>,
+    /// Whether any operation has a broadcast.
+    pub broadcasts: bool,
     /// When each node's memory will have written what it was given.
     pub memory: RefCell<Vec<Time>>,
     /// The time spent in each category.
@@ -72,6 +74,7 @@ impl Shared {
             lines,
             locks,
             program: Rc::clone(program),
+            broadcasts: program.operations.iter().flatten().any(|event| matches!(event, Event::Broadcast)),
             memory: RefCell::new(vec![Time::ZERO; machine.nodes()]),
             spent: RefCell::new(vec![Time::ZERO; categories]),
             progress: Cell::new(0.0),

@@ -26,7 +26,7 @@ pub(super) struct Task {
     ns_per_instruction: Vec<f64>,
     /// With one thread.
     system_call: Time,
-    /// A transfer to the farthest CPU of the machine.
+    /// A transfer to the farthest CPU of the machine; zero where the program has no broadcast.
     broadcast: Time,
     overlapped: Time,
     under_locks: f64,
@@ -83,7 +83,8 @@ impl Task {
             }
         };
         let own = shared.cpus[number];
-        let broadcast = (0..machine.cpus()).map(|other| machine.transfer(own, other)).max().expect("CPUs");
+        let farthest = || (0..machine.cpus()).map(|other| machine.transfer(own, other)).max().expect("CPUs");
+        let broadcast = if shared.broadcasts { farthest() } else { Time::ZERO };
         Task {
             number,
             near,

@@ -1,7 +1,5 @@
 """aarch64, as QEMU's virt machine has it."""
 
-from dataclasses import replace
-
 from bigiron.architectures.architecture import Architecture, PageTables
 
 _RAM_START = 0x40000000
@@ -82,6 +80,3 @@ ARCHITECTURE = Architecture(
     ram_start=_RAM_START,
     ram_offset=_virt_ram_offset,
 )
-
-WITHOUT_LSE = replace(ARCHITECTURE, machine=_machine("cortex-a72"))
-"""The same, of whose CPUs an atomic access is a loop of LDXR and STXR."""

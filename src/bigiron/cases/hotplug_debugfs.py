@@ -177,9 +177,8 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
 
     def seed_range(numbers: Sequence[int]) -> str:
         seconds = growth.sum_relative(numbers, _SMALL).changed(lambda times: anchor * times)
-        value, _, interval = seconds.written("{:,.2f}".format).partition(" ")
         return (
-            f"predicted {value} s {interval}: "
+            f"predicted {seconds.written('{:,.2f}'.format, ' s')}: "
             f"the published {anchor * 1e3:.1f} ms at {_SMALL}, and the growth of its instructions"
         )
 
@@ -271,11 +270,8 @@ def _in_words(part: Part) -> str:
     )
     if not part.growth.law:
         return f"{measured}; {part.growth.refusal}"
-    prediction = part.growth.predict(_BIG)
-    return (
-        f"{measured}; {_law(part)}; predicted at {_BIG}: {prediction.value:,.0f} instructions "
-        f"({prediction.low:,.0f} to {prediction.high:,.0f})"
-    )
+    prediction = part.growth.predict(_BIG).written("{:,.0f}".format, " instructions")
+    return f"{measured}; {_law(part)}; predicted at {_BIG}: {prediction}"
 
 
 def _law(part: Part) -> str:

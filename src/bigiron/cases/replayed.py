@@ -67,4 +67,4 @@ def percent(change: Estimate) -> str:
     >>> percent(Estimate(-52.4, -60.0, 1.25))
     '-52.4 % (-60.0 to +1.2)'
     """
-    return f"{change.value:+.1f} % ({change.low:+.1f} to {change.high:+.1f})"
+    return change.written("{:+.1f}".format, " %")

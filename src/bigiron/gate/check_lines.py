@@ -15,7 +15,7 @@ from bigiron.analysis.lines import line_verdicts, matching, merging
 from bigiron.analysis.lines.matching import Line, PerBoot
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.english import plural
+from bigiron.util.english import cpus_and_tasks
 from bigiron.util.object_name import ObjectName
 
 Probe: TypeAlias = Literal["conflicts", "instructions"]
@@ -80,7 +80,7 @@ class BaselinePoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     @property
     def place(self) -> str:
         """The point in words."""
-        return f"{self.variant}, {plural(self.cpus, 'CPU')}, {plural(self.tasks, 'task')}"
+        return f"{self.variant}, {cpus_and_tasks(self.cpus, self.tasks)}"
 
 
 ALLOCATORS = "slab pages and free pages"

@@ -43,6 +43,7 @@ OPERATIONS = 200
 _LONG_OPERATIONS = dict.fromkeys(("page_fault1", "page_fault2", "page_fault3", "page_fault4"), 50)
 """Operations of workloads with 64 page faults per operation, which take long to record."""
 
+_NO_SERVER = "sleep 1000000"  # the service of a program that needs none: a `ready` command belongs to one
 _SAMPLES = 16
 _HUGE_PAGES = ("always", "madvise", "never")
 _QUIET = "numa_balancing=disable"  # on machines with several nodes it migrates pages by a timer
@@ -127,11 +128,12 @@ def spec(
 
 def _of_program(spec: Spec, program: Program) -> Spec:
     """The same study of a program, whose operations have no trace."""
+    without_server = len(program.ready) - len(program.service)
     return msgspec.structs.replace(
         spec,
         root=program.root,
         command=program.command,
-        service=list(program.service),
+        service=[*program.service, *[_NO_SERVER] * without_server],
         ready=list(program.ready),
         ready_port=list(program.ready_port),
         folder=program.folder,

@@ -15,7 +15,7 @@ from bigiron.analysis.layout.structure import Structure, Unit
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
 from bigiron.results.layout import Layout
-from bigiron.util.english import plural
+from bigiron.util.english import cpus_and_tasks, plural
 from bigiron.util.numbers import short_count, three_decimals, three_digits
 
 _WIDTH = 100
@@ -49,7 +49,7 @@ def _heading(layout: Layout) -> str:
     where = "process context" if layout.contexts == ("process",) else ", ".join(layout.contexts)
     what = f"the cache lines of {found.wanted}" if found.is_variable else _named(layout)
     objects = plural(found.objects, "place" if found.is_variable else "object")
-    size = f"{plural(layout.cpus, 'CPU')}, {plural(layout.tasks, 'task')}"
+    size = cpus_and_tasks(layout.cpus, layout.tasks)
     may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
     return (
         f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "

@@ -176,8 +176,7 @@ def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> 
 
 def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Iterable[str]:
     if curve.knee:
-        knee = curve.knee
-        yield f"knee: predicted {knee.value:.0f} tasks ({knee.low:.0f} to {knee.high:.0f})"
+        yield f"knee: predicted {curve.knee.written('{:.0f}'.format, ' tasks')}"
     else:
         yield f"knee: none predicted up to {max(found.tasks)} tasks"
     if curve.decided_by:

@@ -13,6 +13,15 @@ def plural(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def cpus_and_tasks(cpus: int, tasks: int) -> str:
+    """The size of a machine, and what runs there.
+
+    >>> cpus_and_tasks(8, 1)
+    '8 CPUs, 1 task'
+    """
+    return f"{plural(cpus, 'CPU')}, {plural(tasks, 'task')}"
+
+
 def join_and(names: Sequence[str]) -> str:
     """Names joined with commas and "and".
 

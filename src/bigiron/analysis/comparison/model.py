@@ -17,7 +17,7 @@ from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict
-from bigiron.util.english import plural
+from bigiron.util.english import cpus_and_tasks, plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_decimals
 
@@ -248,7 +248,12 @@ class Place:
     base: str  # one of them, with which the others are compared
 
     def __str__(self) -> str:
-        return f"{plural(self.cpus, 'CPU')}, {plural(self.tasks, 'task')}"
+        return cpus_and_tasks(self.cpus, self.tasks)
+
+    @property
+    def where(self) -> str:
+        """CPUs, and tasks where there is not one a CPU."""
+        return plural(self.cpus, "CPU") if self.tasks == self.cpus else str(self)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -288,10 +293,15 @@ class ComparedPoint:
     machine_differences: str = ""  # how the machines of the variants differ
     missing: str = ""  # which cells the whole comparison lacks: told once, at its last point
     appendices: tuple[Appendix, ...] = ()
-    place: Mapping[str, Any] = field(default_factory=dict)  # where it is, for programs
+    place: Mapping[str, Any] | None = None  # where it is, for programs; None: CPUs and tasks
     items: tuple[Item, ...] = ()
     known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
     records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Where it is, as programs read it."""
+        return self.at.fields if self.place is None else self.place
 
     @property
     def has_undecided(self) -> bool:
@@ -365,8 +375,7 @@ class ComparedPoint:
     @property
     def where(self) -> str:
         """CPUs, tasks where there is not one a CPU, and the kind."""
-        kind = f", {self.kind}" if self.kind else ""
-        return (plural(self.cpus, "CPU") if self.tasks == self.cpus else str(self.at)) + kind
+        return self.at.where + (f", {self.kind}" if self.kind else "")
 
 
 CompareAt: TypeAlias = Callable[[Place, Cells, Measurements, Options], ComparedPoint]

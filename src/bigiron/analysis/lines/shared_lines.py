@@ -263,7 +263,6 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
             *(found.costs.notes if found.costs else ()),
         ),
         lost=tuple(_lost_accesses(found)),
-        place=at.fields,
         items=tuple(shared_lines_json.item(row, found.costs) for row in found.rows),
         known={
             "lost_accesses": found.lost,
@@ -427,8 +426,7 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
         by_name.values(), key=lambda costs: max((cost.value for cost in costs.values()), default=0)
     )
     said = [
-        f"{cost.value:.0%} ({cost.low:.0%} to {cost.high:.0%})"
-        + (f" on {variant}" if len(found.variants) > 1 else "")
+        cost.written("{:.0%}".format) + (f" on {variant}" if len(found.variants) > 1 else "")
         for variant, cost in costliest.items()
     ]
     if not said:

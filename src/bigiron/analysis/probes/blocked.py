@@ -129,7 +129,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             Appendix(f"{variant}: {_described(facts[variant])}", _stacks(rows.head(options.paths or _STACKS)))
             for variant, rows in waited.items()
         ),
-        place=at.fields,
         known={
             "cells": {variant: {**facts[variant], "rows": waited[variant].to_dicts()} for variant in cells}
         },

@@ -132,7 +132,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             for variant, known in facts.items()
             if known["lost"]
         ),
-        place=at.fields,
         known={
             "cells": {variant: {**facts[variant], "rows": found[variant].to_dicts()} for variant in cells}
         },

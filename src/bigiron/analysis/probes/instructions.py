@@ -172,7 +172,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         ),
         notes=tuple(model.on_marks(shown, min(boots.values()))),
         shows_change=True,
-        place=at.fields,
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={
             "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},

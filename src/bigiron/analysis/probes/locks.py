@@ -204,7 +204,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             for variant, count in lost.items()
             if count
         ),
-        place=at.fields,
         items=tuple(_item(row) for row in rows),
         known={"lost_acquisitions": lost},
     )

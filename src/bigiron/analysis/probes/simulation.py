@@ -20,7 +20,6 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.estimate import of_all
-from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_digits
 
@@ -65,12 +64,11 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    where = plural(at.cpus, "CPU") if at.tasks == at.cpus else str(at)
     told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
     return ComparedPoint(
         at,
         probe="simulation",
-        heading=f"{measured.workload} on {measured.machine}, {where}, simulated: {told}",
+        heading=f"{measured.workload} on {measured.machine}, {at.where}, simulated: {told}",
         title="Simulated",
         thing="figure",
         keeps_order=True,
@@ -83,7 +81,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             Appendix(f"{variant}: CPUs wait, ns/operation: {_longest(waits(each))}")
             for variant, each in cells.items()
         ),
-        place=at.fields,
         known={
             "figures": [
                 {"figure": name, "unit": unit, "of_seeds": values} for (name, unit), values in figures.items()

@@ -77,7 +77,6 @@ def _point(
         notes=stacks.notes,
         lost=stacks.lost.get((at.cpus, at.tasks), ()),
         machine_differences=stacks.machine_differences.get((at.cpus, at.tasks), ""),
-        place=at.fields,
         items=tuple(Item({by: one.name}, _cells(one)) for one in figures),
         records=tuple(
             (at.cpus, at.tasks, one.name, variant, round(one.mean(variant), 6), len(values))

@@ -150,7 +150,6 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
             ),
         ),
         notes=(*_how(judged), *_doubtful(here, judged, several), *_outlying(here, judged, several)),
-        place=at.fields,
         items=tuple(Item(_fields(one, judged.on(one))) for one in here),
     )
 

@@ -33,21 +33,8 @@ SCHEMA = Schema(
 )
 
 KINDS = (
-    *(
-        "enter",
-        "exit",
-        "access",
-        "lock",
-        "unlock",
-        "downgrade",
-        "fill",
-        "copy",
-        "sleep",
-        "wake",
-        "ipi",
-        "tlbi",
-    ),
-)
+    "enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi", "tlbi",
+)  # fmt: skip
 
 _OF_LOCKS = ("lock", "unlock", "downgrade")
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out

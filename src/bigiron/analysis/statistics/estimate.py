@@ -31,9 +31,13 @@ class Estimate:
     def __str__(self) -> str:
         return self.written(three_digits)
 
-    def written(self, form: Callable[[float], str]) -> str:
-        """The figure and its interval, each number in this form."""
-        return f"{form(self.value)} ({form(self.low)} to {form(self.high)})"
+    def written(self, form: Callable[[float], str], unit: str = "") -> str:
+        """The figure with its unit, and its interval, each number in this form.
+
+        >>> Estimate(12.3, 4.15, 95.8).written("{:.0f}".format, " s")
+        '12 s (4 to 96)'
+        """
+        return f"{form(self.value)}{unit} ({form(self.low)} to {form(self.high)})"
 
     def holds(self, value: float) -> bool:
         """Whether a value lies in the interval."""

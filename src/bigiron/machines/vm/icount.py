@@ -19,7 +19,7 @@ _HEADER = struct.Struct(">cI6sII")  # what it is, its number, its name, which of
 _CLOCKS = struct.Struct(">q8xq")  # time stamp counter; nanoseconds
 
 
-def counting(state: bytes, clock: str = "counter") -> tuple[bytes, int]:
+def counting(state: bytes, clock: str) -> tuple[bytes, int]:
     """A machine's state as one is resumed from that counts instructions, and what its clock says then.
 
     One clock takes the place of two, the counter's and that of timers. If the kernel's clock is the counter,

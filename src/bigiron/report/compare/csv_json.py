@@ -13,22 +13,22 @@ def as_json(comparison: Comparison) -> str:
     """All items in one list, or what is known of each point."""
     if comparison.by_item:
         rows = [
-            {**point.place, **item.fields, "cells": item.cells} if item.cells else item.fields
+            {**point.fields, **item.fields, "cells": item.cells} if item.cells else item.fields
             for point in comparison.points
             for item in point.items
         ]
-        totals = [{**point.place, **point.known} for point in comparison.points if point.known]
+        totals = [{**point.fields, **point.known} for point in comparison.points if point.known]
         document = {"rows": rows, **({"totals": totals} if totals else {})}
     else:
-        document = {"points": [{**point.place, **point.known} for point in comparison.points]}
+        document = {"points": [{**point.fields, **point.known} for point in comparison.points]}
     lost: list[dict[str, Any]] = []
     for point in comparison.points:
-        entry = {**point.place, "lost": point.lost}
+        entry = {**point.fields, "lost": point.lost}
         if point.lost and entry not in lost:  # as points of several metrics have the same
             lost.append(entry)
     unlike: list[dict[str, Any]] = []
     for point in comparison.points:
-        entry = {**point.place, "unlike": point.machine_differences}
+        entry = {**point.fields, "unlike": point.machine_differences}
         if point.machine_differences and entry not in unlike:
             unlike.append(entry)
     missing = [{"cell": one.id, "why": one.why} for one in comparison.missing]
@@ -52,7 +52,7 @@ def _records(comparison: Comparison, point: ComparedPoint) -> Iterator[list[Any]
         if not item.cells:
             yield [item.fields[column] for column in comparison.columns]
         for variant in item.cells:
-            known = {**point.place, "row": number, **item.fields, "variant": variant}
+            known = {**point.fields, "row": number, **item.fields, "variant": variant}
             yield [
                 *(_flat(known[column]) for column in comparison.columns),
                 *(item.cells[variant][name] for name in comparison.cell_columns.values()),

@@ -1,14 +1,6 @@
 """dbench, which replays what a file server's clients asked of its disk, and tbench, of its network."""
 
-from bigiron.workloads.of_benchmark.mapped import (
-    NO_SERVER,
-    Mapped,
-    Parameters,
-    Program,
-    checked_fs,
-    of_disk,
-    of_network,
-)
+from bigiron.workloads.of_benchmark.mapped import Mapped, Parameters, Program, of_network, on_disk
 
 _LOAD = "-c /usr/share/dbench/client.txt"
 _LONG_S = 100_000
@@ -16,16 +8,12 @@ _LONG_S = 100_000
 
 def dbench(parameters: Parameters, _metric: str) -> Mapped:
     """As many clients as the report's tasks, on its file system."""
-    return Mapped(
-        fs=checked_fs("dbench", parameters),
-        program=Program(
-            "dbench",
-            f"dbench {_LOAD} -D /tmp -t {_LONG_S} {{tasks}}",
-            service=(NO_SERVER,),
-            ready=(f"dbench {_LOAD} -D /tmp -t 1 1",),
-        ),
-        differs=of_disk(parameters),
+    program = Program(
+        "dbench",
+        f"dbench {_LOAD} -D /tmp -t {_LONG_S} {{tasks}}",
+        ready=(f"dbench {_LOAD} -D /tmp -t 1 1",),
     )
+    return on_disk("dbench", parameters, program)
 
 
 def tbench(parameters: Parameters, _metric: str) -> Mapped:

@@ -3,12 +3,10 @@
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
-    NO_SERVER,
     Mapped,
     Parameters,
     Program,
-    checked_fs,
-    of_disk,
+    on_disk,
     size,
 )
 
@@ -51,19 +49,13 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
     if parameters.get("direct") in ("1", "direct") or parameters.get("directio") == "directio":
         options.append("--direct=1")
     whole = parameters.get("test_size", "")
-    return Mapped(
-        fs=checked_fs("fio", parameters),
-        program=Program(
-            "fio",
-            f"fio --name=task --directory=/tmp {' '.join(options)} --size={_FILE_MIB}m --numjobs={{tasks}} "
-            f"--time_based --runtime={_LONG_S} --group_reporting",
-            "instruction" if engine in _WITHOUT_CALLS else "system-call",
-            service=(NO_SERVER,),
-            ready=("fio --name=first --directory=/tmp --rw=write --size=4k",),
-            warm_up_s=0.2,
-        ),
-        differs=(
-            *of_disk(parameters),
-            *([f"{_FILE_MIB} MiB per task instead of {whole} in all"] if whole else []),
-        ),
+    smaller = [f"{_FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
+    program = Program(
+        "fio",
+        f"fio --name=task --directory=/tmp {' '.join(options)} --size={_FILE_MIB}m --numjobs={{tasks}} "
+        f"--time_based --runtime={_LONG_S} --group_reporting",
+        "instruction" if engine in _WITHOUT_CALLS else "system-call",
+        ready=("fio --name=first --directory=/tmp --rw=write --size=4k",),
+        warm_up_s=0.2,
     )
+    return on_disk("fio", parameters, program, *smaller)

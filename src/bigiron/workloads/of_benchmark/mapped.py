@@ -37,6 +37,7 @@ class Program:
     per: str = "system-call"
     service: tuple[str, ...] = ()
     ready: tuple[str, ...] = ()
+    """Each succeeds when its service is ready. Those that have no service run one after the other."""
     ready_port: tuple[int, ...] = ()
     begin_at: str = ""
     warm_up_s: float = 0.1
@@ -72,9 +73,6 @@ class Mapped:
         """The workload's name, or the program's command."""
         return self.program.command if self.program else self.workload or self.workload_file
 
-
-NO_SERVER = "sleep 1000000"
-"""The service of a program that needs none: `ready` commands belong to one."""
 
 Parameters = Mapping[str, str]
 """Of a report, as the kernel test robot writes them."""
@@ -128,6 +126,13 @@ def of_disk(parameters: Parameters) -> tuple[str, ...]:
         *found,
         *(["no RAID"] if parameters.get("md") else []),
         *([f"no mount option {option}"] if option else []),
+    )
+
+
+def on_disk(benchmark: str, parameters: Parameters, program: Program, *differs: str) -> Mapped:
+    """A program on the report's file system; `differs`: in what it differs, besides its disk."""
+    return Mapped(
+        fs=checked_fs(benchmark, parameters), program=program, differs=(*of_disk(parameters), *differs)
     )
 
 

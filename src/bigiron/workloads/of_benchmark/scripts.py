@@ -4,12 +4,10 @@ from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import of_suite
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
-    NO_SERVER,
     Mapped,
     Parameters,
     Program,
-    checked_fs,
-    of_disk,
+    on_disk,
 )
 
 _TEXT = "/usr/share/common-licenses/GPL-1"
@@ -58,14 +56,6 @@ def _looped(suite: str, script: str, shell: str, parameters: Parameters, differs
     assert not {"'", '"', "\\"} & set(script)
     loop = f"export script='{script}' shell='{shell}'; "
     loop += 'for task in $(seq {tasks}); do while :; do sh -c "$shell"; done & done; wait'
-    return Mapped(
-        fs=checked_fs(suite, parameters),
-        program=Program(
-            _PACKAGES,
-            'sh -c "{}"'.format(loop.replace('"', '\\"')),
-            service=(NO_SERVER,),
-            ready=(f"sh -c '{script}'",),
-            record_s=_RECORD_S,
-        ),
-        differs=(*of_disk(parameters), *differs),
-    )
+    command = 'sh -c "{}"'.format(loop.replace('"', '\\"'))
+    program = Program(_PACKAGES, command, ready=(f"sh -c '{script}'",), record_s=_RECORD_S)
+    return on_disk(suite, parameters, program, *differs)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, checked_fs, of_disk
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, on_disk
 from bigiron.workloads.of_benchmark.stressors import IN_USER_MODE, OF_FAULTS, STRESSORS, WHY_NOT
 
 _OPTIONS = {
@@ -37,16 +37,9 @@ def stress_ng(parameters: Parameters, metric: str) -> Mapped:
             raise UserError(f"stress-ng's {stressor} does not run here: {why}. {INSTEAD}")
     options = "".join(f" --{stressor}-{key} {value}" for key, value in _options(stressor, parameters))
     per = "instruction" if stressor in (*OF_FAULTS, *IN_USER_MODE) else "system-call"
-    return Mapped(
-        fs=checked_fs("stress-ng", parameters),
-        program=Program(
-            "stress-ng",
-            f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}",
-            per,
-            begin_at="[0-9] stressors? started",
-        ),
-        differs=(*of_disk(parameters), *_left_out(stressor, parameters)),
-    )
+    command = f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}"
+    program = Program("stress-ng", command, per, begin_at="[0-9] stressors? started")
+    return on_disk("stress-ng", parameters, program, *_left_out(stressor, parameters))
 
 
 def _options(stressor: str, parameters: Parameters) -> Iterator[tuple[str, str]]:

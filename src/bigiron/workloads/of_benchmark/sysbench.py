@@ -5,12 +5,10 @@ import re
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
-    NO_SERVER,
     Mapped,
     Parameters,
     Program,
-    checked_fs,
-    of_disk,
+    on_disk,
     size,
 )
 
@@ -45,7 +43,7 @@ def sysbench(parameters: Parameters, _metric: str) -> Mapped:
                 options = re.sub(rf"{option}=\S+", f"{option}={given}", options)
         command = f"sysbench {test} --threads={{tasks}} {options} {_FOREVER}"
         first = "sysbench threads --threads=1 --events=1 run"
-        return Mapped(program=Program("sysbench", command, per, service=(NO_SERVER,), ready=(first,)))
+        return Mapped(program=Program("sysbench", command, per, ready=(first,)))
     if test.startswith("fileio"):
         return _fileio(parameters)
     if test.startswith(("oltp", "mariadb", "mysql")):
@@ -58,16 +56,9 @@ def _fileio(parameters: Parameters) -> Mapped:
     mode = parameters.get("rwmode") or parameters.get("file_test_mode") or "rndrw"
     if mode not in ("seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"):
         raise UserError(f"sysbench has no file-test-mode {mode!r}: {INSTEAD}")
-    return Mapped(
-        fs=checked_fs("sysbench", parameters),
-        program=Program(
-            "sysbench",
-            f"{_FILES} --threads={{tasks}} --file-test-mode={mode} {_FOREVER}",
-            service=(NO_SERVER,),
-            ready=(f"{_FILES} prepare",),
-        ),
-        differs=(*of_disk(parameters), "16 MiB of files"),
-    )
+    command = f"{_FILES} --threads={{tasks}} --file-test-mode={mode} {_FOREVER}"
+    program = Program("sysbench", command, ready=(f"{_FILES} prepare",))
+    return on_disk("sysbench", parameters, program, "16 MiB of files")
 
 
 def _database() -> Mapped:
@@ -79,7 +70,6 @@ def _database() -> Mapped:
             service=(
                 f"mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql {_SOCKET} --skip-networking "
                 "--innodb-buffer-pool-size=32M",
-                NO_SERVER,
             ),
             ready=(
                 f"mariadb {_SOCKET} --execute 'create database if not exists sbtest'",
