@@ -122,7 +122,7 @@ class Bench:
     fleet: Pools | None
     watcher: Watcher
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By the title of a subject and a kernel's name: why a cell of theirs failed."""
+    """By the title of a subject and a kernel's variant: why one of their cells with `CPUS` failed."""
     _studies: dict[str, Study] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Wanted]) -> None:
@@ -132,16 +132,21 @@ class Bench:
         """
         with StoppableThreads() as threads:
             works = (work for one in wanted if (work := self._work(one)))
-            threads.do_all((partial(self._run, *work) for work in works), self._at_once)
+            cpus = max((number for one in wanted for number in one.cpus), default=CPUS)
+            threads.do_all((partial(self._run, *work) for work in works), self._at_once(cpus))
 
     def require_boot(self, subject: Subject, kernel: Kernel) -> None:
         """MachineError if a kernel cannot run a workload: then it would run none, one after the other."""
         self.measure([Wanted(subject, [kernel], [1])])
-        if why := self.failed.get((subject.title, kernel.name)):
+        if why := self.why_failed(subject, kernel):
             raise MachineError(f"{kernel.name} does not run {subject.title}: {why}", "")
 
+    def why_failed(self, subject: Subject, kernel: Kernel) -> str:
+        """Why a kernel does not run a workload with `CPUS`; empty if nothing failed."""
+        return self.failed.get((subject.title, variant_name(kernel)), "")
+
     def functions(self, subject: Subject, kernel: Kernel) -> set[str]:
-        """The functions that a workload executed; empty if it failed."""
+        """The functions that a workload executed; empty if it failed: `why_failed` tells."""
         record = self._record(subject, kernel, CPUS, 1)
         if not record:
             return set()
@@ -180,28 +185,30 @@ class Bench:
 
     def alone(self, subject: Subject, kernels: Sequence[Kernel]) -> Study:
         """The study of a subject as if it were of these kernels only."""
-        study, names = self.study(subject), [kernel.name for kernel in kernels]
+        study, names = self.study(subject), map(variant_name, kernels)
         variants = {one.name: one for one in study.spec.variant}
         return Study(study.folder, msgspec.structs.replace(study.spec, variant=[variants[n] for n in names]))
 
-    @property
-    def _at_once(self) -> int:
-        return 8 if self.fleet else self.jobs or runner.default_jobs(_spec(workload="getppid1"))
+    def _at_once(self, cpus: int) -> int:
+        """How many studies are measured at once, whose largest machine has this many CPUs."""
+        largest = msgspec.structs.replace(_spec(workload="getppid1"), cpus=[cpus])
+        return 8 if self.fleet else self.jobs or runner.default_jobs(largest)
 
     def _record(self, subject: Subject, kernel: Kernel, cpus: int, boot: int) -> CellRecord | None:
         study = self.study(subject)
-        variant = next((one for one in study.spec.variant if one.name == kernel.name), None)
+        variant = next((one for one in study.spec.variant if one.name == variant_name(kernel)), None)
         record = study.record(Cell(variant, cpus, cpus, boot)) if variant else None
         return record if record and record.measured else None
 
     def _work(self, wanted: Wanted) -> tuple[Study, Workload | None, Callable[[Cell], bool], str] | None:
         """The study of a subject, extended by what is wanted; None if nothing is missing."""
         subject = wanted.subject
-        kernels = [one for one in wanted.kernels if (subject.title, one.name) not in self.failed]
+        kernels = [one for one in wanted.kernels if not self.why_failed(subject, one)]
         if not kernels:
             return None
         variants = [
-            Variant(name=one.name, kernel=one.name, kernel_sha256=one.sha256) for one in wanted.kernels
+            Variant(name=variant_name(one), kernel=one.name, kernel_sha256=one.sha256)
+            for one in wanted.kernels
         ]
         question = msgspec.structs.replace(
             subject.spec,
@@ -214,7 +221,7 @@ class Bench:
         if (folder / "study.toml").exists():
             spec = extended(store.open_study(folder).spec, spec)
         study = self._studies[subject.title] = store.create(folder, spec, workload)
-        names = {one.name for one in kernels}
+        names = set(map(variant_name, kernels))
 
         def is_wanted(cell: Cell) -> bool:
             of = cell.variant.name in names and cell.cpus in wanted.cpus
@@ -233,8 +240,14 @@ class Bench:
 
     def _note(self, title: str, tried: Sequence[CellRecord]) -> None:
         for record in tried:
-            if record.failure:
+            # One of another number of CPUs is only part of a growth, which `outlook` does without.
+            if record.failure and record.cpus == CPUS:
                 self.failed[title, record.variant] = record.failure.reason
+
+
+def variant_name(kernel: Kernel) -> str:
+    """What studies call an image: a kernel that is built again under its name may be another one."""
+    return f"{kernel.name}-{kernel.sha256[:8]}"
 
 
 def _setup(asked: Spec, resolved: Spec) -> str:

@@ -84,7 +84,7 @@ def compare(
     `changed`: the functions that the patch changes.
     """
     for kernel in (before, after):
-        if why := bench.failed.get((subject.title, kernel.name)):
+        if why := bench.why_failed(subject, kernel):
             return Compared(subject, failed=f"{kernel.name}: {why}")
     found = _differences(bench, subject, (before, boots[0]), (after, boots[1]))
     if found is None:
