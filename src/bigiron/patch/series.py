@@ -164,7 +164,8 @@ def _of_mails(content: bytes) -> list[tuple[str, bytes]]:
         _git(where, "mailsplit", f"-o{where}", str(where / "mbox"))
         mails = sorted(where.glob("[0-9]*"))
         found = [(mail, _of_mail(mail)) for mail in mails]
-    return [(subject, patch) for _, (subject, patch) in found if patch.strip()]
+    # A cover letter may have lines after a `---`, too.
+    return [(subject, patch) for _, (subject, patch) in found if _named_in(patch.decode(errors="replace"))]
 
 
 def _of_mail(mail: Path) -> tuple[str, bytes]:
@@ -199,4 +200,5 @@ def _named_in(patch: str) -> set[str]:
     >>> _named_in("--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1 @@\n")
     {'fs/open.c'}
     """
-    return {name for name in re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch, re.MULTILINE)}
+    lines = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)|^diff --git a/(\S+) b/(\S+)", patch, re.MULTILINE)
+    return {name for names in lines for name in names if name}
