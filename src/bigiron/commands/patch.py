@@ -135,7 +135,7 @@ def patch(
         ):
             base = series.build(found, found.base, fragments, say(found.base.short))
             running = Bench(folder / "studies", execution.jobs, fleet, bar)
-            subjects = [*mine, *_without(bench.builtin(), mine)]
+            subjects = _each_once([*mine, *bench.builtin()])
             examiner = Examiner(running, base, subjects, cpus, _say)
             steps = _examined(found, asked.each, base, fragments, examiner)
     except KeyboardInterrupt:
@@ -179,9 +179,12 @@ def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subjec
     return [bench.of_program(spec)]
 
 
-def _without(subjects: list[Subject], others: list[Subject]) -> list[Subject]:
-    titles = {one.title for one in others}
-    return [one for one in subjects if one.title not in titles]
+def _each_once(subjects: list[Subject]) -> list[Subject]:
+    """The first of each title: two would write to one study at once."""
+    found: dict[str, Subject] = {}
+    for one in subjects:
+        found.setdefault(one.title, one)
+    return list(found.values())
 
 
 def _examined(
