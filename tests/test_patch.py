@@ -26,7 +26,7 @@ from test_judgement import LOCKS, OPERATIONS, executed, line
 from bigiron import kernels
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.commands import patch as command
-from bigiron.errors import UserError
+from bigiron.errors import MachineError, UserError
 from bigiron.kernels import image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
@@ -37,7 +37,7 @@ from bigiron.probes import Table
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
 from bigiron.study.plan import Cell
-from bigiron.study.store import Study, new_record
+from bigiron.study.store import Failure, Study, new_record
 from bigiron.workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -242,9 +242,11 @@ class Cells(Bench):
         with study.writing():
             for cell in study.plan():
                 if is_wanted(cell) and not study.is_measured(cell):
-                    self.ran.append((title, cell.variant.name, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
+                    self.ran.append((title, cell.variant.kernel, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
                     record = new_record(cell, "vm", {"memory_mib": 8192})
-                    study.add(record, tables(cell, study))
+                    if self.fails(title, cell):  # type: ignore[attr-defined]
+                        record.failure = Failure("machine", "it burnt")
+                    study.add(record, {} if record.failure else tables(cell, study))
                     tried.append(record)
         return lambda: self._note(title, tried)
 
@@ -283,12 +285,14 @@ class Given:
 
     tree: Tree
     folder: Path
+    fails: Callable[[str, Cell], bool] = lambda _title, _cell: False
 
     def examined(self, found: series.Series, *, each: bool = False) -> list[Examined]:
         base = series.build(found, found.base, [], lambda _step: None)
         self.said: list[str] = []
         self.bench = Cells(self.folder / "studies", 3, None, ProgressBar([]))
         self.bench.ran = self.ran = []  # type: ignore[attr-defined]
+        self.bench.fails = self.fails  # type: ignore[attr-defined]
         subjects = [one for one in bench.builtin() if one.name in WORKLOADS]
         examiner = Examiner(self.bench, base, subjects, [2, 4, 8], self.said.append)
         return command._examined(found, each, base, [], examiner)
@@ -425,7 +429,7 @@ def test_a_kernel_that_does_not_boot_stops_it(given: Given, monkeypatch: pytest.
     given.between(base, topic)
     subject = given.bench._studies["open1"]
     assert subject
-    given.bench.failed["open1", f"g{topic[:12]}"] = "it panicked"
+    given.bench.failed["open1", bench.variant_name(kernels.find(f"g{topic[:12]}"))] = "it panicked"
     found = compared.compare(
         given.bench,
         Subject("open1", subject.spec),
@@ -434,6 +438,82 @@ def test_a_kernel_that_does_not_boot_stops_it(given: Given, monkeypatch: pytest.
         [],
     )
     assert found.failed == f"g{topic[:12]}: it panicked"
+
+
+def test_a_base_that_does_not_boot_is_no_base_that_reaches_nothing(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    given.fails = lambda _title, cell: cell.variant.kernel == f"g{base[:12]}"
+    with pytest.raises(MachineError, match=rf"g{base[:12]} does not run \w+: it burnt"):
+        given.between(base, topic)
+    given.fails = lambda title, _cell: title == "open1 (threads)"
+    one = only(given.between(base, topic))
+    assert [each.failed for each in one.failed] == [f"g{base[:12]}: it burnt"]
+    given.fails = lambda title, _cell: title.startswith("open1")
+    given.folder = given.folder / "other"
+    text = " ".join(report.block(only(given.between(base, topic))).split())
+    assert "Nothing" not in text and "2 failed: open1, open1 (threads)" in text
+
+
+def test_a_kernel_built_again_under_its_name_is_another_one(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    assert only(given.between(base, topic)).worse
+    there = kernels.find(f"g{topic[:12]}")
+    subject = Subject("open1", given.bench._studies["open1"].spec)
+    assert f"{there.name}-{there.sha256[:8]}" in {one.name for one in subject.spec.variant}
+    rebuilt = replace(there, sha256="0" * 64)
+    assert given.bench.functions(subject, there) and not given.bench.functions(subject, rebuilt)
+
+
+def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) -> None:
+    base = given.tree.head
+    more = "int new(void) { return 3; }\nint (*const table)(void) = new;\n"
+    topic = given.tree.commit("add", fs__open_c=kernel_c(1, open1=0, chance=0) + more)
+    one = only(given.between(base, topic))
+    assert one.functions and (one.functions.of_base, one.functions.added) == ((), ("new",))
+    assert {each.subject.name for each in one.compared} == set(WORKLOADS) and not one.not_reached
+    assert "only new functions and data differ (new (new)): every workload runs" in given.said
+    text = " ".join(report.block(one).split())
+    assert "Only data and new functions differ: new." in text
+    assert "Nothing of 3 workloads changed." in text, "no control ran, so none is clean"
+
+
+def test_a_growth_cell_that_fails_is_no_failure_of_the_kernel(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    given.fails = lambda _title, cell: cell.cpus == 4
+    one = only(given.between(base, topic))
+    assert one.worse and one.grown and not given.bench.failed
+
+
+def test_as_many_run_at_once_as_their_cpus_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.runner, "default_jobs", lambda spec: 64 // max(spec.cpus))
+    idle = Bench(tmp_path, 0, None, ProgressBar([]))
+    assert [idle._at_once(cpus) for cpus in (8, 16)] == [8, 4]
+
+
+def test_a_workload_that_is_asked_for_twice_runs_once() -> None:
+    asked = bench.asked(["open1", "open1"], [])
+    once = command._each_once([*asked, *bench.builtin()])
+    assert [one.title for one in once][:2] == ["open1", "open1 (threads)"]
+    assert len({one.title for one in once}) == len(once) and once[0].always
+
+
+def test_a_cover_letter_is_no_patch(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.commit("fs: One", fs__open_c="int one;\n")
+    head = "From 0123 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\n"
+    cover = f"{head}Subject: [PATCH 0/1] All\n\nWhy.\n\n---\nChanges in v2:\n- none\n\n"
+    (tmp_path / "mails").write_bytes(cover.encode() + mbox(tree, base))
+    found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
+    assert [step.subject for step in found.steps] == ["fs: One"]
+
+
+def test_a_patch_that_only_renames_is_one(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.git("mv", "fs/open.c", "fs/opened.c")
+    tree.commit("fs: Rename")
+    (tmp_path / "mails").write_bytes(mbox(tree, base))
+    found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
+    assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c"]
 
 
 # CI
