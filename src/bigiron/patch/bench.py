@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,6 +20,7 @@ from bigiron.analysis.comparison.model import Measurements
 from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.history.measure import Watcher
+from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.snapshot import BOOTS
@@ -39,9 +41,10 @@ REACH = ("instructions",)
 
 COUNTS = ("conflicts", "locks", "instructions")
 CPUS = 8
-OPERATIONS = 200
-_LONG_OPERATIONS = {"page_fault1": 50, "page_fault3": 50}
-"""As in the judgement of a mail: 64 page faults in each operation take long to record."""
+
+_IsWanted: TypeAlias = Callable[[Cell], bool]
+_Work: TypeAlias = tuple[Study, Workload | None, _IsWanted, str, int]
+"""A study, its workload, which cells are wanted, the subject's title, and how many cells are missing."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process")
             "mode": mode,
             "probes": list(REACH),
             "cpus": [CPUS],
-            "operations": _LONG_OPERATIONS.get(workload, OPERATIONS),
+            "operations": second_opinion.operations(workload),
             "repetitions": BOOTS,
             "variant": [],
         },
@@ -200,7 +203,7 @@ class Bench:
         record = study.record(Cell(variant, cpus, cpus, boot)) if variant else None
         return record if record and record.measured else None
 
-    def _work(self, wanted: Wanted) -> tuple[Study, Workload | None, Callable[[Cell], bool], str] | None:
+    def _work(self, wanted: Wanted) -> _Work | None:
         """The study of a subject, extended by what is wanted; None if nothing is missing."""
         subject = wanted.subject
         kernels = [one for one in wanted.kernels if not self.why_failed(subject, one)]
@@ -227,12 +230,12 @@ class Bench:
             of = cell.variant.name in names and cell.cpus in wanted.cpus
             return of and cell.repetition in wanted.boots and cell.tasks == cell.cpus
 
-        return (study, workload, is_wanted, subject.title) if missing(study, is_wanted) else None
+        number = len(missing(study, is_wanted))
+        return (study, workload, is_wanted, subject.title, number) if number else None
 
     def _run(
-        self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
+        self, study: Study, workload: Workload | None, is_wanted: _IsWanted, title: str, number: int
     ) -> Callable[[], None]:
-        number = len(missing(study, is_wanted))
         programs = runner.prepare(study.spec, workload, here=not self.fleet)
         pools = partial(Stoppable, self.fleet or partial(Threads, 1))
         tried = runner.run(study, programs, pools, self.watcher.within(title, number), is_wanted)
