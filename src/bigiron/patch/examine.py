@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from bigiron import kernels
 from bigiron.analysis.probes import instructions as executed
@@ -142,17 +143,13 @@ class Examiner:
             self.bench.require_boot(first, after)
         for kernel, boots in zip(both, SCREEN, strict=True):
             self.bench.measure([Wanted(one, [kernel], boots) for one in reaching])
-        seem = [one for one in reaching if comparing.differs(self.bench, one, before, after)]
+        changed = functions.names if functions else ()
+        compare = partial(comparing.compare, self.bench, before=before, after=after, changed=changed)
+        counted = [compare(one, boots=SCREEN) for one in reaching]
+        seem = [one.subject for one in counted if one.may_differ]
         self.say(f"{len(seem)} of {plural(len(reaching), 'workload')} may differ")
         self.bench.measure([Wanted(one, [before, after], ALL) for one in seem])
-        changed = functions.names if functions else ()
-        titles = {one.title for one in seem}
-        return [
-            comparing.compare(
-                self.bench, one, before, after, (ALL, ALL) if one.title in titles else SCREEN, changed
-            )
-            for one in reaching
-        ]
+        return [compare(one.subject, boots=(ALL, ALL)) if one.may_differ else one for one in counted]
 
     def _reaching(self, functions: FunctionDifferences | None) -> tuple[list[Subject], list[Subject]]:
         """The workloads that execute a changed function on the base, and the others.

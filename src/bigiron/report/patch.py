@@ -29,7 +29,6 @@ WIDTH, LINES = 72, 12
 _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS = 2  # workloads that are named of a change
 _FUNCTIONS = 3
-_LEAST = 0.5  # instructions per operation of a changed function that are worth a word
 _SHOWN = 40  # rows of a page's table
 
 
@@ -144,20 +143,17 @@ def _law(found: Grown) -> str:
 
 def _of_functions(one: Examined) -> str:
     """The instructions that the changed functions execute more or less, where most."""
-    found: dict[str, tuple[float, Compared]] = {}
-    for compared in one.compared:
-        for name, (before, after) in compared.functions.items():
-            more = after - before
-            if abs(more) >= max(_LEAST, abs(found.get(name, (0.0, compared))[0])):
-                found[name] = more, compared
-    ordered = sorted(found.items(), key=lambda item: -abs(item[1][0]))[:_FUNCTIONS]
-    if not ordered:
-        return ""
-    parts = [f"{more:+.0f} in {name[:_NAME]}" for name, (more, _) in ordered]
-    first = ordered[0][1][1]
-    before, after = first.instructions
-    total = f"{first.subject.title}: {before:,.0f} -> {after:,.0f}"
-    return f"instructions: {join_and(parts)} ({total})"
+    every = [
+        (name, before, after, compared.subject.title)
+        for compared in one.compared
+        for name, (before, after) in compared.functions.items()
+    ]
+    found: dict[str, str] = {}
+    for name, before, after, title in sorted(every, key=lambda item: -abs(item[2] - item[1])):
+        if len(found) < _FUNCTIONS:
+            figures = f"{short_count(before)} -> {short_count(after)} in {title}"
+            found.setdefault(name, f"{name[:_NAME]}: {figures}")
+    return f"instructions of {'; '.join(found.values())}" if found else ""
 
 
 def _predicted(one: Examined) -> str:
