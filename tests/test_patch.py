@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 import yaml
 from conftest import bigiron
-from test_bisect import MAIN, Tree
+from test_bisect import MAIN, MAKEFILE, Tree
 from test_bisect import tree as tree  # a fixture
 from test_compare import counts
 from test_judgement import LOCKS, OPERATIONS, executed, line
@@ -27,6 +28,7 @@ from bigiron import kernels
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.commands import patch as command
 from bigiron.errors import MachineError, UserError
+from bigiron.judge import differences
 from bigiron.kernels import image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
@@ -213,18 +215,7 @@ const char counts[] = "%s;";
 __attribute__((noinline)) int do_open(void) { return counts[0] + %d; }
 __attribute__((noinline)) int do_other(void) { return counts[1]; }
 """
-MAKEFILE_O = """\
-VERSION = 6
-PATCHLEVEL = 1
-SUBLEVEL = 0
-EXTRAVERSION =
-allnoconfig:
-	cp $(KCONFIG_ALLCONFIG) $(O)/.config
-vmlinux:
-	cd $(O) && $(CC) -O1 -MD -MF .open.o.cmd -c -o open.o ../source/fs/open.c
-	cd $(O) && $(CC) -O1 -MD -MF .main.o.cmd -c -o main.o ../source/init/main.c
-	cd $(O) && $(CC) -nostdlib -static -o vmlinux open.o main.o
-"""
+MAKEFILE_O = MAKEFILE.replace("$(CC) -MD", "$(CC) -O1 -MD")
 
 
 def kernel_c(number: int, **counted: float) -> str:
@@ -236,7 +227,12 @@ class Cells(Bench):
     """Writes cells whose counts the kernels' images name, in place of running machines."""
 
     def _run(
-        self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
+        self,
+        study: Study,
+        workload: Workload | None,
+        is_wanted: Callable[[Cell], bool],
+        title: str,
+        number: int,
     ) -> Callable[[], None]:
         tried = []
         with study.writing():
@@ -380,6 +376,7 @@ def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given
     text = report.as_text(steps)
     assert "does not build" in text and "worse: nr_opens: 0 -> 4.00" in text
     assert "better: nr_opens: 4.00 -> 0" in " ".join(text.split())
+    assert [command._status(some) for some in (steps, steps[1:], steps[2:])] == [1, 3, 0]
     page = report.as_page(steps)
     assert page.count("<section>") == 3 and "fs: Break" in page
     with pytest.raises(UserError, match=r"does not build: .*expected"):
@@ -514,6 +511,62 @@ def test_a_patch_that_only_renames_is_one(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "mails").write_bytes(mbox(tree, base))
     found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
     assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c"]
+
+
+def test_instructions_of_a_function_are_said_only_beyond_chance(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    one = only(given.between(base, topic))
+    assert all(not each.functions for each in one.compared), "900 on both"
+    more = replace(one.compared[0], functions={"do_open": (12.0, 15.0)}, instructions=(3992.0, 3991.0))
+    text = " ".join(report.block(replace(one, compared=(more, *one.compared[1:]))).split())
+    assert "instructions of do_open: 12.00 -> 15.00 in open1" in text and "3,992" not in text
+
+
+def test_only_what_differs_in_every_boot_counts_as_a_function_s() -> None:
+    def found(new: float) -> compared.Differences:
+        counts = SimpleNamespace(functions={"base": [{"f": 10.0}, {"f": 14.0}], "new": [{"f": new}]})
+        setup = compared.Setup("base", "new", 8, 8, 8, 8)
+        return compared.Differences(setup, counts, None, None)  # type: ignore[arg-type]
+
+    assert compared._functions(found(15.0), ["f"]) == {}
+    assert compared._functions(found(30.0), ["f"]) == {"f": (12.0, 30.0)}
+
+
+def test_a_function_that_only_touches_a_neighbour_is_not_named_for_the_object() -> None:
+    at = {"context": "process", "line": 64, "reads": 0}
+    table = pl.DataFrame(
+        [
+            at | {"object": "nr_opens", "function": "f", "writes": 3},
+            at | {"object": "beside", "function": "g", "writes": 9},
+        ]
+    )
+    row = SimpleNamespace(halves=(), object="nr_opens", functions=["f", "g"])
+    found = differences._functions_of(row, [SimpleNamespace(table=table)])  # type: ignore[arg-type,list-item]
+    assert found == (("f",), ())
+
+
+def test_each_workload_is_compared_once_with_few_boots(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, topic = given.tree.head, given.tree.commit("same", fs__open_c=kernel_c(2, open1=0, chance=0))
+    seen = []
+    real = compared._differences
+    monkeypatch.setattr(compared, "_differences", lambda *of: seen.append(of[1].title) or real(*of))
+    assert not only(given.between(base, topic)).changed
+    assert seen == ["open1", "open1 (threads)"]
+
+
+def test_page_faults_of_all_workloads_are_recorded_for_fewer_operations() -> None:
+    of = {one.name: one.spec.operations for one in bench.builtin()}
+    assert {of[f"page_fault{number}"] for number in (1, 2, 3) if f"page_fault{number}" in of} == {50}
+    assert of["open1"] == 200
+
+
+def test_a_commit_s_files_have_their_names_as_they_are(tree: Tree) -> None:
+    base = tree.head
+    tree.write("fs/ü b.c", "int x;\n")
+    tree.git("mv", "fs/open.c", "fs/opened.c")
+    tree.commit("rename")
+    found = series.of_range(tree.folder, f"{base}..")
+    assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c", "fs/ü b.c"]
 
 
 # CI

@@ -142,10 +142,15 @@ def patch(
         raise stopped(folder) from None
     _write(folder / "results" / found.topic.short, steps)
     print(report.FORMATS[execution.format](steps), end="")
+    if status := _status(steps):
+        raise typer.Exit(status)
+
+
+def _status(steps: list[Examined]) -> int:
+    """1: something is worse; else 3: a workload failed, or a step does not build."""
     if any(one.worse for one in steps):
-        raise typer.Exit(1)
-    if any(one.failed for one in steps):
-        raise typer.Exit(3)
+        return 1
+    return 3 if any(one.failed or one.why_not for one in steps) else 0
 
 
 def _say(step: str) -> None:
