@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,7 +19,7 @@ import polars as pl
 import pytest
 import yaml
 from conftest import bigiron
-from test_bisect import MAIN, Tree
+from test_bisect import MAIN, MAKEFILE, Tree
 from test_bisect import tree as tree  # a fixture
 from test_compare import counts
 from test_judgement import LOCKS, OPERATIONS, executed, line
@@ -26,7 +27,8 @@ from test_judgement import LOCKS, OPERATIONS, executed, line
 from bigiron import kernels
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.commands import patch as command
-from bigiron.errors import UserError
+from bigiron.errors import MachineError, UserError
+from bigiron.judge import differences
 from bigiron.kernels import image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
@@ -37,7 +39,7 @@ from bigiron.probes import Table
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
 from bigiron.study.plan import Cell
-from bigiron.study.store import Study, new_record
+from bigiron.study.store import Failure, Study, new_record
 from bigiron.workloads import Workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -213,18 +215,7 @@ const char counts[] = "%s;";
 __attribute__((noinline)) int do_open(void) { return counts[0] + %d; }
 __attribute__((noinline)) int do_other(void) { return counts[1]; }
 """
-MAKEFILE_O = """\
-VERSION = 6
-PATCHLEVEL = 1
-SUBLEVEL = 0
-EXTRAVERSION =
-allnoconfig:
-	cp $(KCONFIG_ALLCONFIG) $(O)/.config
-vmlinux:
-	cd $(O) && $(CC) -O1 -MD -MF .open.o.cmd -c -o open.o ../source/fs/open.c
-	cd $(O) && $(CC) -O1 -MD -MF .main.o.cmd -c -o main.o ../source/init/main.c
-	cd $(O) && $(CC) -nostdlib -static -o vmlinux open.o main.o
-"""
+MAKEFILE_O = MAKEFILE.replace("$(CC) -MD", "$(CC) -O1 -MD")
 
 
 def kernel_c(number: int, **counted: float) -> str:
@@ -236,15 +227,22 @@ class Cells(Bench):
     """Writes cells whose counts the kernels' images name, in place of running machines."""
 
     def _run(
-        self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
+        self,
+        study: Study,
+        workload: Workload | None,
+        is_wanted: Callable[[Cell], bool],
+        title: str,
+        number: int,
     ) -> Callable[[], None]:
         tried = []
         with study.writing():
             for cell in study.plan():
                 if is_wanted(cell) and not study.is_measured(cell):
-                    self.ran.append((title, cell.variant.name, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
+                    self.ran.append((title, cell.variant.kernel, cell.cpus, cell.repetition))  # type: ignore[attr-defined]
                     record = new_record(cell, "vm", {"memory_mib": 8192})
-                    study.add(record, tables(cell, study))
+                    if self.fails(title, cell):  # type: ignore[attr-defined]
+                        record.failure = Failure("machine", "it burnt")
+                    study.add(record, {} if record.failure else tables(cell, study))
                     tried.append(record)
         return lambda: self._note(title, tried)
 
@@ -283,12 +281,14 @@ class Given:
 
     tree: Tree
     folder: Path
+    fails: Callable[[str, Cell], bool] = lambda _title, _cell: False
 
     def examined(self, found: series.Series, *, each: bool = False) -> list[Examined]:
         base = series.build(found, found.base, [], lambda _step: None)
         self.said: list[str] = []
         self.bench = Cells(self.folder / "studies", 3, None, ProgressBar([]))
         self.bench.ran = self.ran = []  # type: ignore[attr-defined]
+        self.bench.fails = self.fails  # type: ignore[attr-defined]
         subjects = [one for one in bench.builtin() if one.name in WORKLOADS]
         examiner = Examiner(self.bench, base, subjects, [2, 4, 8], self.said.append)
         return command._examined(found, each, base, [], examiner)
@@ -376,6 +376,7 @@ def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given
     text = report.as_text(steps)
     assert "does not build" in text and "worse: nr_opens: 0 -> 4.00" in text
     assert "better: nr_opens: 4.00 -> 0" in " ".join(text.split())
+    assert [command._status(some) for some in (steps, steps[1:], steps[2:])] == [1, 3, 0]
     page = report.as_page(steps)
     assert page.count("<section>") == 3 and "fs: Break" in page
     with pytest.raises(UserError, match=r"does not build: .*expected"):
@@ -425,7 +426,7 @@ def test_a_kernel_that_does_not_boot_stops_it(given: Given, monkeypatch: pytest.
     given.between(base, topic)
     subject = given.bench._studies["open1"]
     assert subject
-    given.bench.failed["open1", f"g{topic[:12]}"] = "it panicked"
+    given.bench.failed["open1", bench.variant_name(kernels.find(f"g{topic[:12]}"))] = "it panicked"
     found = compared.compare(
         given.bench,
         Subject("open1", subject.spec),
@@ -434,6 +435,138 @@ def test_a_kernel_that_does_not_boot_stops_it(given: Given, monkeypatch: pytest.
         [],
     )
     assert found.failed == f"g{topic[:12]}: it panicked"
+
+
+def test_a_base_that_does_not_boot_is_no_base_that_reaches_nothing(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    given.fails = lambda _title, cell: cell.variant.kernel == f"g{base[:12]}"
+    with pytest.raises(MachineError, match=rf"g{base[:12]} does not run \w+: it burnt"):
+        given.between(base, topic)
+    given.fails = lambda title, _cell: title == "open1 (threads)"
+    one = only(given.between(base, topic))
+    assert [each.failed for each in one.failed] == [f"g{base[:12]}: it burnt"]
+    given.fails = lambda title, _cell: title.startswith("open1")
+    given.folder = given.folder / "other"
+    text = " ".join(report.block(only(given.between(base, topic))).split())
+    assert "Nothing" not in text and "2 failed: open1, open1 (threads)" in text
+
+
+def test_a_kernel_built_again_under_its_name_is_another_one(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    assert only(given.between(base, topic)).worse
+    there = kernels.find(f"g{topic[:12]}")
+    subject = Subject("open1", given.bench._studies["open1"].spec)
+    assert f"{there.name}-{there.sha256[:8]}" in {one.name for one in subject.spec.variant}
+    rebuilt = replace(there, sha256="0" * 64)
+    assert given.bench.functions(subject, there) and not given.bench.functions(subject, rebuilt)
+
+
+def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) -> None:
+    base = given.tree.head
+    more = "int new(void) { return 3; }\nint (*const table)(void) = new;\n"
+    topic = given.tree.commit("add", fs__open_c=kernel_c(1, open1=0, chance=0) + more)
+    one = only(given.between(base, topic))
+    assert one.functions and (one.functions.of_base, one.functions.added) == ((), ("new",))
+    assert {each.subject.name for each in one.compared} == set(WORKLOADS) and not one.not_reached
+    assert "only new functions and data differ (new (new)): every workload runs" in given.said
+    text = " ".join(report.block(one).split())
+    assert "Only data and new functions differ: new." in text
+    assert "Nothing of 3 workloads changed." in text, "no control ran, so none is clean"
+
+
+def test_a_growth_cell_that_fails_is_no_failure_of_the_kernel(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    given.fails = lambda _title, cell: cell.cpus == 4
+    one = only(given.between(base, topic))
+    assert one.worse and one.grown and not given.bench.failed
+
+
+def test_as_many_run_at_once_as_their_cpus_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.runner, "default_jobs", lambda spec: 64 // max(spec.cpus))
+    idle = Bench(tmp_path, 0, None, ProgressBar([]))
+    assert [idle._at_once(cpus) for cpus in (8, 16)] == [8, 4]
+
+
+def test_a_workload_that_is_asked_for_twice_runs_once() -> None:
+    asked = bench.asked(["open1", "open1"], [])
+    once = command._each_once([*asked, *bench.builtin()])
+    assert [one.title for one in once][:2] == ["open1", "open1 (threads)"]
+    assert len({one.title for one in once}) == len(once) and once[0].always
+
+
+def test_a_cover_letter_is_no_patch(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.commit("fs: One", fs__open_c="int one;\n")
+    head = "From 0123 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\n"
+    cover = f"{head}Subject: [PATCH 0/1] All\n\nWhy.\n\n---\nChanges in v2:\n- none\n\n"
+    (tmp_path / "mails").write_bytes(cover.encode() + mbox(tree, base))
+    found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
+    assert [step.subject for step in found.steps] == ["fs: One"]
+
+
+def test_a_patch_that_only_renames_is_one(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.git("mv", "fs/open.c", "fs/opened.c")
+    tree.commit("fs: Rename")
+    (tmp_path / "mails").write_bytes(mbox(tree, base))
+    found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
+    assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c"]
+
+
+def test_instructions_of_a_function_are_said_only_beyond_chance(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    one = only(given.between(base, topic))
+    assert all(not each.functions for each in one.compared), "900 on both"
+    more = replace(one.compared[0], functions={"do_open": (12.0, 15.0)}, instructions=(3992.0, 3991.0))
+    text = " ".join(report.block(replace(one, compared=(more, *one.compared[1:]))).split())
+    assert "instructions of do_open: 12.00 -> 15.00 in open1" in text and "3,992" not in text
+
+
+def test_only_what_differs_in_every_boot_counts_as_a_function_s() -> None:
+    def found(new: float) -> compared.Differences:
+        counts = SimpleNamespace(functions={"base": [{"f": 10.0}, {"f": 14.0}], "new": [{"f": new}]})
+        setup = compared.Setup("base", "new", 8, 8, 8, 8)
+        return compared.Differences(setup, counts, None, None)  # type: ignore[arg-type]
+
+    assert compared._functions(found(15.0), ["f"]) == {}
+    assert compared._functions(found(30.0), ["f"]) == {"f": (12.0, 30.0)}
+
+
+def test_a_function_that_only_touches_a_neighbour_is_not_named_for_the_object() -> None:
+    at = {"context": "process", "line": 64, "reads": 0}
+    table = pl.DataFrame(
+        [
+            at | {"object": "nr_opens", "function": "f", "writes": 3},
+            at | {"object": "beside", "function": "g", "writes": 9},
+        ]
+    )
+    row = SimpleNamespace(halves=(), object="nr_opens", functions=["f", "g"])
+    found = differences._functions_of(row, [SimpleNamespace(table=table)])  # type: ignore[arg-type,list-item]
+    assert found == (("f",), ())
+
+
+def test_each_workload_is_compared_once_with_few_boots(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, topic = given.tree.head, given.tree.commit("same", fs__open_c=kernel_c(2, open1=0, chance=0))
+    seen = []
+    real = compared._differences
+    monkeypatch.setattr(compared, "_differences", lambda *of: seen.append(of[1].title) or real(*of))
+    assert not only(given.between(base, topic)).changed
+    assert seen == ["open1", "open1 (threads)"]
+
+
+def test_page_faults_of_all_workloads_are_recorded_for_fewer_operations() -> None:
+    of = {one.name: one.spec.operations for one in bench.builtin()}
+    assert {of[f"page_fault{number}"] for number in (1, 2, 3) if f"page_fault{number}" in of} == {50}
+    assert of["open1"] == 200
+
+
+def test_a_commit_s_files_have_their_names_as_they_are(tree: Tree) -> None:
+    base = tree.head
+    tree.write("fs/ü b.c", "int x;\n")
+    tree.git("mv", "fs/open.c", "fs/opened.c")
+    tree.commit("rename")
+    found = series.of_range(tree.folder, f"{base}..")
+    assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c", "fs/ü b.c"]
 
 
 # CI

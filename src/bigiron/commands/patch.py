@@ -135,17 +135,22 @@ def patch(
         ):
             base = series.build(found, found.base, fragments, say(found.base.short))
             running = Bench(folder / "studies", execution.jobs, fleet, bar)
-            subjects = [*mine, *_without(bench.builtin(), mine)]
+            subjects = _each_once([*mine, *bench.builtin()])
             examiner = Examiner(running, base, subjects, cpus, _say)
             steps = _examined(found, asked.each, base, fragments, examiner)
     except KeyboardInterrupt:
         raise stopped(folder) from None
     _write(folder / "results" / found.topic.short, steps)
     print(report.FORMATS[execution.format](steps), end="")
+    if status := _status(steps):
+        raise typer.Exit(status)
+
+
+def _status(steps: list[Examined]) -> int:
+    """1: something is worse; else 3: a workload failed, or a step does not build."""
     if any(one.worse for one in steps):
-        raise typer.Exit(1)
-    if any(one.failed for one in steps):
-        raise typer.Exit(3)
+        return 1
+    return 3 if any(one.failed or one.why_not for one in steps) else 0
 
 
 def _say(step: str) -> None:
@@ -179,9 +184,12 @@ def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subjec
     return [bench.of_program(spec)]
 
 
-def _without(subjects: list[Subject], others: list[Subject]) -> list[Subject]:
-    titles = {one.title for one in others}
-    return [one for one in subjects if one.title not in titles]
+def _each_once(subjects: list[Subject]) -> list[Subject]:
+    """The first of each title: two would write to one study at once."""
+    found: dict[str, Subject] = {}
+    for one in subjects:
+        found.setdefault(one.title, one)
+    return list(found.values())
 
 
 def _examined(

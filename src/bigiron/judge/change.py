@@ -42,6 +42,11 @@ class Change:
     counts are then its executions."""
 
     @property
+    def by(self) -> list[str]:
+        """The functions that do it: writers first."""
+        return [*self.writers, *self.readers] or list(self.functions or ())
+
+    @property
     def is_relevant(self) -> bool:
         """Whether it costs enough to explain what a robot reports."""
         return abs(self.share) >= RELEVANT or self.cancels

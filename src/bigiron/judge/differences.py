@@ -106,8 +106,8 @@ class Differences:
             for what in ("taken", "held")
         )
         return (
-            self._differ(taken, _LEAST_TAKEN)
-            or self._differ(held, _LEAST_HELD)
+            self.differ(taken, _LEAST_TAKEN)
+            or self.differ(held, _LEAST_HELD)
             or (before.excludes != after.excludes and min(before.taken, after.taken) >= _LEAST_TAKEN)
         )
 
@@ -144,7 +144,7 @@ class Differences:
 
         Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
         """
-        if not self._differ(accesses(row, self.setup.names), LEAST_ACCESSES, _SAME_LINE):
+        if not self.differ(accesses(row, self.setup.names), LEAST_ACCESSES, _SAME_LINE):
             return False
         objects = {line.object for line in row.lines.values()}
         name = row.object, bool(row.halves)
@@ -153,7 +153,7 @@ class Differences:
         of_type = {
             name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._accesses_by_type.items()
         }
-        return self._differ(of_type, LEAST_ACCESSES, _SAME_LINE)
+        return self.differ(of_type, LEAST_ACCESSES, _SAME_LINE)
 
     @cached_property
     def _lines_by_name(self) -> dict[str, Counter[tuple[str, bool]]]:
@@ -196,7 +196,7 @@ class Differences:
         """The change of all instructions, or of functions that grew and others that shrank."""
         functions = self._functions
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
-        moved, differs = self._moved(), self._differ(totals, _LEAST_INSTRUCTIONS)
+        moved, differs = self._moved(), self.differ(totals, _LEAST_INSTRUCTIONS)
         if not differs and max(moved) < RELEVANT:
             return None
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
@@ -256,7 +256,7 @@ class Differences:
             }
             before, after = (one.costly.get(instruction, 0.0) for one in (self.base, self.new))
             more = (after - before) * costly.beyond(instruction)
-            if not more or not self._differ(executed, _LEAST_EXECUTED):
+            if not more or not self.differ(executed, _LEAST_EXECUTED):
                 continue
             by_function = _grown(functions[self.setup.base], functions[self.setup.new], least=_LEAST_EXECUTED)
             sign = 1 if more > 0 else -1
@@ -281,7 +281,7 @@ class Differences:
         places = max(before.places, after.places)
         return longer(self.base.alone, before.demand, after.demand, customers, places)
 
-    def _differ(self, counts: _ByVariant, tolerance: float, share: float = _SAME) -> bool:
+    def differ(self, counts: _ByVariant, tolerance: float, share: float = _SAME) -> bool:
         """Whether the two kernels are further apart than the repetitions of either one."""
         base, new = (counts[name] for name in self.setup.names)
         apart = max(min(new) - max(base), min(base) - max(new))
@@ -365,12 +365,11 @@ def _share_of(row: Row, takers: Collection[str]) -> float:
 
 
 def _functions_of(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Functions that write the cache line, and functions that only read it."""
+    """Functions that write the object of a cache line, and those that only read it: not its neighbours'."""
     table = repetitions[0].table.filter(pl.col("context") == "process")
     named = [half.object for half in row.halves] or [row.object]
-    lines = table.filter(pl.col("object").is_in(named))["line"].unique()
     touched = (
-        table.filter(pl.col("line").is_in(lines.implode()) & pl.col("function").is_in(row.functions))
+        table.filter(pl.col("object").is_in(named) & pl.col("function").is_in(row.functions))
         .group_by("function")
         .agg(pl.col("reads", "writes").sum())
         .sort(pl.col("writes") + pl.col("reads"), "function", descending=[True, False])

@@ -75,6 +75,11 @@ class Opinion:
     are_commits: bool = True  # whether the kernels were built from the report's commits
 
 
+def operations(workload: str) -> int:
+    """How many operations of a workload each task records."""
+    return _LONG_OPERATIONS.get(workload, OPERATIONS)
+
+
 def shape(mail: RobotMail) -> ReportedShape:
     """Write a machine file for the report's machine into the cache."""
     if mail.machine is None:
@@ -119,7 +124,7 @@ def spec(
         tasks=sorted({min(what.tasks, number) for number in cpus}) if what.tasks else _tasks(mail, cpus),
         like=shaped.like,
         repetitions=repetitions,
-        operations=_LONG_OPERATIONS.get(what.workload, OPERATIONS),
+        operations=operations(what.workload),
         fs=what.fs,
         variant=[Variant(name=kernel, kernel=kernel, boot=_boot(mail)) for kernel in kernels],
     )

@@ -38,7 +38,7 @@ class Commits:
 
     def title(self, commit: str) -> str:
         """The commit as people write it."""
-        subject = self.subjects.get(commit) or _subjects(self.tree, [commit])[commit]
+        subject = self.subjects.get(commit) or subjects(self.tree, [commit])[commit]
         return f'{commit[:12]} ("{subject}")'
 
     def cannot_matter(self, commit: str, arch: str, compiled: Collection[str] | None) -> bool:
@@ -51,8 +51,7 @@ class Commits:
 
     def same_image(self, one: str, other: str, arch: str, compiled: Collection[str] | None) -> bool:
         """Whether two commits make the same image: `compiled` is what that of `one` was compiled from."""
-        differing = _git(self.tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
-        return not any(matters(path, arch, compiled) for path in differing.split("\0") if path)
+        return not any(matters(path, arch, compiled) for path in differing(self.tree, one, other))
 
     def revert(self, commit: str) -> bytes:
         """The patch that reverts a commit; for a merge, all that it brought."""
@@ -63,11 +62,11 @@ class Commits:
 
 def between(tree: Path, good: str, bad: str) -> Commits:
     """The commits of a git tree that may have changed what is at `good` to what is at `bad`."""
-    tree = _git_tree(tree)
+    tree = git_tree(tree)
     good, bad = _commit(tree, "--good", good), _commit(tree, "--bad", bad)
     if good == bad:
         raise UserError(f"--good and --bad are the same commit, {good[:12]}")
-    if _is_ancestor(tree, bad, good):
+    if is_ancestor(tree, bad, good):
         raise UserError(
             f"--bad {bad[:12]} comes before --good {good[:12]}: exchange them (changes may be improvements)"
         )
@@ -88,7 +87,7 @@ def between(tree: Path, good: str, bad: str) -> Commits:
         bad,
         tuple(bases),
         parents,
-        _subjects(tree, [*parents, good, *bases]),
+        subjects(tree, [*parents, good, *bases]),
         _changes(tree, list(parents)),
     )
 
@@ -132,9 +131,9 @@ def contents_of(fragments: Sequence[Path]) -> list[tuple[str, bytes]]:
 
 def ancestor_and_descendant(tree: Path, base: str, new: str) -> tuple[str, str]:
     """The ids of two commits of a git tree; UserError unless the first comes before the second."""
-    tree = _git_tree(tree)
+    tree = git_tree(tree)
     before, after = commit_id(tree, base), commit_id(tree, new)
-    if not _is_ancestor(tree, before, after):
+    if not is_ancestor(tree, before, after):
         raise UserError(
             f"{base} is not an ancestor of {new} in {tree}, so the difference between them is "
             "not that of one commit: give its parent with --base"
@@ -162,10 +161,11 @@ def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
     return compiled is None or path in compiled
 
 
-def _git_tree(tree: Path) -> Path:
+def git_tree(tree: Path, option: str = "--linux ") -> Path:
+    """The tree's folder; UserError if it is no git repository. `option`: how it was given."""
     tree = tree.resolve()
     if not (tree / ".git").exists():
-        raise UserError(f"--linux {tree}: it is not a git repository: give a clone of the kernel's")
+        raise UserError(f"{option}{tree}: it is not a git repository: give a clone of the kernel's")
     return tree
 
 
@@ -176,11 +176,19 @@ def _commit(tree: Path, option: str, revision: str) -> str:
         raise UserError(f"{option}: {error}") from None
 
 
-def _is_ancestor(tree: Path, one: str, other: str) -> bool:
+def is_ancestor(tree: Path, one: str, other: str) -> bool:
+    """Whether the first commit comes before the second, or is it."""
     return of_tree(tree, "merge-base", "--is-ancestor", one, other).returncode == 0
 
 
-def _subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
+def differing(tree: Path, one: str, other: str) -> list[str]:
+    """The files in which two commits differ."""
+    told = _git(tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
+    return [path for path in told.split("\0") if path]
+
+
+def subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
+    """The subject of each commit."""
     asked = ["log", "--no-walk=unsorted", "--stdin", "--format=%H %s"]
     told = _git(tree, *asked, stdin="\n".join(commits))
     lines = (line.partition(" ") for line in told.split("\n"))

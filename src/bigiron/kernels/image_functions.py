@@ -158,7 +158,8 @@ class Image:
 
     def pointers_to(self, functions: Iterable[str]) -> dict[str, set[str]]:
         """The variables that hold the address of each of these functions, such as `ext4_file_operations`."""
-        wanted = {one.address: one.name for one in self.functions if one.name in set(functions)}
+        names = set(functions)
+        wanted = {one.address: one.name for one in self.functions if one.name in names}
         found: dict[str, set[str]] = {}
         addresses = np.array(sorted(wanted), dtype=np.uint64)
         for section in self.sections:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,6 +20,7 @@ from bigiron.analysis.comparison.model import Measurements
 from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.history.measure import Watcher
+from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.snapshot import BOOTS
@@ -39,9 +41,10 @@ REACH = ("instructions",)
 
 COUNTS = ("conflicts", "locks", "instructions")
 CPUS = 8
-OPERATIONS = 200
-_LONG_OPERATIONS = {"page_fault1": 50, "page_fault3": 50}
-"""As in the judgement of a mail: 64 page faults in each operation take long to record."""
+
+_IsWanted: TypeAlias = Callable[[Cell], bool]
+_Work: TypeAlias = tuple[Study, Workload | None, _IsWanted, str, int]
+"""A study, its workload, which cells are wanted, the subject's title, and how many cells are missing."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process")
             "mode": mode,
             "probes": list(REACH),
             "cpus": [CPUS],
-            "operations": _LONG_OPERATIONS.get(workload, OPERATIONS),
+            "operations": second_opinion.operations(workload),
             "repetitions": BOOTS,
             "variant": [],
         },
@@ -122,7 +125,7 @@ class Bench:
     fleet: Pools | None
     watcher: Watcher
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By the title of a subject and a kernel's name: why a cell of theirs failed."""
+    """By the title of a subject and a kernel's variant: why one of their cells with `CPUS` failed."""
     _studies: dict[str, Study] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Wanted]) -> None:
@@ -132,16 +135,21 @@ class Bench:
         """
         with StoppableThreads() as threads:
             works = (work for one in wanted if (work := self._work(one)))
-            threads.do_all((partial(self._run, *work) for work in works), self._at_once)
+            cpus = max((number for one in wanted for number in one.cpus), default=CPUS)
+            threads.do_all((partial(self._run, *work) for work in works), self._at_once(cpus))
 
     def require_boot(self, subject: Subject, kernel: Kernel) -> None:
         """MachineError if a kernel cannot run a workload: then it would run none, one after the other."""
         self.measure([Wanted(subject, [kernel], [1])])
-        if why := self.failed.get((subject.title, kernel.name)):
+        if why := self.why_failed(subject, kernel):
             raise MachineError(f"{kernel.name} does not run {subject.title}: {why}", "")
 
+    def why_failed(self, subject: Subject, kernel: Kernel) -> str:
+        """Why a kernel does not run a workload with `CPUS`; empty if nothing failed."""
+        return self.failed.get((subject.title, variant_name(kernel)), "")
+
     def functions(self, subject: Subject, kernel: Kernel) -> set[str]:
-        """The functions that a workload executed; empty if it failed."""
+        """The functions that a workload executed; empty if it failed: `why_failed` tells."""
         record = self._record(subject, kernel, CPUS, 1)
         if not record:
             return set()
@@ -180,28 +188,30 @@ class Bench:
 
     def alone(self, subject: Subject, kernels: Sequence[Kernel]) -> Study:
         """The study of a subject as if it were of these kernels only."""
-        study, names = self.study(subject), [kernel.name for kernel in kernels]
+        study, names = self.study(subject), map(variant_name, kernels)
         variants = {one.name: one for one in study.spec.variant}
         return Study(study.folder, msgspec.structs.replace(study.spec, variant=[variants[n] for n in names]))
 
-    @property
-    def _at_once(self) -> int:
-        return 8 if self.fleet else self.jobs or runner.default_jobs(_spec(workload="getppid1"))
+    def _at_once(self, cpus: int) -> int:
+        """How many studies are measured at once, whose largest machine has this many CPUs."""
+        largest = msgspec.structs.replace(_spec(workload="getppid1"), cpus=[cpus])
+        return 8 if self.fleet else self.jobs or runner.default_jobs(largest)
 
     def _record(self, subject: Subject, kernel: Kernel, cpus: int, boot: int) -> CellRecord | None:
         study = self.study(subject)
-        variant = next((one for one in study.spec.variant if one.name == kernel.name), None)
+        variant = next((one for one in study.spec.variant if one.name == variant_name(kernel)), None)
         record = study.record(Cell(variant, cpus, cpus, boot)) if variant else None
         return record if record and record.measured else None
 
-    def _work(self, wanted: Wanted) -> tuple[Study, Workload | None, Callable[[Cell], bool], str] | None:
+    def _work(self, wanted: Wanted) -> _Work | None:
         """The study of a subject, extended by what is wanted; None if nothing is missing."""
         subject = wanted.subject
-        kernels = [one for one in wanted.kernels if (subject.title, one.name) not in self.failed]
+        kernels = [one for one in wanted.kernels if not self.why_failed(subject, one)]
         if not kernels:
             return None
         variants = [
-            Variant(name=one.name, kernel=one.name, kernel_sha256=one.sha256) for one in wanted.kernels
+            Variant(name=variant_name(one), kernel=one.name, kernel_sha256=one.sha256)
+            for one in wanted.kernels
         ]
         question = msgspec.structs.replace(
             subject.spec,
@@ -214,18 +224,18 @@ class Bench:
         if (folder / "study.toml").exists():
             spec = extended(store.open_study(folder).spec, spec)
         study = self._studies[subject.title] = store.create(folder, spec, workload)
-        names = {one.name for one in kernels}
+        names = set(map(variant_name, kernels))
 
         def is_wanted(cell: Cell) -> bool:
             of = cell.variant.name in names and cell.cpus in wanted.cpus
             return of and cell.repetition in wanted.boots and cell.tasks == cell.cpus
 
-        return (study, workload, is_wanted, subject.title) if missing(study, is_wanted) else None
+        number = len(missing(study, is_wanted))
+        return (study, workload, is_wanted, subject.title, number) if number else None
 
     def _run(
-        self, study: Study, workload: Workload | None, is_wanted: Callable[[Cell], bool], title: str
+        self, study: Study, workload: Workload | None, is_wanted: _IsWanted, title: str, number: int
     ) -> Callable[[], None]:
-        number = len(missing(study, is_wanted))
         programs = runner.prepare(study.spec, workload, here=not self.fleet)
         pools = partial(Stoppable, self.fleet or partial(Threads, 1))
         tried = runner.run(study, programs, pools, self.watcher.within(title, number), is_wanted)
@@ -233,8 +243,14 @@ class Bench:
 
     def _note(self, title: str, tried: Sequence[CellRecord]) -> None:
         for record in tried:
-            if record.failure:
+            # One of another number of CPUs is only part of a growth, which `outlook` does without.
+            if record.failure and record.cpus == CPUS:
                 self.failed[title, record.variant] = record.failure.reason
+
+
+def variant_name(kernel: Kernel) -> str:
+    """What studies call an image: a kernel that is built again under its name may be another one."""
+    return f"{kernel.name}-{kernel.sha256[:8]}"
 
 
 def _setup(asked: Spec, resolved: Spec) -> str:

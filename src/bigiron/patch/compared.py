@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from bigiron.analysis.probes import instructions as executed
 from bigiron.judge import judgement
@@ -21,6 +22,7 @@ ALL = (1, 2, 3, 4)
 """The boots of both kernels where the first ones differ."""
 
 _BASE, _NEW = "base", "new"
+_LEAST = 0.5  # instructions per operation of a changed function that are worth a word
 
 Key = tuple[str, str, str]
 """What a change is of: its kind, the type of its object, and its instruction or unit."""
@@ -36,9 +38,15 @@ class Compared:
     by_chance: tuple[Change, ...] = ()  # that the base differs in from itself, booted again
     instructions: tuple[float, float] = (0.0, 0.0)
     functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Self instructions of the functions that the patch changes, before and after."""
+    """Self instructions of the functions that the patch changes, before and after, where they differ by more
+    than chance."""
     boots: int = 1
     failed: str = ""
+
+    @property
+    def may_differ(self) -> bool:
+        """Whether anything relevant seems to differ, by chance or not."""
+        return any(change.is_relevant for change in (*self.changes, *self.by_chance))
 
     @property
     def worse(self) -> list[Change]:
@@ -56,12 +64,6 @@ def key(change: Change) -> Key:
     if change.kind == "instructions":
         return change.kind, "", change.instruction
     return change.kind, object_type(change.object), "pair" if change.is_pair else ""
-
-
-def differs(bench: Bench, subject: Subject, before: Kernel, after: Kernel) -> bool:
-    """Whether anything relevant seems to differ after the first boots."""
-    found = _differences(bench, subject, (before, SCREEN[0]), (after, SCREEN[1]))
-    return found is not None and any(change.is_relevant for change in found.changes())
 
 
 def control(bench: Bench, subject: Subject, base: Kernel, boots: Sequence[int]) -> dict[Key, Change]:
@@ -84,7 +86,7 @@ def compare(
     `changed`: the functions that the patch changes.
     """
     for kernel in (before, after):
-        if why := bench.failed.get((subject.title, kernel.name)):
+        if why := bench.why_failed(subject, kernel):
             return Compared(subject, failed=f"{kernel.name}: {why}")
     found = _differences(bench, subject, (before, boots[0]), (after, boots[1]))
     if found is None:
@@ -115,13 +117,10 @@ def _differences(
 
 
 def _functions(found: Differences, changed: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """The mean self instructions of these functions, where they are executed."""
+    """The mean self instructions of these functions, where they differ by more than boots do."""
     means = {}
     for name in dict.fromkeys(map(executed.same_function, changed)):
-        both = [
-            sum(one.get(name, 0.0) for one in found.counts.functions[of]) / len(found.counts.functions[of])
-            for of in (_BASE, _NEW)
-        ]
-        if any(both):
-            means[name] = both[0], both[1]
+        boots = {of: tuple(one.get(name, 0.0) for one in found.counts.functions[of]) for of in (_BASE, _NEW)}
+        if found.differ(boots, _LEAST):
+            means[name] = fmean(boots[_BASE]), fmean(boots[_NEW])
     return means

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from bigiron import kernels
 from bigiron.analysis.probes import instructions as executed
@@ -57,6 +58,11 @@ class Examined:
     def failed(self) -> list[Compared]:
         """The workloads that could not be compared."""
         return [one for one in self.compared if one.failed]
+
+    @property
+    def reached(self) -> int:
+        """How many workloads ran, in any mode."""
+        return len({one.subject.name for one in self.compared})
 
     @property
     def workloads(self) -> int:
@@ -132,29 +138,29 @@ class Examiner:
     ) -> list[Compared]:
         """All reaching workloads after few boots, then those that seem to differ after more."""
         before, after = both
-        self.bench.require_boot(reaching[0], after)
+        runs = (one for one in reaching if not self.bench.why_failed(one, before))
+        if (first := next(runs, None)) is not None:
+            self.bench.require_boot(first, after)
         for kernel, boots in zip(both, SCREEN, strict=True):
             self.bench.measure([Wanted(one, [kernel], boots) for one in reaching])
-        seem = [one for one in reaching if comparing.differs(self.bench, one, before, after)]
+        changed = functions.names if functions else ()
+        compare = partial(comparing.compare, self.bench, before=before, after=after, changed=changed)
+        counted = [compare(one, boots=SCREEN) for one in reaching]
+        seem = [one.subject for one in counted if one.may_differ]
         self.say(f"{len(seem)} of {plural(len(reaching), 'workload')} may differ")
         self.bench.measure([Wanted(one, [before, after], ALL) for one in seem])
-        changed = functions.names if functions else ()
-        titles = {one.title for one in seem}
-        return [
-            comparing.compare(
-                self.bench, one, before, after, (ALL, ALL) if one.title in titles else SCREEN, changed
-            )
-            for one in reaching
-        ]
+        return [compare(one.subject, boots=(ALL, ALL)) if one.may_differ else one for one in counted]
 
     def _reaching(self, functions: FunctionDifferences | None) -> tuple[list[Subject], list[Subject]]:
         """The workloads that execute a changed function on the base, and the others.
 
-        Where only data differs, or nothing is known of functions, all may.
+        Where the base has none, because only data and new functions differ, or nothing is known of functions,
+        all may. So may a workload that fails on the base: comparing it tells why.
         """
-        if not functions:
+        if not (functions and functions.of_base):
             return list(self.subjects), []
         if not self._reach:
+            self.bench.require_boot(self.subjects[0], self.base)
             self.bench.measure([Wanted(one, [self.base], [1], reach=True) for one in self.subjects])
             self._reach = {
                 one.title: {*map(executed.same_function, self.bench.functions(one, self.base))}
@@ -162,7 +168,11 @@ class Examiner:
             }
         changed = {*map(executed.same_function, functions.of_base)}
         reaching = [
-            one for one in self.subjects if one.always or not changed.isdisjoint(self._reach[one.title])
+            one
+            for one in self.subjects
+            if one.always
+            or self.bench.why_failed(one, self.base)
+            or not changed.isdisjoint(self._reach[one.title])
         ]
         others = [one for one in self.subjects if one not in reaching]
         self.say(
@@ -210,7 +220,14 @@ def _in_words(functions: FunctionDifferences | None) -> str:
         return "the images have no symbols that can be compared: every workload runs"
     if not functions:
         return "no function differs, data does: every workload runs"
+    if not functions.of_base:
+        names = _named([f"{name} (new)" for name in functions.added])
+        return f"only new functions and data differ ({names}): every workload runs"
     named = [*functions.changed, *(f"{name} (new)" for name in functions.added)]
     named += [f"{name} (gone)" for name in functions.removed]
-    shown = first_n(named, _NAMED) if len(named) > _NAMED else join_and(named)
-    return f"{plural(len(named), 'function')} {'differs' if len(named) == 1 else 'differ'}: {shown}"
+    verb = "differs" if len(named) == 1 else "differ"
+    return f"{plural(len(named), 'function')} {verb}: {_named(named)}"
+
+
+def _named(functions: list[str]) -> str:
+    return first_n(functions, _NAMED) if len(functions) > _NAMED else join_and(functions)

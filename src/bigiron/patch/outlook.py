@@ -99,4 +99,4 @@ def _effect(bench: Bench, subject: Subject, machine: str, before: Kernel, after:
         why = "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
         return Effect(subject, machine, TASKS, None, why)
     ratio = found.ratios[0].points[TASKS]
-    return Effect(subject, machine, TASKS, Estimate(ratio.value - 1, ratio.low - 1, ratio.high - 1))
+    return Effect(subject, machine, TASKS, ratio.changed(lambda share: share - 1))

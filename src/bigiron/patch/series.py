@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from email.header import decode_header, make_header
 from pathlib import Path
 
-from bigiron import kernels
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel
-from bigiron.kernels.commits import configured_by, name_of_commit
+from bigiron.kernels import Kernel, commits
 from bigiron.kernels.source import commit_id, of_tree
 from bigiron.study.store import write_whole
 from bigiron.util.sanitize import sanitize
@@ -61,20 +59,19 @@ class Series:
         if after.patches:
             new = after.patches[len(before.patches) :]
             return sorted({name for patch in new for name in _named_in(patch.read_text(errors="replace"))})
-        done = of_tree(self.tree, "diff-tree", "-r", "--name-only", before.commit, after.commit)
-        return done.stdout.splitlines()
+        return commits.differing(self.tree, before.commit, after.commit)
 
 
 def of_range(tree: Path, text: str) -> Series:
     """The commits of BASE..TOPIC; UserError where there are none, or where the tree has other changes."""
-    tree = _git_tree(tree)
+    tree = commits.git_tree(tree, "")
     first, _, last = text.partition("..")
     if not first or last.startswith("."):
         raise UserError(f"{text}: give BASE..TOPIC, for instance v6.12..my-topic")
     base, topic = commit_id(tree, first), commit_id(tree, last or "HEAD")
-    if of_tree(tree, "merge-base", "--is-ancestor", topic, base).returncode == 0:
+    if commits.is_ancestor(tree, topic, base):
         raise UserError(f"{text}: there is no commit in this range: give the base first, then the topic")
-    if of_tree(tree, "merge-base", "--is-ancestor", base, topic).returncode:
+    if not commits.is_ancestor(tree, base, topic):
         fork = of_tree(tree, "merge-base", base, topic).stdout.strip()
         raise UserError(
             f"{text}: {first} is not an ancestor of {last or 'HEAD'}, so more than the commits between them "
@@ -82,7 +79,8 @@ def of_range(tree: Path, text: str) -> Series:
         )
     _refuse_dirty(tree, topic, last or "HEAD")
     between = of_tree(tree, "rev-list", "--first-parent", "--reverse", topic, f"^{base}").stdout.split()
-    return Series(tree, _commit(tree, base), tuple(_commit(tree, one) for one in between))
+    first_step, *steps = _steps(tree, [base, *between])
+    return Series(tree, first_step, tuple(steps))
 
 
 def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Series, Path]:
@@ -90,7 +88,7 @@ def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Ser
 
     UserError where the file cannot be read or has no patch.
     """
-    tree = _git_tree(tree)
+    tree = commits.git_tree(tree, "")
     below = commit_id(tree, base or "HEAD")
     _refuse_dirty(tree, below, base or "HEAD")
     try:
@@ -112,40 +110,31 @@ def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Ser
         kept.append(folder / f"{digest.hexdigest()[:12]}-{number:04}.patch")
         write_whole(kept[-1], content)
         steps.append(Step(digest.hexdigest(), sanitize(subject), below, tuple(kept)))
-    return Series(tree, _commit(tree, below), tuple(steps)), output
+    return Series(tree, _steps(tree, [below])[0], tuple(steps)), output
 
 
 def build(series: Series, step: Step, fragments: Sequence[Path], on_step: Callable[[str], None]) -> Kernel:
     """The kernel of a step, built unless it is there; UserError where it does not build."""
-    called = configured_by(fragments)
+    called = commits.configured_by(fragments)
     if step.patches:
         called = f"-with-{step.short}{called}"
-    name = name_of_commit(step.commit, called)
-    return kernels.build(
-        f"{series.tree}@{step.commit}", step.patches, fragments, "x86_64", name, on_step, replace=True
-    )
-
-
-def _git_tree(tree: Path) -> Path:
-    tree = tree.resolve()
-    if not (tree / ".git").exists():
-        raise UserError(f"{tree} is not a git repository: give a clone of the kernel's")
-    return tree
+    return commits.build_commit(series.tree, step.commit, fragments, "x86_64", on_step, step.patches, called)
 
 
 def _refuse_dirty(tree: Path, commit: str, called: str) -> None:
     """UserError if what is built is checked out with changes, which would not be built."""
-    changed = of_tree(tree, "status", "--porcelain", "--untracked-files=no").stdout.splitlines()
-    if changed and commit_id(tree, "HEAD") == commit:
+    if of_tree(tree, "rev-parse", "HEAD").stdout.strip() != commit:
+        return
+    if changed := of_tree(tree, "status", "--porcelain", "--untracked-files=no").stdout.splitlines():
         raise UserError(
             f"{tree} has uncommitted changes ({changed[0][3:]}), which are not in {called}: "
             "commit or stash them"
         )
 
 
-def _commit(tree: Path, commit: str) -> Step:
-    subject = of_tree(tree, "log", "-1", "--format=%s", commit).stdout.strip()
-    return Step(commit, sanitize(subject), commit)
+def _steps(tree: Path, ids: Sequence[str]) -> list[Step]:
+    subjects = commits.subjects(tree, ids)
+    return [Step(one, subjects[one], one) for one in ids]
 
 
 def _of_series(file: Path) -> list[tuple[str, bytes]]:
@@ -164,7 +153,8 @@ def _of_mails(content: bytes) -> list[tuple[str, bytes]]:
         _git(where, "mailsplit", f"-o{where}", str(where / "mbox"))
         mails = sorted(where.glob("[0-9]*"))
         found = [(mail, _of_mail(mail)) for mail in mails]
-    return [(subject, patch) for _, (subject, patch) in found if patch.strip()]
+    # A cover letter may have lines after a `---`, too.
+    return [(subject, patch) for _, (subject, patch) in found if _named_in(patch.decode(errors="replace"))]
 
 
 def _of_mail(mail: Path) -> tuple[str, bytes]:
@@ -199,4 +189,5 @@ def _named_in(patch: str) -> set[str]:
     >>> _named_in("--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1 @@\n")
     {'fs/open.c'}
     """
-    return {name for name in re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch, re.MULTILINE)}
+    lines = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)|^diff --git a/(\S+) b/(\S+)", patch, re.MULTILINE)
+    return {name for names in lines for name in names if name}

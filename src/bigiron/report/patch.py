@@ -29,7 +29,6 @@ WIDTH, LINES = 72, 12
 _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS = 2  # workloads that are named of a change
 _FUNCTIONS = 3
-_LEAST = 0.5  # instructions per operation of a changed function that are worth a word
 _SHOWN = 40  # rows of a page's table
 
 
@@ -74,6 +73,8 @@ def _functions(one: Examined) -> str:
     if not one.functions:
         return "No function differs, only data."
     names = [name[:_NAME] for name in one.functions.names]
+    if not one.functions.of_base:
+        return f"Only data and new functions differ: {first_n(names, _FUNCTIONS)}."
     verb = "differs" if len(names) == 1 else "differ"
     return f"{plural(len(names), 'function')} {verb}: {first_n(names, _FUNCTIONS)}."
 
@@ -102,7 +103,7 @@ def _change(one: Examined, compared: Compared, change: Change) -> str:
         if any(comparing.key(other) == comparing.key(change) for other in each.changes)
     ]
     where = [compared.subject.title, *(title for title in same if title != compared.subject.title)]
-    functions = [*change.writers, *change.readers][:_FUNCTIONS] or list(change.functions or ())[:_FUNCTIONS]
+    functions = change.by[:_FUNCTIONS]
     by = f" by {join_and([name[:_NAME] for name in functions])}" if functions else ""
     return f"{_what(change)}{by} in {first_n(where, _SUBJECTS)}{_growth(one, change)}"
 
@@ -142,20 +143,17 @@ def _law(found: Grown) -> str:
 
 def _of_functions(one: Examined) -> str:
     """The instructions that the changed functions execute more or less, where most."""
-    found: dict[str, tuple[float, Compared]] = {}
-    for compared in one.compared:
-        for name, (before, after) in compared.functions.items():
-            more = after - before
-            if abs(more) >= max(_LEAST, abs(found.get(name, (0.0, compared))[0])):
-                found[name] = more, compared
-    ordered = sorted(found.items(), key=lambda item: -abs(item[1][0]))[:_FUNCTIONS]
-    if not ordered:
-        return ""
-    parts = [f"{more:+.0f} in {name[:_NAME]}" for name, (more, _) in ordered]
-    first = ordered[0][1][1]
-    before, after = first.instructions
-    total = f"{first.subject.title}: {before:,.0f} -> {after:,.0f}"
-    return f"instructions: {join_and(parts)} ({total})"
+    every = [
+        (name, before, after, compared.subject.title)
+        for compared in one.compared
+        for name, (before, after) in compared.functions.items()
+    ]
+    found: dict[str, str] = {}
+    for name, before, after, title in sorted(every, key=lambda item: -abs(item[2] - item[1])):
+        if len(found) < _FUNCTIONS:
+            figures = f"{short_count(before)} -> {short_count(after)} in {title}"
+            found.setdefault(name, f"{name[:_NAME]}: {figures}")
+    return f"instructions of {'; '.join(found.values())}" if found else ""
 
 
 def _predicted(one: Examined) -> str:
@@ -179,24 +177,28 @@ def _effect(effect: Effect) -> str:
 def _rest(one: Examined) -> str:
     """What did not change, what was not reached, what the control says, what failed."""
     parts = []
+    ran = len(one.compared) - len(one.failed)
     if not one.compared:
         parts.append(f"No workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
     else:
-        reached = len({each.subject.name for each in one.compared})
-        what = "Nothing else" if one.changed else "Nothing"
-        parts.append(f"{what} of {plural(one.workloads, 'workload')} changed ({_control(one)})")
+        if ran:
+            what = "Nothing else" if one.changed else "Nothing"
+            parts.append(f"{what} of {plural(one.workloads, 'workload')} changed{_control(one)}")
         if one.not_reached:
-            parts.append(f"{one.workloads - reached} do not reach a changed function")
+            parts.append(f"{one.workloads - one.reached} do not reach a changed function")
     if one.failed:
         parts.append(f"{len(one.failed)} failed: {first_n([each.subject.title for each in one.failed], 2)}")
     return f"{'; '.join(parts)}.{_left_out(one)}"
 
 
 def _control(one: Examined) -> str:
+    """What the base's own boots say of what differed; empty where nothing did, so that none were compared."""
+    if not any(each.changes or each.small or each.by_chance for each in one.compared):
+        return ""
     chance = {comparing.key(change) for each in one.compared for change in each.by_chance}
     if not chance:
-        return "A/A control clean"
-    return f"{plural(len(chance), 'count')} left out that the A/A control changes, too"
+        return " (A/A control clean)"
+    return f" ({plural(len(chance), 'count')} left out that the A/A control changes, too)"
 
 
 def _how_to_reach(one: Examined) -> str:
@@ -228,7 +230,7 @@ _HEADINGS = {
 
 def _row(one: Examined) -> list[str]:
     """A table row: the commit, how many functions it changes, how many workloads reach them, what it does."""
-    reach = f"{len({each.subject.name for each in one.compared})} of {one.workloads}"
+    reach = f"{one.reached} of {one.workloads}"
     functions = "" if one.functions is None else str(len(one.functions.names))
     return [
         one.after.short,
@@ -302,7 +304,7 @@ def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
     if one.same:
         return "all workloads", _identical(one)
     if one.not_reached:
-        others = one.workloads - len({each.subject.name for each in one.compared})
+        others = one.workloads - one.reached
         return plural(others, "other workload"), "no changed function is reached"
     return None
 
@@ -313,8 +315,7 @@ def _finding(change: Change, kind: str) -> Finding:
     if change.held and after <= before < change.held[1]:
         (before, after), unit = change.held, "instructions held"
     limit = before if comparing.is_worse(change) and kind != "small" else max(before, after)
-    functions = [*change.writers, *change.readers] or list(change.functions or ())
-    by = f"touched by {', '.join(functions)}" if functions else ""
+    by = f"touched by {', '.join(change.by)}" if change.by else ""
     return Finding(
         change.instruction or change.object,
         (unit,),
@@ -431,8 +432,7 @@ def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[Change]]]:
 
 def _why(change: Change) -> str:
     """Who does it, and what is known of such an object."""
-    functions = [*change.writers, *change.readers] or list(change.functions or ())
-    return "; ".join(filter(None, (first_n(functions, 6), change.rule.what if change.rule else "")))
+    return "; ".join(filter(None, (first_n(change.by, 6), change.rule.what if change.rule else "")))
 
 
 FORMATS: dict[str, Callable[[Sequence[Examined]], str]] = {
