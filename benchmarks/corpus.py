@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -125,12 +125,17 @@ def _print(scored: list[Scored]) -> None:
 def _row(one: Scored) -> str:
     counts = figures(one.change) if one.change else ""
     right = {"kind": one.kind_is_right, "object": one.object_is_right, "sign": one.sign_is_right}
-    wrong = [what for what, is_right in right.items() if is_right is False]
     named = f"`{one.object}`" if one.object else ""
     return (
         f"| {one.patch['what']} | {one.patch['kind']} | {one.kind or 'nothing'} | {named} | {counts} "
-        f"| {one.predicted} | {'yes' if not wrong else 'not ' + ', '.join(wrong)} |"
+        f"| {one.predicted} | {in_words(right)} |"
     )
+
+
+def in_words(right: Mapping[str, bool | None]) -> str:
+    """Whether all of an answer is right, or what of it is not; None: it has no such thing."""
+    wrong = [what for what, is_right in right.items() if is_right is False]
+    return f"not {', '.join(wrong)}" if wrong else "yes"
 
 
 def figures(change: dict[str, Any]) -> str:

@@ -16,12 +16,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import msgspec
-from corpus import figures, hidden_name, judged, say
+from corpus import figures, hidden_name, in_words, judged, say
 
 from bigiron import kernels
 from bigiron.errors import UserError
@@ -89,6 +90,11 @@ and 59. Where a publication does not say more, the mail has what is common:
 """
 
 
+@lru_cache
+def _mail_in(file: Path) -> RobotMail:
+    return robot_mail.read(file.read_bytes(), file.name)
+
+
 class Case(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A published report (tests/corpus/real/real.toml says what the fields are)."""
 
@@ -114,7 +120,7 @@ class Case(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     @property
     def mail(self) -> RobotMail:
         """What is read of it."""
-        return robot_mail.read(self.mail_file.read_bytes(), self.mail_file.name)
+        return _mail_in(self.mail_file)
 
     @property
     def patches(self) -> tuple[list[Path], list[Path]]:
@@ -165,12 +171,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="how names of cases begin; all unless given")
     asked = parser.parse_args()
     cases = read_cases()
+    kept = answers(cases)
     for case in cases:
         wanted = not asked.names or case.name.startswith(tuple(asked.names))
-        kept = answers(cases)
         if wanted and not asked.page and not (case.name in kept and kept[case.name].kind):
-            keep({**kept, case.name: answer(case, asked.output)})
-    PAGE.write_text(page(cases, answers(cases)), encoding="utf-8")
+            kept[case.name] = answer(case, asked.output)
+            keep(kept)
+    PAGE.write_text(page(cases, kept), encoding="utf-8")
 
 
 def read_cases() -> list[Case]:
@@ -303,7 +310,6 @@ def _score(what: str, counted: Sequence[Sequence[bool]]) -> str:
 
 def row(case: Case, one: Answer) -> str:
     """A row of the table of judgements."""
-    wrong = [what for what, right in is_right(case, one).items() if not right]
     named = f"`{one.object}`" if one.object else ""
     parts = ", ".join(f"`{part}`" for part in case.objects)
     must = " or ".join(case.kinds) + (f": {parts}" if parts else "")
@@ -311,7 +317,7 @@ def row(case: Case, one: Answer) -> str:
     said = percent_change(case.mail.throughput_change)
     return (
         f"| {_called(case)} | {said} | {must} | {one.kind}{direction} | {named} | {one.figures} | "
-        f"{'yes' if not wrong else 'not ' + ', '.join(wrong)} |"
+        f"{in_words(is_right(case, one))} |"
     )
 
 

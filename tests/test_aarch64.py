@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from conftest import WORKLOADS, compared, measured, says
 from conftest import bigiron as command
+from executed import exact_instructions
 
 import bigiron
-from bigiron.analysis.probes import instructions
 from bigiron.architectures import AARCH64, aarch64
 
 ARM = ("--arch", "aarch64", "--kernel")
@@ -78,15 +78,8 @@ main()
 
 def test_what_an_operation_executes_is_exact(open1_on_arm: Path) -> None:
     """On the way from openat to its file there is no clock; what interrupts do is no operation's."""
-    study = bigiron.open_study(open1_on_arm)
-    (record,) = study.records()
-    table, facts = study.table(record, "instructions"), record.facts["instructions"]
-    assert facts["lost_instructions"] == 0
-    for context, total in facts["instructions"].items():
-        assert table.filter(pl.col("context") == context)["instructions"].sum() == total
-    found = {row[0]: row[1] for row in instructions.profile(table, 4 * 500).iter_rows()}
-    for function in ("do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open", "el0t_64_sync"):
-        assert found[function] and found[function] % 1 == 0, function
+    functions = ("do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open", "el0t_64_sync")
+    table = exact_instructions(open1_on_arm, 4 * 500, functions)
     late = pl.concat_str("path", "function", separator=";").str.contains("el1h_64_irq|el0t_64_irq|irq_exit")
     assert table.filter(late & (pl.col("context") == "process")).is_empty()
     assert not table.filter(late & (pl.col("context") == "interrupt")).is_empty()

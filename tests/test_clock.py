@@ -8,7 +8,7 @@ import pytest
 from booted import KERNELS, Guest, left_by
 from conftest import bigiron, compared, measured
 
-from bigiron.architectures import X86_64
+from bigiron.architectures import AARCH64, X86_64, Architecture
 from bigiron.errors import MachineError
 from bigiron.fleet import admission
 from bigiron.introspect.memory import KernelMemory
@@ -250,6 +250,40 @@ def test_the_count_starts_from_the_later_clock(clocks: tuple[int, int]) -> None:
 def test_a_state_that_is_not_as_thought(changed: bytes, complaint: str) -> None:
     with pytest.raises(MachineError, match=complaint):
         icount.counting(changed, "counter")
+
+
+class _OtherClock:
+    """A kernel whose clock is another one than it should be."""
+
+    def reader(self) -> str:
+        return "tkr_mono."
+
+    def member(self, start: int, _type: str, _path: str) -> int:
+        return start
+
+    def get(self, _number: int) -> int:
+        return 1
+
+    def address(self, _symbol: str) -> int:
+        return 2
+
+    def timekeepers(self) -> tuple[int, list[int]]:
+        return 0, [8, 16]
+
+    def is_held(self, _lock: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("architecture", "clocksource"), [(X86_64, "clocksource_tsc"), (AARCH64, "clocksource_counter")]
+)
+def test_another_clock_is_told_by_the_name_of_the_one_expected(
+    architecture: Architecture, clocksource: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dilation, "_Kernel", lambda *_: _OtherClock())
+    nothing: Any = None
+    with pytest.raises(MachineError, match=f"clock is not {clocksource}, or is not where expected"):
+        dilation.dilate(nothing, architecture, nothing, CPUS, 0, 64)
 
 
 def test_a_baseline_is_of_one_clock(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import WORKLOADS, compared, measured, says
-
-import bigiron
-from bigiron.analysis.probes import instructions
+from executed import exact_instructions
 
 POWER = ("--arch", "ppc64le", "--kernel")
 
@@ -37,15 +35,8 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
 
     Of functions without an atomic, which is a loop there and goes round again if another CPU came between.
     """
-    study = bigiron.open_study(open1_on_power)
-    (record,) = study.records()
-    table, facts = study.table(record, "instructions"), record.facts["instructions"]
-    assert facts["lost_instructions"] == 0
-    for context, total in facts["instructions"].items():
-        assert table.filter(pl.col("context") == context)["instructions"].sum() == total
-    found = {row[0]: row[1] for row in instructions.profile(table, 4 * 500).iter_rows()}
-    for function in ("sys_openat", "do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open"):
-        assert found[function] and found[function] % 1 == 0, function
+    functions = ("sys_openat", "do_sys_openat2", "build_open_flags", "do_filp_open", "vfs_open")
+    table = exact_instructions(open1_on_power, 4 * 500, functions)
     late = pl.concat_str("path", "function", separator=";").str.contains("timer_interrupt|irq_exit|__do_irq")
     assert table.filter(late & (pl.col("context") == "process")).is_empty()
 

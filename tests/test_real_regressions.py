@@ -123,3 +123,9 @@ def test_what_judge_prints_is_kept_as_far_as_it_is_scored() -> None:
     assert kept.path_length == (0.01, 0.02) and kept.predicted == (-0.1, -0.2, 0.0)
     empty = {"changes": [], "path_length": None, "predicted": None, "better": None, "kind": "neither"}
     assert real_regressions.of_json(NEITHER, {**found, **empty}).object == ""
+
+
+def test_a_mail_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = COHERENCE.mail
+    monkeypatch.setattr(real_regressions.robot_mail, "read", lambda *_: pytest.fail("it is read again"))
+    assert COHERENCE.mail is first

@@ -19,7 +19,7 @@ from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 
 _MOST = 4096  # times slower: beyond, a clock's multiplier has too few digits
-_MOST_KHZ = (1 << 32) - 1  # of the counter's rate, as the kernel keeps it: for what looks at it again later
+_MOST_RATE = (1 << 32) - 1  # that the kernel has room for, in its own unit: for what looks at it again later
 _COUNTER_KHZ = 1_000_000  # of one that counts instructions, before it is slowed down
 _PROCESSOR = 2  # instructions a nanosecond, in kernel code
 _ALL = (1 << 64) - 1
@@ -35,6 +35,21 @@ def instructions_per_ns(busy: int) -> int:
     About 2 per CPU, rounded to a power of two.
     """
     return min(_MOST, 1 << round(log2(_PROCESSOR * busy)))
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """The kernel's names for a counter that its clock may be, and for its rate in kHz or Hz."""
+
+    clocksource: str
+    rate: str
+
+
+_COUNTERS = {
+    "counter": _Counter("clocksource_tsc", "tsc_khz"),
+    "timers": _Counter("clocksource_counter", "arch_timer_rate"),
+}
+"""By the clock of QEMU's that they follow."""
 
 
 @dataclass(frozen=True)
@@ -154,46 +169,48 @@ def dilate(
     lock, timekeepers = kernel.timekeepers()
     if kernel.is_held(lock):
         return False
-    if architecture.clock == "timers":
-        _slow_generic_timer(kernel, timekeepers, now, factor)
-        kernel.change()
-        return True
-    counter, reader = kernel.address("clocksource_tsc"), kernel.reader()
-    _check_clock(kernel, timekeepers, counter)
-    rate = _Number(kernel.address("tsc_khz"), 4)
-    counter_khz = counter_khz or kernel.get(rate)
-    slower = Fraction(factor * counter_khz, kernel.get(rate))
+    if architecture.clock not in _COUNTERS:
+        raise MachineError("the kernel's clock cannot be slowed down on this architecture: leave out --clock")
+    names = _COUNTERS[architecture.clock]
+    counter, rate = kernel.address(names.clocksource), _Number(kernel.address(names.rate), 4)
+    _check_clock(kernel, timekeepers, counter, names.clocksource)
+    known = kernel.get(rate)
+    counts = known if architecture.clock == "timers" else counter_khz or known
+    slower = Fraction(factor * counts, known)
     for start in timekeepers:
-        _slow_clock(kernel, start, reader, slower)
+        _slow_clock(kernel, start, kernel.reader(), slower)
     # Read where the kernel chooses the counter as its clock again:
     _divide(kernel, kernel.member(counter, "clocksource", "mult"), slower)
-    kernel.set(rate, min(factor * counter_khz, _MOST_KHZ))
+    # On arm64, this is what a CPU's timer is made of that comes later.
+    kernel.set(rate, min(factor * counts, _MOST_RATE))
+    if architecture.clock == "timers":
+        _slow_generic_timer(kernel, now // (10**9 // known), factor)
+    else:
+        _slow_local_timers(kernel, now, slower, factor)
+    kernel.change()
+    return True
+
+
+def _check_clock(kernel: _Kernel, timekeepers: Iterable[int], counter: int, clocksource: str) -> None:
+    for start in timekeepers:
+        if kernel.get(kernel.member(start, "timekeeper", f"{kernel.reader()}clock")) != counter:
+            raise MachineError(
+                f"the kernel's clock is not {clocksource}, or is not where expected: it cannot be slowed "
+                "down: leave out --clock"
+            )
+
+
+def _slow_local_timers(kernel: _Kernel, now: int, slower: Fraction, factor: int) -> None:
+    """The scheduler's clock on x86-64, and each CPU's timer."""
     for start in kernel.copies("cyc2ns"):
         _slow_scheduler_clock(kernel, start, now, slower)
     # The first is what a CPU's timer is made of that comes later.
     for start in (kernel.address("lapic_clockevent"), *kernel.copies("lapic_events")):
         _slow_timer(kernel, start, factor)
-    kernel.change()
-    return True
 
 
-def _check_clock(kernel: _Kernel, timekeepers: Iterable[int], counter: int) -> None:
-    for start in timekeepers:
-        if kernel.get(kernel.member(start, "timekeeper", f"{kernel.reader()}clock")) != counter:
-            raise MachineError(
-                "the kernel's clock is not its time stamp counter, or lies elsewhere than thought: it "
-                "cannot be slowed down: leave out --clock"
-            )
-
-
-def _slow_generic_timer(kernel: _Kernel, timekeepers: Iterable[int], now_ns: int, factor: int) -> None:
+def _slow_generic_timer(kernel: _Kernel, now: int, factor: int) -> None:
     """drivers/clocksource/arm_arch_timer.c, kernel/time/sched_clock.c; QEMU: target/arm/helper.c."""
-    counter, rate = kernel.address("clocksource_counter"), _Number(kernel.address("arch_timer_rate"), 4)
-    _check_clock(kernel, timekeepers, counter)
-    for start in timekeepers:
-        _slow_clock(kernel, start, kernel.reader(), Fraction(factor))
-    _divide(kernel, kernel.member(counter, "clocksource", "mult"), factor)
-    now = now_ns // (10**9 // kernel.get(rate))
     data = kernel.member(kernel.address("cd"), "clock_data", "read_data")
     size = kernel.types.size(kernel.types.find("clock_read_data"))
     for start in range(data.address, data.address + data.bytes, size):
@@ -201,8 +218,6 @@ def _slow_generic_timer(kernel: _Kernel, timekeepers: Iterable[int], now_ns: int
     timers = kernel.get(_Number(kernel.address("arch_timer_evt"), 8))
     for offset in kernel.offsets():
         _slow_timer(kernel, (timers + offset) & _ALL, factor)
-    # What a CPU's timer is made of that comes later.
-    kernel.set(rate, min(factor * kernel.get(rate), _MOST_KHZ))
 
 
 def _restart_sched_clock(kernel: _Kernel, start: int, now: int, factor: int) -> None:

@@ -10,6 +10,7 @@ from bigiron.workloads.of_benchmark.mapped import (
     Mapped,
     Parameters,
     checked_fs,
+    in_bytes,
     mode_of,
     of_disk,
     size,
@@ -96,7 +97,9 @@ def fsmark(parameters: Parameters, metric: str) -> Mapped:
     """Files of one size, whatever the report's."""
     found = of_suite("fsmark", parameters, metric)
     given = size(parameters, "filesize") or _OF_FSMARK
-    other = () if given == _OF_FSMARK else (f"files of {_OF_FSMARK}B instead of {given}B",)
+    other = (
+        () if in_bytes(given) == in_bytes(_OF_FSMARK) else (f"files of {_OF_FSMARK}B instead of {given}B",)
+    )
     return replace(found, differs=(*found.differs, *other))
 
 

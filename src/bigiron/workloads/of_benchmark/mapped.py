@@ -152,3 +152,13 @@ def size(parameters: Parameters, key: str) -> str:
     if given and not _SIZE.fullmatch(given):
         raise UserError(f"the report's {key} is {given!r}: a size such as 4k is expected")
     return given
+
+
+def in_bytes(size: str) -> int:
+    """What a size stands for.
+
+    >>> in_bytes("8k") == in_bytes("8K") == in_bytes("8192"), in_bytes("1G")
+    (True, 1073741824)
+    """
+    number = size.rstrip("kKmMgG")
+    return int(number) << 10 * " kmg".index(size[len(number) :].lower() or " ")
