@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bigiron.analysis.comparison import model, paths
+from bigiron.analysis.comparison import make_rows, paths
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
@@ -17,7 +17,6 @@ from bigiron.analysis.comparison.model import (
     Options,
     Place,
     Row,
-    total,
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape, shared_lines_json
@@ -230,7 +229,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     apart = sum(lines for row, lines in large) - sum(lines for _, lines in shown)
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
-    totals = total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
+    totals = make_rows.total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
     at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
     return ComparedPoint(
         at,
@@ -254,10 +253,10 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
         labels=("sharing", "touched by"),
         legend=(
             f"differs from {found.base} by more than {matching.TOLERANCE} per operation and 1 %"
-            f"{model.BEYOND_BOOTS}; -: not shared there"
+            f"{make_rows.BEYOND_BOOTS}; -: not shared there"
         ),
         notes=(
-            *model.on_marks((row for row, _ in shown), boots, apart),
+            *make_rows.on_marks((row for row, _ in shown), boots, apart),
             *_recycled(found),
             *found.more,
             *(found.costs.notes if found.costs else ()),

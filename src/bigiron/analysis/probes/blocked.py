@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
@@ -94,7 +94,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
-    figures = model.joined(
+    figures = make_rows.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.comparison import costly, model
+from bigiron.analysis.comparison import costly, make_rows
 from bigiron.analysis.comparison.model import Cell, Cells, Measure
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics import spread
@@ -53,7 +53,7 @@ def executed(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Costly]
         variant: [cell.table.filter(pl.col("context").is_in(contexts)) for cell in each]
         for variant, each in cells.items()
     }
-    figures = model.joined(
+    figures = make_rows.joined(
         {
             variant: [
                 [(key, (count,)) for key, count in by_function(table, cell.operations).items()]
@@ -70,10 +70,10 @@ def executed(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Costly]
     for instruction in {instruction for instruction, _ in figures}:
         functions = [figure for (of, _), (figure,) in figures.items() if of == instruction]
         functions.sort(key=lambda one: (-_change(one, base, others), -one.most, one.name))
-        total = model.total(instruction, [(one,) for one in functions], (_MEASURE,), cells).main
+        total = make_rows.total(instruction, [(one,) for one in functions], (_MEASURE,), cells).main
         of = {variant: uneven[variant].get(instruction, math.inf) for variant in cells}
         boots = {variant: len(each) for variant, each in cells.items()}
-        verdict = model.verdict([(total, LEAST)], base, of, boots)
+        verdict = make_rows.verdict([(total, LEAST)], base, of, boots)
         found.append(Costly(instruction, total, tuple(functions), verdict))
     return sorted(found, key=lambda one: _rank(one, base, others))
 

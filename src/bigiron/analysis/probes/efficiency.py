@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
@@ -94,7 +94,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     found = {variant: shares([cell.table for cell in each]) for variant, each in cells.items()}
-    figures = model.joined(
+    figures = make_rows.joined(
         {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
         _MEASURES,
         called=lambda key: f"{key[0]}: {key[1]} {key[2]}".rstrip(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Appendix,
     Cell,
@@ -110,7 +110,7 @@ def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dic
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
-    figures = model.joined(
+    figures = make_rows.joined(
         {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
     )
     absent = {variant: list(each[0].facts["absent"]) for variant, each in cells.items()}

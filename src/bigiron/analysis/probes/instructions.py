@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
@@ -116,7 +116,7 @@ def _total(
     boots: Mapping[str, int],
 ) -> Row:
     """The row of all functions. It varies by what each of them varies by."""
-    total = model.total("all functions", rows.values(), _MEASURES, cells)
+    total = make_rows.total("all functions", rows.values(), _MEASURES, cells)
     of_all = {
         variant: sum(
             min(own.mean(variant), uneven[variant].get(function, math.inf))
@@ -124,13 +124,13 @@ def _total(
         )
         for variant in cells
     }
-    return replace(total, verdict=model.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
+    return replace(total, verdict=make_rows.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
 
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     base = at.base
     cells = _with_same_names(cells)
-    rows = model.joined(
+    rows = make_rows.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
     )
@@ -139,7 +139,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
 
     def verdict(function: str, own: Figure) -> Verdict | None:
         of = {variant: uneven[variant].get(function, math.inf) for variant in cells}
-        return model.verdict([(own, _TOLERANCE)], base, of, boots)
+        return make_rows.verdict([(own, _TOLERANCE)], base, of, boots)
 
     ordered = sorted(
         rows.items(),
@@ -168,9 +168,9 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         by_symbol=True,
         legend=(
             f"differs from {base} by more than {_TOLERANCE:.0f} instruction per operation and 1 %"
-            f"{model.BEYOND_BOOTS}"
+            f"{make_rows.BEYOND_BOOTS}"
         ),
-        notes=tuple(model.on_marks(shown, min(boots.values()))),
+        notes=tuple(make_rows.on_marks(shown, min(boots.values()))),
         shows_change=True,
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bigiron.analysis.comparison import model
+from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Cell,
     Cells,
@@ -196,9 +196,9 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         legend=(
             f"differs from {at.base}: taken by more than {_TOLERANCES['acquisitions_per_op']} per "
             f"operation and 1 %, or held by more than {_TOLERANCES['held_per_op']:.0f} instruction and 1 %"
-            f"{model.BEYOND_BOOTS}"
+            f"{make_rows.BEYOND_BOOTS}"
         ),
-        notes=tuple(model.on_marks(shown, min(map(len, cells.values())))),
+        notes=tuple(make_rows.on_marks(shown, min(map(len, cells.values())))),
         lost=tuple(
             f"{variant}: {count} acquisitions are not counted: no release was seen, or no room was left"
             for variant, count in lost.items()
@@ -225,7 +225,7 @@ def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
         for variant, repetitions in cells.items()
     }
     boots = {variant: len(repetitions) for variant, repetitions in cells.items()}
-    figures = model.joined(
+    figures = make_rows.joined(
         {variant: [_figures(found) for found in repetitions] for variant, repetitions in profiles.items()},
         _MEASURES,
         called=lambda key: f"{key[0]} ({key[1]})",
@@ -235,7 +235,7 @@ def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
             key,
             figures[key],
             list(takers[key]),
-            model.verdict(
+            make_rows.verdict(
                 zip(figures[key], _TOLERANCES.values(), strict=False),
                 base,
                 {variant: 0.0 for variant in cells if key in even[variant]},
@@ -248,7 +248,7 @@ def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
         rows,
         key=lambda row: (
             row.figures[3].most <= 1,
-            -abs(model.largest_change(row.main, base, others)) if row.differs else 0.0,
+            -abs(make_rows.largest_change(row.main, base, others)) if row.differs else 0.0,
             -row.main.most,
             row.name,
             row.labels,

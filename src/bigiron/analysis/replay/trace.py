@@ -32,10 +32,8 @@ SCHEMA = Schema(
     }
 )
 
-KINDS = (
-    "enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi", "tlbi",
-)  # fmt: skip
-
+KINDS = ("enter", "exit", "access", "lock", "unlock", "downgrade", "fill", "copy", "sleep", "wake", "ipi",
+         "tlbi")  # fmt: skip
 _OF_LOCKS = ("lock", "unlock", "downgrade")
 _MOST_ASLEEP = 0.05  # of operations, or of their instructions, that sleep or wake others: they are left out
 _STRETCH, _OWN_STRETCH = 256, 4096  # instructions, in which a task finds a line again where it had it

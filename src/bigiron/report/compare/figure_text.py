@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from statistics import median, stdev
 
-from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row, largest_change
+from bigiron.analysis.comparison.make_rows import largest_change
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
 from bigiron.report.formats import lkp
 from bigiron.util.english import plural
 

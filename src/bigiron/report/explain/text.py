@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from bigiron.analysis.comparison import explain, model
+from bigiron.analysis.comparison import explain, make_rows, model
 from bigiron.analysis.comparison.costly import WEIGHTS
 from bigiron.analysis.comparison.explain import (
     LEAST,
@@ -337,11 +337,11 @@ def _executed(count: float, variant: str) -> str:
 
 
 def _moved(row: Counted, recorded: Recorded) -> str:
-    return f"{row.name} ({model.largest_change(row.main, recorded.base, recorded.others):+.1f})"
+    return f"{row.name} ({make_rows.largest_change(row.main, recorded.base, recorded.others):+.1f})"
 
 
 def _moved_executions(function: Figure, recorded: Recorded) -> str:
-    return f"{function.name} ({model.largest_change(function, recorded.base, recorded.others):+.3f})"
+    return f"{function.name} ({make_rows.largest_change(function, recorded.base, recorded.others):+.3f})"
 
 
 def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
