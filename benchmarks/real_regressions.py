@@ -38,18 +38,18 @@ KEPT = HERE / "real_regressions.jsonl"
 CONFIG = [*of_root(), CORPUS / "real.config"]
 
 INTRODUCTION = """\
-# Judged on what really happened
+# Judged on published regressions
 
 Made by `benchmarks/real_regressions.py`. `tests/corpus/real` has {all} published regressions and
 improvements: a patch each that puts the published mechanism back on Debian's source, or takes it
 away, and a mail in the kernel test robot's form with the published change. What must be said was
 written down before any was measured. The judge gets the mail and two kernels named by checksums.
-{apart} cases are kept apart: no rule may be changed after they have been judged.
+{apart} cases are held out: no rule changes after they are judged.
 
 **{judged} of {all} are judged.** What was judged with which revision is in
 `benchmarks/real_regressions.jsonl`.
 
-| of those that are judged | all | kept apart |
+| of those that are judged | all | held out |
 |---|--:|--:|
 {scores}
 ## Judgements
@@ -143,7 +143,7 @@ class Cases(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What was said of a case."""
+    """The answer to a case."""
 
     name: str
     inputs: str
@@ -239,11 +239,11 @@ def _built(case: Case, patches: Sequence[Path]) -> str:
 
 def _dated(one: Answer) -> Answer:
     """With the date and our revision; shown as it will be kept."""
-    told = subprocess.run(
+    done = subprocess.run(
         ["git", "-C", HERE, "describe", "--always", "--dirty", "--exclude=*"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    found = msgspec.structs.replace(one, date=f"{datetime.now(UTC):%Y-%m-%d}", revision=told.stdout.strip())
+    found = msgspec.structs.replace(one, date=f"{datetime.now(UTC):%Y-%m-%d}", revision=done.stdout.strip())
     print(msgspec.json.encode(found).decode(), file=sys.stderr, flush=True)
     return found
 
@@ -287,7 +287,7 @@ def page(cases: Sequence[Case], kept: Mapping[str, Answer]) -> str:
 
 
 def scores(done: Sequence[tuple[Case, Answer]]) -> Iterator[str]:
-    """Rows of what is right, of all and of those that are kept apart."""
+    """Rows of what is right, of all and of those that are held out."""
     both = [done, [(case, one) for case, one in done if case.held_out]]
     of_kind = [[(c, a) for c, a in of if c.kinds != ("neither",)] for of in both]
     for what in ("kind", "object", "sign"):
@@ -334,7 +334,7 @@ def predicted_row(case: Case, one: Answer) -> str:
 
 
 def _called(case: Case) -> str:
-    apart = ", kept apart" if case.held_out else ""
+    apart = ", held out" if case.held_out else ""
     test = case.mail.parameters.get("test") or case.mail.parameters.get("ipc", "")
     return f"{case.row}{apart}: {case.what} ({' '.join([case.mail.benchmark, test]).strip()})"
 

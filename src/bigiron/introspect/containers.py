@@ -26,8 +26,8 @@ class Container(NamedTuple):
     kind: str  # SLAB, VARIABLE or PER_CPU
     name: str  # the struct of a slab's object, empty where it is unknown; the variable
     struct: str  # that it is; of a variable empty if it is none
-    detail: str  # what tells it from others: `tmpfs directory`
-    cpu: int | None  # whose variable it is
+    detail: str  # of its content: `tmpfs directory`
+    cpu: int | None  # the variable's
     cache: str
     stride: int  # bytes from one object to the next
     pad: int  # before the first object of a slab
@@ -92,8 +92,8 @@ class Containers:
 
     def _detail(self, struct: str, start: int) -> str:
         """Of a struct around an inode the inode's."""
-        if told := self._objects.detail_of(struct, start):
-            return told
+        if detail := self._objects.detail_of(struct, start):
+            return detail
         btf = self._objects.guest.btf
         inode = btf.find("inode")
         type = btf.resolve(btf.find(struct))

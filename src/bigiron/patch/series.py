@@ -159,10 +159,10 @@ def _of_mails(content: bytes) -> list[tuple[str, bytes]]:
 
 def _of_mail(mail: Path) -> tuple[str, bytes]:
     text, patch = mail.with_suffix(".text"), mail.with_suffix(".patch")
-    told = _git(mail.parent, "mailinfo", str(text), str(patch), stdin=mail.read_bytes()).decode(
+    done = _git(mail.parent, "mailinfo", str(text), str(patch), stdin=mail.read_bytes()).decode(
         errors="replace"
     )
-    subject = next((line[9:] for line in told.splitlines() if line.startswith("Subject: ")), mail.name)
+    subject = next((line[9:] for line in done.splitlines() if line.startswith("Subject: ")), mail.name)
     return subject, patch.read_bytes()
 
 

@@ -29,7 +29,7 @@ OBJECTS = Schema(
         "name": pl.String,  # the struct of a slab's object, empty where it is unknown; the variable
         "struct": pl.String,  # that it is; empty where it is none, or unknown
         "detail": pl.String,  # what tells it from others: tmpfs directory
-        "cpu": pl.UInt32,  # whose variable it is
+        "cpu": pl.UInt32,  # the variable's CPU
         "cache": pl.String,  # the rest is of slabs only
         "stride": pl.UInt32,  # bytes from one object to the next
         "pad": pl.UInt32,  # before the first object
