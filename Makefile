@@ -57,6 +57,7 @@ lint-python:
 
 lint-types:
 	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy tests/example_probe.py
 
 lint-rust:
 	cargo fmt --manifest-path sim/Cargo.toml --check

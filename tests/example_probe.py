@@ -10,6 +10,7 @@ import polars as pl
 import typer
 
 from bigiron import probes
+from bigiron.analysis.comparison.make_rows import joined, total
 from bigiron.analysis.comparison.model import (
     Cell,
     ComparedPoint,
@@ -19,8 +20,6 @@ from bigiron.analysis.comparison.model import (
     Measurements,
     Options,
     Row,
-    joined,
-    total,
 )
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.statistics.growth import Series
@@ -60,7 +59,7 @@ def _collect(raw: RawOutput) -> Table:
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), {"operations": operations})
 
 
-def _stacks(table: pl.DataFrame, operations: int, contexts: Contexts) -> pl.DataFrame:
+def _stacks(table: pl.DataFrame, operations: float, contexts: Contexts) -> pl.DataFrame:
     rows = table.filter(pl.col("context").is_in(contexts))
     return rows.select("context", path="counter", events_per_op=pl.col("events") / operations)
 
