@@ -17,7 +17,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import builder, configuration, source
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.source import Source
-from bigiron.util.cache_dir import cache_folder
+from bigiron.util.cache_dir import cache_folder, locked
 
 BUILD_S = 1800  # a safety net
 CASES = Path(__file__).resolve().parent.parent / "cases"
@@ -155,7 +155,9 @@ def test_a_tree_without_git(tree: Path, tmp_path: Path) -> None:
     ],
 )
 def test_no_source(tree: Path, tmp_path: Path, spelled: str, complaint: str) -> None:
-    answer = bigiron("kernel", "build", spelled.format(tmp_path))
+    """It is refused at once, even while another bigiron reads a source."""
+    with locked(cache_folder("sources"), pytest.fail):
+        answer = bigiron("kernel", "build", spelled.format(tmp_path))
     assert answer.status == 2
     assert answer.complaint.startswith(complaint.format(tmp_path))
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -48,20 +48,30 @@ class Source:
 def find(spelled: str, on_step: Callable[[str], None]) -> Source:
     """The source that the user means: debian/SERIES, debian/VERSION, TREE, or TREE@REF."""
     folder, at, ref = spelled.rpartition("@")
-    with locked(
-        cache_folder("sources"), lambda: on_step("waiting for another bigiron that is reading a source")
-    ):
+    if spelled.startswith(_DEBIAN):
+        store.check_name(spelled.removeprefix(_DEBIAN))
+        with _alone(on_step):
+            return _from_debian(spelled.removeprefix(_DEBIAN), on_step)
+    if Path(spelled).is_dir():
+        if not (Path(spelled) / "Kconfig").is_file():
+            raise _no_source(str(Path(spelled).resolve()))
+        with _alone(on_step):
+            return _from_folder(Path(spelled).resolve(), on_step)
+    if at and Path(folder).is_dir():
+        source = _from_ref(Path(folder).resolve(), ref)
+        with _alone(on_step):  # which makes the repository
+            return source
+    raise UserError(f"there is no source {spelled}: {_ACCEPTED}")
+
+
+@contextlib.contextmanager
+def _alone(on_step: Callable[[str], None]) -> Iterator[None]:
+    """While no other bigiron writes to the repository, which is made if it is missing."""
+    waiting = "waiting for another bigiron that is reading a source"
+    with locked(cache_folder("sources"), lambda: on_step(waiting)):
         if not _repository().exists():
             _git("init", "--quiet", "--bare")
-        if spelled.startswith(_DEBIAN):
-            source = _from_debian(spelled.removeprefix(_DEBIAN), on_step)
-        elif Path(spelled).is_dir():
-            source = _from_folder(Path(spelled).resolve(), on_step)
-        elif at and Path(folder).is_dir():
-            source = _from_ref(Path(folder).resolve(), ref)
-        else:
-            raise UserError(f"there is no source {spelled}: {_ACCEPTED}")
-    return source
+        yield
 
 
 def patched(source: Source, patches: Sequence[Path]) -> str:
@@ -102,7 +112,6 @@ def kernel_version(source: Source) -> str:
 
 def _from_debian(wanted: str, on_step: Callable[[str], None]) -> Source:
     """Debian's package linux-source; what is here is not fetched again."""
-    store.check_name(wanted)
     ref = f"refs/debian/{wanted.replace('~', '%7E')}"  # a version may have a tilde, a ref must not
     if _run("rev-parse", "--verify", "--quiet", ref).returncode:
         with tempfile.TemporaryDirectory(dir=cache_folder("sources")) as folder:
@@ -168,8 +177,6 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
 
 def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
     """A tree as it is now: in a git repository without what git ignores, else with everything."""
-    if not (folder / "Kconfig").is_file():
-        raise _no_source(str(folder))
     objects = _objects(folder)
     if not objects and ((folder / ".config").exists() or (folder / "include/config").exists()):
         raise UserError(f"{folder} has been built in place: run make mrproper in it first")
@@ -188,7 +195,7 @@ def _from_ref(folder: Path, ref: str) -> Source:
     if not objects:
         raise UserError(f"{folder} is not a git repository, so it has no {ref!r}")
     tree = _object_id(folder, f"{ref}^{{tree}}")
-    if "Kconfig" not in _git("ls-tree", "--name-only", tree, objects=objects).splitlines():
+    if "Kconfig" not in of_tree(folder, "ls-tree", "--name-only", tree).stdout.splitlines():
         raise _no_source(f"{folder}@{ref}")
     return Source(_family(folder), f"{folder}@{ref}", "", tree, objects)
 
