@@ -107,7 +107,8 @@ def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Pat
 def opinion(change: Change | None = None, predicted: Estimate | None = None, **said: Any) -> Opinion:
     changes = [change] if change else []
     kind = change.kind if change else "neither"
-    found = judgement.Judgement(kind, changes, 8, 8, 104, (100.0, 100.0), (2.0, 2.0), 2, **said)
+    share = change.share if change else 0.0
+    found = judgement.Judgement(kind, changes, 8, 8, 104, (100.0, 100.0), (2.0, 2.0), 2, share, **said)
     told = Predicted(104, "skylake-20c-x2", predicted, -0.524) if predicted else None
     return Opinion(read(TEXT), ("a", "b"), "open1", "process", found, predicted=told, not_predicted="x")
 
@@ -147,6 +148,8 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     cheap = Change("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
     assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
     assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
+    both = words(opinion(expensive, explaining=2))
+    assert "mostly in f (the first of 2 such changes)." in both
     assert json.loads(reply.as_json(opinion(expensive)))["better"] is False
     assert json.loads(reply.as_json(opinion()))["better"] is None
 

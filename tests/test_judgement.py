@@ -57,6 +57,7 @@ def judged(
     new: tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame],
     *,
     regression: bool = True,
+    tasks: int = 64,
 ) -> Judgement:
     """Of lines, locks and work of both."""
     return judgement.judge(
@@ -65,7 +66,7 @@ def judged(
         of("instructions", base=base[2], new=new[2]),
         "base",
         "new",
-        Claim(regression, 64),
+        Claim(regression, tasks),
     )
 
 
@@ -268,3 +269,19 @@ def test_functions_are_the_same_with_and_without_profiling_of_allocations() -> N
 def test_a_kernel_that_executes_nothing_divides_nothing() -> None:
     found = judged(([], [], work(0)), ([], [], work(500)))
     assert found.kind in ("instructions", "neither")
+
+
+def test_cache_lines_that_change_by_one_cause_are_weighed_together() -> None:
+    """Each of eight cache lines costs less than the instructions, and all together cost more."""
+
+    def references(times: int) -> list[dict[str, Any]]:
+        lines = [
+            line(times, object=f"struct cred.field_{number}", function="get_cred") for number in range(8)
+        ]
+        return [count | {"line": number} for number, of_line in enumerate(lines) for count in of_line]
+
+    found = judged((references(2), [], work(16_000)), (references(4), [], work(16_700)), tasks=8)
+    assert [change.kind for change in found.changes] == ["coherence"] * 8 + ["instructions"]
+    assert found.changes[-1].cost > found.changes[0].cost
+    assert found.kind == "coherence" and found.explaining == 8
+    assert 8 * found.changes[0].share == pytest.approx(found.share, rel=0.1)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.lines.rules import Rule
 
 Kind = Literal["coherence", "locks", "instructions", "neither"]
@@ -23,6 +24,7 @@ class Change:
     unit: str  # of both: "accesses", "times taken", "instructions", "executions"
     cost: float  # instructions per operation at the report's number of tasks; negative: saved
     share: float  # the cost as a share of an operation's time there, if nothing else limits it
+    queue: Queue | None = None  # of a cache line or lock: for how long each kernel's tasks have it
     held: tuple[float, float] | None = None
     """Hold time of a lock, in instructions per operation: before, after."""
     writers: tuple[str, ...] = ()  # functions, most accesses first

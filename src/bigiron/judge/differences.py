@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import costly
-from bigiron.analysis.comparison.cost import longer
+from bigiron.analysis.comparison.cost import Queue, longer
 from bigiron.analysis.comparison.explain import evidence_of
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import rules
@@ -75,7 +75,7 @@ class Differences:
                     replace(line, accesses=line.accesses * times, places=line.places * times)
                     for line in (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
                 )
-                if abs(self._cost(before, after)[1]) >= RELEVANT:
+                if abs(self._cost(_queue(before, after))[1]) >= RELEVANT:
                     return True
         return False
 
@@ -85,13 +85,15 @@ class Differences:
             before, after = (one.locks.get(name, UNTAKEN) for one in (self.base, self.new))
             if not self._lock_differs(name, before, after) or _is_chance(name, before.taken, after.taken):
                 continue
+            queue = _queue(before, after)
             yield Change(
                 "locks",
                 name,
                 before.taken,
                 after.taken,
                 "times taken",
-                *self._cost(before, after),
+                *self._cost(queue),
+                queue=queue,
                 held=(before.held, after.held),
                 writers=_takers(locks[self.setup.new], locks[self.setup.base], name),
             )
@@ -123,6 +125,7 @@ class Differences:
         ):
             return None
         before, after = (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
+        queue = _queue(before, after)
         extrapolated = self.counts.fewer and is_per_cpu(row)
         writers, readers = _functions_of(row, self.counts.cells[new if new in row.lines else base])
         return Change(
@@ -130,7 +133,8 @@ class Differences:
             row.object,
             *before_after,
             "accesses",
-            *self._cost(before, after),
+            *self._cost(queue),
+            queue=queue,
             writers=writers,
             readers=readers,
             joined=self._joined(row),
@@ -275,11 +279,16 @@ class Differences:
     def _share(self, cost: float) -> float:
         return cost / self.base.alone if self.base.alone else 0.0
 
-    def _cost(self, before: Line | Lock, after: Line | Lock) -> tuple[float, float]:
+    def _cost(self, queue: Queue) -> tuple[float, float]:
         """How much longer an operation takes if nothing else limits it: in instructions, and as a share."""
-        customers = max(1, round(max(before.users, after.users) * self.setup.at_tasks))
-        places = max(before.places, after.places)
-        return longer(self.base.alone, before.demand, after.demand, customers, places)
+        customers = max(1, round(queue.users * self.setup.at_tasks))
+        return longer(self.base.alone, [replace(queue, users=1.0)], customers)
+
+    def together(self, changes: Iterable[Change]) -> float:
+        """How much longer an operation takes by all these changes, if nothing else limits it, as a share."""
+        queues = [change.queue for change in changes if change.queue]
+        executed = sum(change.cost for change in changes if not change.queue)
+        return longer(self.base.alone, queues, self.setup.at_tasks, executed)[1]
 
     def differ(self, counts: _ByVariant, tolerance: float, share: float = _SAME) -> bool:
         """Whether the two kernels are further apart than the repetitions of either one."""
@@ -287,6 +296,11 @@ class Differences:
         apart = max(min(new) - max(base), min(base) - max(new))
         own = max(max(of) - min(of) for of in (base, new))
         return apart > max(own, tolerance + share * max(*base, *new))
+
+
+def _queue(before: Line | Lock, after: Line | Lock) -> Queue:
+    users, places = max(before.users, after.users), max(before.places, after.places)
+    return Queue(before.demand, after.demand, users, places)
 
 
 def _is_chance(name: str, before: float, after: float) -> bool:

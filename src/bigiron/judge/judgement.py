@@ -7,6 +7,7 @@ lock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.comparison.model import Measurements
@@ -22,7 +23,8 @@ from bigiron.judge.operation import operation
 class Judgement:
     """What the counts say about a report.
 
-    `changes` are the relevant ones, the one that explains the report best first; `kind` is that one's.
+    `changes` are the relevant ones: first those that explain the report, of the kind that costs most in all,
+    the most expensive one first. `kind` is that kind, and `share` what its changes cost together.
     """
 
     kind: Kind
@@ -33,6 +35,8 @@ class Judgement:
     work: tuple[float, float]  # instructions per operation
     accesses: tuple[float, float]  # to shared cache lines, per operation
     repetitions: int
+    share: float = 0.0  # of an operation's time, if nothing else limits it
+    explaining: int = 0  # the number of changes that `share` includes
     against_the_report: bool = False  # whether all relevant changes go in the other direction
     left_out: tuple[str, ...] = ()  # changes that cost too little to be relevant, most expensive first
     may_grow: bool = False  # whether per-CPU cache lines would be relevant if they grew with the CPUs
@@ -84,6 +88,8 @@ def judge(
     relevant = [change for change in every if change.is_relevant]
     one_sided = [change for change in relevant if not change.cancels]
     explaining = [change for change in one_sided if (change.cost > 0) == claim.regression]
+    costs = _costs(explaining, differences)
+    explaining.sort(key=lambda change: -abs(costs[change.kind]))
     ordered = [*explaining, *(change for change in relevant if change not in explaining)]
     return Judgement(
         kind=ordered[0].kind if ordered else "neither",
@@ -94,10 +100,21 @@ def judge(
         work=(both[0].instructions, both[1].instructions),
         accesses=(both[0].accesses, both[1].accesses),
         repetitions=len(locks.points[point][base]),
+        share=costs[ordered[0].kind] if explaining else ordered[0].share if ordered else 0.0,
+        explaining=sum(change.kind == ordered[0].kind for change in explaining),
         against_the_report=bool(one_sided) and not explaining,
         left_out=tuple(_name(change) for change in every if not change.is_relevant),
         may_grow=differences.may_grow(),
     )
+
+
+def _costs(changes: Sequence[Change], differences: Differences) -> dict[Kind, float]:
+    """What the changes of each kind cost together, as shares of an operation's time.
+
+    One cause often changes many cache lines, each of which costs less than something else.
+    """
+    kinds = {change.kind for change in changes}
+    return {kind: differences.together(change for change in changes if change.kind == kind) for kind in kinds}
 
 
 def compare(

@@ -150,12 +150,19 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     against = ""
     if found.against_the_report:
         against = f" But this contradicts the report: here the new kernel does {does}."
-    direction = "neither better nor worse" if first.cancels else "worse" if first.share > 0 else "better"
+    direction = "neither better nor worse" if first.cancels else "worse" if found.share > 0 else "better"
     return (
         f"Judgement: {found.kind}, {direction}: each operation takes "
-        f"{_longer(first.share)}. {_in_short(first)}. "
+        f"{_longer(found.share)}. {_in_short(first)}{_beside(found)}. "
         f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against}"
     )
+
+
+def _beside(found: Judgement) -> str:
+    """How many changes the verdict includes, where it is more than one."""
+    if found.explaining < 2:
+        return ""
+    return f" (the first of {found.explaining} such changes)"
 
 
 def _left_out(found: Judgement) -> str:
@@ -392,6 +399,8 @@ def as_json(opinion: Opinion) -> str:
         "workload": opinion.workload,
         "mode": opinion.mode or None,
         "better": _is_better(opinion),
+        "share": found.share if found and found.changes else None,
+        "explaining": found.explaining if found and found.changes else None,
         "path_length": _path_length(opinion),
         "kind": found.kind if found else "neither",
         "same": opinion.same or None,
@@ -429,8 +438,7 @@ def as_json(opinion: Opinion) -> str:
 
 
 def _is_better(opinion: Opinion) -> bool | None:
-    changes = opinion.judgement.changes if opinion.judgement else []
-    return changes[0].share < 0 if changes else None
+    return opinion.judgement.share < 0 if opinion.judgement and opinion.judgement.changes else None
 
 
 def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
@@ -439,7 +447,9 @@ def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
 
 
 def _as_item(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "rule": change.rule.name if change.rule else None}
+    item = {**asdict(change), "rule": change.rule.name if change.rule else None}
+    del item["queue"]
+    return item
 
 
 FORMATS: dict[str, Callable[[Opinion], str]] = {"text": as_text, "json": as_json}

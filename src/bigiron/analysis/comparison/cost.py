@@ -4,6 +4,9 @@ The unit is an instruction. A transfer of a cache line between cores counts as `
 one task at a time can have, a cache line or a lock, costs the more the more tasks want it: they queue.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 PER_NS = 2.0
 """Instructions of kernel code that a core executes in a nanosecond."""
 
@@ -15,34 +18,53 @@ OF_A_PAIR = 0.5
 """What of that a pair of lines costs: only processors that prefetch the adjacent line mind it."""
 
 
-def queueing(alone: float, demand: float, customers: int, places: float = 1.0) -> float:
-    """An operation's time where so many do it, `demand` of it in places that have room for one at a time.
+@dataclass(frozen=True)
+class Queue:
+    """A cache line or a lock that one task at a time can have, on two kernels."""
 
-    Mean value analysis of a closed queue (Reiser and Lavenberg, 1980). Each place has as much of the demand.
-
-    >>> [round(queueing(1000, 100, tasks)) for tasks in (1, 5, 100)]
-    [1000, 1052, 10000]
-    >>> round(queueing(1000, 100, 100, places=100))
-    1011
-    """
-    elsewhere, waiting, time = max(alone - demand, 0.0), 0.0, alone
-    for number in range(1, customers + 1):
-        here = demand * (1 + waiting)
-        time = elsewhere + here
-        waiting = number * here / time / places if time else 0.0
-    return time
+    before: float  # instructions per operation for which a task has it
+    after: float
+    users: float = 1.0  # share of the tasks that want it
+    places: float = 1.0  # the number of cache lines or locks among which the demand is divided
 
 
 def longer(
-    alone: float, before: float, after: float, customers: int, places: float = 1.0
+    alone: float, queues: Sequence[Queue], customers: int, executed: float = 0.0
 ) -> tuple[float, float]:
-    """How much longer an operation takes if its demand of one place changes: instructions, and their share.
+    """How much longer an operation takes if demands of single places change: instructions, and their share.
 
-    `alone`: instructions of the operation before the change, without queueing.
+    `alone`: instructions of the operation before the change, without queueing; `executed`: by how many these
+    change beside the demands. The longest queue limits what all others cost, so that costs of several places
+    do not add up.
 
-    >>> [round(one, 1) for one in longer(1000, 600, 200, 8)]
-    [-3198.6, -0.7]
+    >>> one, other = Queue(600, 200), Queue(100, 500)
+    >>> [round(longer(1000, queues, 8)[0]) for queues in ([one], [other], [one, other])]
+    [-3199, 2876, -796]
     """
-    was = queueing(alone, before, customers, places)
-    more = queueing(alone + after - before, after, customers, places) - was
+    was = queueing(alone, [(queue.before, queue) for queue in queues], customers)
+    more_alone = alone + executed + sum(queue.after - queue.before for queue in queues)
+    more = queueing(more_alone, [(queue.after, queue) for queue in queues], customers) - was
     return more, more / was if was else 0.0
+
+
+def queueing(alone: float, demands: Sequence[tuple[float, Queue]], customers: int) -> float:
+    """An operation's time where so many do it, each demand of it in places that have room for one at a time.
+
+    Mean value analysis of a closed network of queues (Reiser and Lavenberg, 1980). Each place of a queue has
+    as much of its demand, and is wanted by its users alone.
+
+    >>> [round(queueing(1000, [(100, Queue(100, 100))], tasks)) for tasks in (1, 5, 100)]
+    [1000, 1052, 10000]
+    >>> round(queueing(1000, [(100, Queue(100, 100, places=100))], 100))
+    1011
+    """
+    elsewhere = max(alone - sum(demand for demand, _ in demands), 0.0)
+    waiting, time = [0.0] * len(demands), alone
+    for number in range(1, customers + 1):
+        here = [demand * (1 + queue) for (demand, _), queue in zip(demands, waiting, strict=True)]
+        time = elsewhere + sum(here)
+        arrivals = number / time if time else 0.0
+        waiting = [
+            arrivals * there * of.users / of.places for there, (_, of) in zip(here, demands, strict=True)
+        ]
+    return time

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import cost, paths
+from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.comparison.model import ComparedPoint
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.lines import rules
@@ -279,13 +280,8 @@ def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None 
     def effect(before: str, after: str) -> Effect:
         was, now = (_firm(rows, one) if one else 0.0 for one in (before, after))
         held_before, held_after = (_held(lock, one) if one else 0.0 for one in (before, after))
-        longer, _ = cost.longer(
-            _alone(recorded, before or after),
-            was * transfer + held_before,
-            now * transfer + held_after,
-            customers,
-            places,
-        )
+        queue = Queue(was * transfer + held_before, now * transfer + held_after, places=places)
+        longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
         return Effect(was, now, longer)
 
     return _effects(recorded, effect)
@@ -393,7 +389,8 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
         return lock.figures[_TAKEN].mean(variant) * cost.TRANSFER + _held(lock, variant)
 
     def effect(before: str, after: str) -> Effect:
-        longer, _ = cost.longer(_alone(recorded, before), demand(before), demand(after), customers)
+        queue = Queue(demand(before), demand(after))
+        longer, _ = cost.longer(_alone(recorded, before), [queue], customers)
         return Effect(lock.figures[_HELD].mean(before), lock.figures[_HELD].mean(after), longer)
 
     return _effects(recorded, effect)
