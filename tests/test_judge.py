@@ -19,6 +19,7 @@ import typer
 from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
 
+from bigiron.analysis.layout.outcome import Counts
 from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands import judge as judge_command
@@ -152,6 +153,20 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     assert "mostly in f (the first of 2 such changes)." in both
     assert json.loads(reply.as_json(opinion(expensive)))["better"] is False
     assert json.loads(reply.as_json(opinion()))["better"] is None
+
+
+def test_a_reply_says_where_the_place_of_an_object_decides() -> None:
+    def of(before: Counts, after: Counts) -> str:
+        change = Change("coherence", "struct inode.i_sb", 0.0, 14.0, "accesses", 900.0, 0.5)
+        return words(opinion(replace(change, by_alignment=(before, after))))
+
+    luck = "But where struct inode happens to begin in a cache line decides it."
+    anywhere = of(Counts(0.0, 0.0, 14.0, 3.5), Counts(14.0, 0.0, 14.0, 3.5))
+    assert luck in anywhere
+    assert "wherever struct inode may begin in a cache line: 0 to 14.000 before, 0 to 14.000" in anywhere
+    nowhere = of(Counts(0.0, 0.0, 6.0, 3.5), Counts(14.0, 7.0, 21.0, 14.0))
+    assert "0 to 6.000 before, 7.000 to 21.000 after" in nowhere and luck not in nowhere
+    assert luck not in of(Counts(2.0, 2.0, 2.0, 2.0), Counts(2.05, 2.05, 2.05, 2.05))
 
 
 def with_path_length(told: Opinion, change: str) -> Opinion:
@@ -378,6 +393,11 @@ def test_a_line_that_is_written_more_often_is_coherence(
     found = json.loads(again.out)
     assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)
     assert "apparmor_file_open" in found["changes"][0]["writers"]
+    assert "wherever struct aa_label may begin in a cache line: 2.000 before, 6.000 after" in words
+    assert [one["recorded"] for one in found["changes"][0]["by_alignment"]] == [
+        pytest.approx(times, abs=0.01) for times in (2, 6)
+    ]
+    assert found["changes"][0]["is_luck"] is False
     # The report's whole shape is predicted of what was recorded, from traces, or else from counts.
     whole, measured = read(TEXT), store.open_study(study)
 

@@ -112,6 +112,11 @@ def _boot_and_count(
             break
     if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
         study, judged = measured(with_half, boots)
+    if second_opinion.structs_to_lay_out(judged) and not what.program:
+        laid_out = folder / second_opinion.LAYOUTS
+        with contextlib.redirect_stdout(sys.stderr):
+            measure_study(second_opinion.layout_spec(study), laid_out, jobs)
+        judged = second_opinion.with_alignments(judged, store.open_study(laid_out))
     return second_opinion.opinion(study, mail, shaped, judged, whole_config, what.differs)
 
 

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bigiron.analysis.comparison.cost import Queue
+from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines.rules import Rule
+
+_SAME_LINE = 0.05  # relative difference of accesses to the same cache lines on two boots
 
 Kind = Literal["coherence", "locks", "instructions", "neither"]
 
@@ -39,6 +42,9 @@ class Change:
     """Of all instructions: by how many the functions grew that grew, and those shrank that shrank, as shares
     of an operation's time."""
     cancels: bool = False  # whether these are relevant, and the sum of all instructions is the same
+    by_alignment: tuple[LayoutCounts, LayoutCounts] | None = None
+    """Accesses per operation to all objects of the cache line's struct, by where an allocator can put them:
+    before, after."""
     instruction: str = ""
     """The instruction that is executed more or less often and takes much longer than others. The functions'
     counts are then its executions."""
@@ -52,3 +58,18 @@ class Change:
     def is_relevant(self) -> bool:
         """Whether it costs enough to explain what a robot reports."""
         return abs(self.share) >= RELEVANT or self.cancels
+
+    @property
+    def is_luck(self) -> bool:
+        """Whether each kernel would have the other one's count if its objects lay elsewhere."""
+        if not self.by_alignment:
+            return False
+        before, after = self.by_alignment
+        return _can_have(before, after.recorded) and _can_have(after, before.recorded)
+
+
+def _can_have(counts: LayoutCounts, other: float | None) -> bool:
+    """Whether objects can lie so that there are as many accesses as the other kernel has."""
+    if other is None or counts.worst - counts.best <= _SAME_LINE * counts.worst:
+        return False
+    return counts.best * (1 - _SAME_LINE) <= other <= counts.worst * (1 + _SAME_LINE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,18 +15,23 @@ import msgspec
 
 from bigiron.errors import UserError
 from bigiron.judge import judgement
+from bigiron.judge.change import Change
 from bigiron.judge.judgement import Claim, Judgement, Predicted
 from bigiron.readers.robot_mail import RobotMail
-from bigiron.results import measurements, prediction
+from bigiron.results import layout, measurements, prediction
 from bigiron.results.prediction import NothingPredictedError, Prediction
 from bigiron.simulator import machine_files, reported_machine
 from bigiron.study import caveats, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
+from bigiron.util.object_name import ObjectName
 from bigiron.workloads.of_benchmark import Mapped, Program
 
 PROBES = ("conflicts", "locks", "instructions")
+LAYOUTS = "layouts"
+"""The study of layouts, a folder in that of the judgement."""
+
 MODULES = "modules: only built-in code was compared"
 CPUS = 8
 """The default number of CPUs: a few are enough to show the cache lines that all CPUs touch."""
@@ -189,6 +194,39 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
     claim = Claim(mail.regression, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
     return judgement.judge(of["conflicts"], of["locks"], of["instructions"], base, new, claim)
+
+
+def structs_to_lay_out(judged: Judgement) -> list[str]:
+    """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
+    lines = [change for change in judged.changes if change.kind == "coherence"]
+    names = [ObjectName.parse(change.object) for change in lines]
+    return list(dict.fromkeys(name.whole for name in names if name.is_struct))
+
+
+def layout_spec(study: Study) -> Spec:
+    """The same question for the layout of objects, which one boot of each kernel answers."""
+    point = max(study.spec.cpus)
+    return msgspec.structs.replace(study.spec, probes=[layout.PROBE], cpus=[point], repetitions=1)
+
+
+def with_alignments(judged: Judgement, study: Study) -> Judgement:
+    """The judgement with what each kernel would count wherever allocators can put the objects.
+
+    `study`: that of the layouts.
+    """
+    structs = structs_to_lay_out(judged)
+    before, after = (layout.of_structs(study, one.name, structs) for one in study.spec.variant)
+
+    def of(change: Change) -> Change:
+        struct = ObjectName.parse(change.object).whole
+        if change.kind != "coherence" or not {struct} <= before.keys() & after.keys():
+            return change
+        old, new = before[struct], after[struct]
+        return replace(
+            change, by_alignment=(old.pairs, new.pairs) if change.is_pair else (old.lines, new.lines)
+        )
+
+    return replace(judged, changes=[of(change) for change in judged.changes])
 
 
 def opinion(

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from bigiron.analysis.comparison import costly
+from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
@@ -14,6 +15,7 @@ from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.formats.listing import json_text
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
+from bigiron.util.object_name import ObjectName
 
 _WIDTH = 72
 _LINES = 60
@@ -103,7 +105,8 @@ def _changes(opinion: Opinion, judgement: Judgement, most: int) -> Iterator[list
     if rest := judgement.changes[most:]:
         named = ", ".join(dict.fromkeys(f"{change.object} ({change.kind})" for change in rest[:most]))
         dots = ", …" if len(rest) > most else ""
-        yield _wrapped(f"{len(rest)} further changes cost less: {named}{dots}.")
+        cost = "costs" if len(rest) == 1 else "cost"
+        yield _wrapped(f"{plural(len(rest), 'further change')} {cost} less: {named}{dots}.")
 
 
 def _about(opinion: Opinion) -> str:
@@ -150,11 +153,15 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     against = ""
     if found.against_the_report:
         against = f" But this contradicts the report: here the new kernel does {does}."
+    luck = ""
+    if first.is_luck:
+        struct = _plain(ObjectName.parse(first.object).whole)
+        luck = f" But where {struct} happens to begin in a cache line decides it."
     direction = "neither better nor worse" if first.cancels else "worse" if found.share > 0 else "better"
     return (
         f"Judgement: {found.kind}, {direction}: each operation takes "
         f"{_longer(found.share)}. {_in_short(first)}{_beside(found)}. "
-        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against}"
+        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against}{luck}"
     )
 
 
@@ -272,6 +279,8 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "why", f"{first_n(change.joined, _FUNCTIONS)} did not access this cache line before"
     if seen := _seen(change, mail):
         yield "profile", seen
+    if change.by_alignment:
+        yield "layout", _by_alignment(change)
     if change.is_pair:
         yield "confirm", _OF_A_PAIR
     elif change.instruction:
@@ -281,6 +290,17 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "confirm", "on that machine, perf diff of both kernels should show these functions"
     elif change.kind in _ON_THE_MACHINE:
         yield "confirm", _ON_THE_MACHINE[change.kind]
+
+
+def _by_alignment(change: Change) -> str:
+    struct = _plain(ObjectName.parse(change.object).whole)
+    before, after = map(_at_any_place, change.by_alignment or ())
+    return f"accesses wherever {struct} may begin in a cache line: {before} before, {after} after"
+
+
+def _at_any_place(counts: LayoutCounts) -> str:
+    least, most = count(counts.best), count(counts.worst)
+    return least if least == most else f"{least} to {most}"
 
 
 def _seen(change: Change, mail: RobotMail) -> str:
@@ -447,7 +467,7 @@ def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
 
 
 def _as_item(change: Change) -> dict[str, Any]:
-    item = {**asdict(change), "rule": change.rule.name if change.rule else None}
+    item = {**asdict(change), "rule": change.rule.name if change.rule else None, "is_luck": change.is_luck}
     del item["queue"]
     return item
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bigiron import _sim
@@ -85,6 +86,19 @@ def layout_study(
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
     )
+
+
+def of_structs(study: Study, variant: str, structs: Iterable[str]) -> dict[str, Outcome]:
+    """The layout of each struct as it is, in a variant's cell with the most CPUs and tasks.
+
+    Structs that the kernel's types do not describe, or that nothing accessed, are left out.
+    """
+    tables = _tables(study, _cell(study, variant), ("process",))
+    found = {}
+    for struct in structs:
+        with suppress(UserError):
+            found[struct] = Outcome(recorded.find(tables, struct))
+    return found
 
 
 def _cell(study: Study, variant: str) -> CellRecord:
