@@ -163,7 +163,7 @@ def test_a_reply_says_where_the_place_of_an_object_decides() -> None:
     luck = "But where struct inode happens to begin in a cache line decides it."
     anywhere = of(Counts(0.0, 0.0, 14.0, 3.5), Counts(14.0, 0.0, 14.0, 3.5))
     assert luck in anywhere
-    assert "wherever struct inode may begin in a cache line: 0 to 14.000 before, 0 to 14.000" in anywhere
+    assert "by where it begins in a cache line: 0 to 14.000 before, 0 to 14.000 after" in anywhere
     nowhere = of(Counts(0.0, 0.0, 6.0, 3.5), Counts(14.0, 7.0, 21.0, 14.0))
     assert "0 to 6.000 before, 7.000 to 21.000 after" in nowhere and luck not in nowhere
     assert luck not in of(Counts(2.0, 2.0, 2.0, 2.0), Counts(2.05, 2.05, 2.05, 2.05))
@@ -393,7 +393,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
     found = json.loads(again.out)
     assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)
     assert "apparmor_file_open" in found["changes"][0]["writers"]
-    assert "wherever struct aa_label may begin in a cache line: 2.000 before, 6.000 after" in words
+    assert "layout the same wherever struct aa_label begins in a cache line" in words
     assert [one["recorded"] for one in found["changes"][0]["by_alignment"]] == [
         pytest.approx(times, abs=0.01) for times in (2, 6)
     ]

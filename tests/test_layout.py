@@ -647,3 +647,11 @@ def test_of_a_real_kernel_it_is_the_study_s_own_count(tmp_path: Path) -> None:
     shown = bigiron("layout", tmp_path / "s", "struct inode").out
     assert "struct rw_semaphore i_rwsem;" in shown
     assert re.search(r"shmem_inode_cache, an object every \d+ bytes", shown)
+    explained = " ".join(bigiron("explain", tmp_path / "s").out.split())
+    assert re.search(r"layout all fields of struct inode: [\d.]+ to [\d.]+ on debian/6.12, by", explained)
+    of_inode = next(
+        finding["by_alignment"]["debian/6.12"]
+        for finding in json.loads(bigiron("explain", tmp_path / "s", "--format", "json").out)["findings"]
+        if finding["objects"][0].startswith("struct inode.") and finding["by_alignment"]
+    )
+    assert of_inode["best"] <= of_inode["recorded"] <= of_inode["worst"] > 1.05 * of_inode["best"]

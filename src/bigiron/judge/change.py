@@ -70,6 +70,6 @@ class Change:
 
 def _can_have(counts: LayoutCounts, other: float | None) -> bool:
     """Whether objects can lie so that there are as many accesses as the other kernel has."""
-    if other is None or counts.worst - counts.best <= _SAME_LINE * counts.worst:
+    if other is None or not counts.varies:
         return False
     return counts.best * (1 - _SAME_LINE) <= other <= counts.worst * (1 + _SAME_LINE)

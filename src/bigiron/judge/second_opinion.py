@@ -215,7 +215,9 @@ def with_alignments(judged: Judgement, study: Study) -> Judgement:
     `study`: that of the layouts.
     """
     structs = structs_to_lay_out(judged)
-    before, after = (layout.of_structs(study, one.name, structs) for one in study.spec.variant)
+    before, after = (
+        layout.of_structs(layout.cell(study, one.name), study, structs) for one in study.spec.variant
+    )
 
     def of(change: Change) -> Change:
         struct = ObjectName.parse(change.object).whole

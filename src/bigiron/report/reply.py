@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from bigiron.analysis.comparison import costly
-from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
+from bigiron.report.explain.text import range_of
 from bigiron.report.formats.listing import json_text
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
@@ -293,14 +293,12 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
 
 
 def _by_alignment(change: Change) -> str:
-    struct = _plain(ObjectName.parse(change.object).whole)
-    before, after = map(_at_any_place, change.by_alignment or ())
-    return f"accesses wherever {struct} may begin in a cache line: {before} before, {after} after"
-
-
-def _at_any_place(counts: LayoutCounts) -> str:
-    least, most = count(counts.best), count(counts.worst)
-    return least if least == most else f"{least} to {most}"
+    """Whether the count depends on where objects lie."""
+    struct, both = _plain(ObjectName.parse(change.object).whole), change.by_alignment or ()
+    if not any(counts.varies for counts in both):
+        return f"the same wherever {struct} begins in a cache line"
+    before, after = map(range_of, both)
+    return f"all fields of {struct}, by where it begins in a cache line: {before} before, {after} after"
 
 
 def _seen(change: Change, mail: RobotMail) -> str:

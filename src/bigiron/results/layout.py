@@ -66,7 +66,7 @@ def layout_study(
     """The layout of a struct or variable in a variant's cell with the most CPUs and tasks."""
     name = study.base(variant)
     transfer = _transfer(machine) if machine else None
-    record = _cell(study, name)
+    record = cell(study, name)
     found = recorded.find(_tables(study, record, contexts), wanted)
     members, before = Members(found), Outcome(found)
     return Layout(
@@ -88,12 +88,12 @@ def layout_study(
     )
 
 
-def of_structs(study: Study, variant: str, structs: Iterable[str]) -> dict[str, Outcome]:
-    """The layout of each struct as it is, in a variant's cell with the most CPUs and tasks.
+def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict[str, Outcome]:
+    """The layout of each struct as it is, in a cell of the probe.
 
     Structs that the kernel's types do not describe, or that nothing accessed, are left out.
     """
-    tables = _tables(study, _cell(study, variant), ("process",))
+    tables = _tables(study, record, ("process",))
     found = {}
     for struct in structs:
         with suppress(UserError):
@@ -101,7 +101,8 @@ def of_structs(study: Study, variant: str, structs: Iterable[str]) -> dict[str, 
     return found
 
 
-def _cell(study: Study, variant: str) -> CellRecord:
+def cell(study: Study, variant: str) -> CellRecord:
+    """That of a variant with the most CPUs and tasks. UserError if the probe was not recorded."""
     by_size = study.measured(PROBE)  # its error says how to record the probe
     here = [cells[variant][0] for cells in by_size.values() if variant in cells]
     if not here:
@@ -110,10 +111,10 @@ def _cell(study: Study, variant: str) -> CellRecord:
 
 
 def _tables(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> Tables:
-    cell = measurements.cell(study, record, PROBE)
-    accesses = cell.table.filter(pl.col("context").is_in(contexts))
+    read = measurements.cell(study, record, PROBE)
+    accesses = read.table.filter(pl.col("context").is_in(contexts))
     return Tables(
-        accesses, cell.more["objects"], cell.more["fields"], cell.operations, int(cell.facts["line_bytes"])
+        accesses, read.more["objects"], read.more["fields"], read.operations, int(read.facts["line_bytes"])
     )
 
 

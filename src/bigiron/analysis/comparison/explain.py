@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -10,6 +10,7 @@ from bigiron.analysis.comparison import cost, paths
 from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.comparison.model import ComparedPoint
 from bigiron.analysis.comparison.model import Row as Counted
+from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Evidence, Rule
@@ -160,6 +161,9 @@ class Recorded:
     locks: ComparedPoint | None
     instructions: ComparedPoint | None
     costly: Sequence[Costly] = ()
+    by_alignment: Mapping[str, Mapping[str, LayoutCounts]] = field(default_factory=dict)
+    """By struct and variant: accesses to all its objects, wherever an allocator can put them. Empty without
+    the probe layout."""
 
     @property
     def _any(self) -> LinesAt | ComparedPoint:

@@ -15,6 +15,8 @@ from bigiron.analysis.layout.structure import Structure, Structures, within
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 
+_SAME = 0.05  # relative difference of accesses to the same cache lines on two boots
+
 
 @dataclass(frozen=True)
 class At:
@@ -35,6 +37,11 @@ class Counts:
     best: float
     worst: float
     expected: float
+
+    @property
+    def varies(self) -> bool:
+        """Whether the places of the objects decide more than boots of one kernel differ by."""
+        return self.worst - self.best > _SAME * self.worst
 
 
 class Outcome:

@@ -13,7 +13,7 @@ from bigiron.analysis.comparison.explain import (
     Recorded,
     WorkFinding,
 )
-from bigiron.report.explain.text import PROBES, Explanation, as_text, objects, sentence
+from bigiron.report.explain.text import PROBES, Explanation, as_text, by_alignment, objects, sentence
 from bigiron.report.formats.listing import Listing, json_text
 
 _OF_UNIT = {
@@ -82,6 +82,7 @@ def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:
             {"way": way, "accesses_per_op": {name: round(count, 6) for name, count in counts.items()}}
             for way, counts in (finding.ways.items() if isinstance(finding, LineFinding) else ())
         ],
+        "by_alignment": by_alignment(finding, found.recorded),
         "cells": _counts(finding, found.recorded),
     }
 

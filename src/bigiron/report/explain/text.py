@@ -22,15 +22,18 @@ from bigiron.analysis.comparison.explain import (
 from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.analysis.probes import costly, instructions, locks
 from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
-from bigiron.results import measurements
+from bigiron.results import layout, measurements
 from bigiron.study.store import Study
 from bigiron.util.english import first_n, join_and, plural
+from bigiron.util.numbers import count
+from bigiron.util.object_name import ObjectName
 
 PROBES = ("conflicts", "locks", "instructions")
 """The probes that are explained, if recorded."""
@@ -75,11 +78,38 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     if not read:
         raise UserError(f"{study.folder} has no counts to explain: {study.recording(*PROBES)}")
     point, there = _to_explain(read)
-    explained = _explanation(study, there, point, options, lines)
+    explained = _with_alignments(study, point, _explanation(study, there, point, options, lines))
     if explained.findings or not (explained.recorded.others and study.spec.runs_program):
         return explained
     alone = {name: _of_variant(one, explained.recorded.base) for name, one in there.items()}
     return replace(explained, alone=_explanation(study, alone, point, options, None))
+
+
+def _with_alignments(study: Study, point: _Place, found: Explanation) -> Explanation:
+    """With what each kernel would count wherever objects can lie, where the probe layout was recorded."""
+    recorded = study.measured_with("", layout.PROBE).get(point, {})
+    if found.contexts != conflicts.CONTEXTS[:1] or not set(found.recorded.variants) <= set(recorded):
+        return found
+    of_lines = [finding for finding in found.findings[:_MOST] if isinstance(finding, LineFinding)]
+    structs = {struct for finding in of_lines if (struct := _struct(finding))}
+    by_variant = {
+        variant: layout.of_structs(recorded[variant][0], study, structs)
+        for variant in found.recorded.variants
+    }
+    by_alignment = {
+        struct: {variant: outcomes[struct].lines for variant, outcomes in by_variant.items()}
+        for struct in structs
+        if all(struct in outcomes for outcomes in by_variant.values())
+    }
+    counts = replace(found.recorded, by_alignment=by_alignment)
+    return replace(found, explained=replace(found.explained, recorded=counts))
+
+
+def _struct(finding: LineFinding) -> str:
+    """The struct of its objects, if they are of one; empty for adjacent lines, and for variables."""
+    names = {ObjectName.parse(row.object) for row in finding.rows}
+    structs = {name.whole if name.is_struct else "" for name in names}
+    return structs.pop() if len(structs) == 1 and not finding.rows[0].halves else ""
 
 
 def _of_variant(measured: Measurements, name: str) -> Measurements:
@@ -387,6 +417,9 @@ def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[s
         figures = ", ".join(f"{by_variant.get(variant, 0):.3f} on {variant}" for variant in recorded.variants)
         known.append((name, f"{figures} (accesses per operation)"))
     known += [("boots", text) for text in _by_boot(finding, recorded)]
+    anywhere = by_alignment(finding, recorded)
+    if any(counts.varies for counts in anywhere.values()):
+        known.append(("layout", _at_any_place(finding, anywhere)))
     if finding.lock:
         known.append(("lock", f"{finding.lock.name}: {_taken(finding.lock, recorded)}"))
     if recorded.lines and (cost := predicted(finding.rows, recorded.lines)):
@@ -394,6 +427,24 @@ def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[s
     if finding.rule:
         known += [("confirm", finding.rule.experiment), ("source", finding.rule.source)]
     return known
+
+
+def by_alignment(finding: Finding, recorded: Recorded) -> Mapping[str, LayoutCounts]:
+    """By variant: accesses to all objects of its struct, wherever they can lie; empty if not known."""
+    return recorded.by_alignment.get(_struct(finding), {}) if isinstance(finding, LineFinding) else {}
+
+
+def _at_any_place(finding: LineFinding, anywhere: Mapping[str, LayoutCounts]) -> str:
+    ranges = (f"{range_of(counts)} on {variant}" for variant, counts in anywhere.items())
+    return (
+        f"all fields of {_struct(finding)}: {', '.join(ranges)}, by where it begins in a cache line, "
+        "which is chance"
+    )
+
+
+def range_of(counts: LayoutCounts) -> str:
+    """The range of accesses over all places that objects can have."""
+    return f"{count(counts.best)} to {count(counts.worst)}" if counts.varies else count(counts.worst)
 
 
 def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
