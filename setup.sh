@@ -129,6 +129,7 @@ install_packages() {
     if [ -n "$obstacle" ]; then
         for package; do left+="${left:+, }$package ($(why "$package"))"; done
         say "$obstacle; going on without what bigiron needs: $left"
+        ! have python3 || say "to install it: $(python3 src/bigiron/util/distribution.py "$@")"
         return
     fi
     # One broken source of the user's own must not stop us; a package that cannot be had will.

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from bigiron.architectures import architectures
 from bigiron.errors import UserError
-from bigiron.util import subprocesses
+from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder
 from bigiron.workloads import Workload
 
@@ -105,7 +106,7 @@ def system_calls(compiler: str) -> dict[str, int]:
     """The numbers of system calls by name, as the C library's headers for an architecture have them."""
     program = shutil.which(compiler)
     if program is None:
-        raise UserError(f"no {compiler} on PATH: apt-get install {_package(compiler)}")
+        raise UserError(f"no {compiler} on PATH: {distribution.install(*_packages(compiler))}")
     with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
         source.write("#include <asm/unistd.h>\n")
         source.flush()
@@ -117,7 +118,7 @@ def symbols(program: Path, compiler: str) -> str:
     """A program's symbols in the format of /proc/kallsyms: address, type, name."""
     nm = shutil.which(re.sub("gcc$", "nm", compiler))
     if nm is None:
-        raise UserError(f"no nm on PATH to read the symbols of {program}: apt-get install binutils")
+        raise UserError(f"no nm on PATH to read the symbols of {program}: {distribution.install('binutils')}")
     return subprocesses.run(
         [nm, "--defined-only", program], f"the symbols of {program} cannot be read"
     ).stdout
@@ -138,7 +139,8 @@ def _compile(
 ) -> Path:
     program = shutil.which(compiler)
     if program is None:
-        raise UserError(f"no {compiler} on PATH to compile {what}: apt-get install {_package(compiler)}")
+        advice = distribution.install(*_packages(compiler))
+        raise UserError(f"no {compiler} on PATH to compile {what}: {advice}")
     store = cache_folder("compiled")
     command = (
         program,
@@ -220,5 +222,7 @@ def _sha256(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _package(compiler: str) -> str:
-    return {"gcc": "gcc libc6-dev", "clang": "clang libbpf-dev"}.get(compiler, compiler)
+def _packages(compiler: str) -> tuple[str, ...]:
+    known = {"gcc": ("gcc", "libc6-dev"), "clang": ("clang", "libbpf-dev")}
+    cross = {one.compiler: (one.compiler_package, f"libc6-dev-{one.debian}-cross") for one in architectures()}
+    return (cross | known).get(compiler, (compiler,))

@@ -20,14 +20,13 @@ from bigiron.errors import UserError
 from bigiron.kernels import builder, debian
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
 from bigiron.roots import image, packages
-from bigiron.util import subprocesses
+from bigiron.util import distribution, subprocesses
 
 State = Literal["ok", "missing", "limited"]
 
 _DEMO_CPUS = 8
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-_DEBIAN = Path("/etc/debian_version")  # on Debian and distributions based on it
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def examine() -> list[Check]:
     return [
         _qemu(X86_64),
         _plugins(),
-        _compiler("gcc", "gcc", "gcc", "a C compiler called gcc"),
+        _compiler("gcc", "gcc", "gcc"),
         _static_library(X86_64),
         _memory(),
         _cpus(),
@@ -73,7 +72,7 @@ def examine() -> list[Check]:
 
 def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
     """What virtual machines of an architecture need and this machine lacks."""
-    cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc", "a C compiler called gcc")]
+    cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc")]
     builds = [_kernel_builds(target)] if builds_kernels else []
     bpf = [_bpf_programs(target)] if loads_bpf else []
     checks = [_qemu(target), *cross, _static_library(target), *builds, *bpf]
@@ -103,19 +102,16 @@ def _qemu(target: Architecture) -> Check:
     if qemu is None:
         return Check(name, "missing", f"no {binary} on PATH", how_to_get(binary))
     if qemu.fault:
-        return Check(name, "limited", f"{qemu.path} {qemu.fault}", how_to_get(binary))
+        return Check(name, "limited", f"{qemu.path} {qemu.fault}", how_to_get(binary, found=qemu))
     return Check(name, "ok", f"{qemu.version}, {qemu.path}")
 
 
 def _static_library(target: Architecture) -> Check:
     """The static C library of the guest agent's compiler; a cross compiler is checked together with it."""
     if target is X86_64:
-        return _compiler(
-            "static C library", target.compiler, "libc6-dev", "the C library for static linking", "-static"
-        )
-    packages = f"{target.compiler_package} libc6-dev-{target.debian}-cross"
-    words = f"{target.compiler} and its C library for static linking"
-    return _compiler(f"cross compiler for {target.name}", target.compiler, packages, words, "-static")
+        return _compiler("static C library", target.compiler, "libc6-dev", static=True)
+    needed = (target.compiler_package, f"libc6-dev-{target.debian}-cross")
+    return _compiler(f"cross compiler for {target.name}", target.compiler, *needed, static=True)
 
 
 def _plugins() -> Check:
@@ -123,12 +119,12 @@ def _plugins() -> Check:
     if qemu and qemu.plugins:
         return Check("QEMU plugins", "ok", "built in")
     found = "not built in" if qemu else "no QEMU"
-    return Check("QEMU plugins", "missing", found, how_to_get("qemu-system-x86_64"))
+    return Check("QEMU plugins", "missing", found, how_to_get("qemu-system-x86_64", found=qemu))
 
 
-def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) -> Check:
+def _compiler(name: str, binary: str, *needed: str, static: bool = False) -> Check:
     """A compiler is ok when it has compiled a program; being installed is not enough."""
-    advice = _install(packages, words)
+    advice, flags = distribution.install(*needed), ["-static"] if static else []
     path = shutil.which(binary)
     if path is None:
         return Check(name, "missing", f"no {binary} on PATH", advice)
@@ -138,7 +134,7 @@ def _compiler(name: str, binary: str, packages: str, words: str, *flags: str) ->
         done = _run_tool(path, *flags, str(source), "-o", f"{folder}/probe")
     if done.returncode:
         return Check(name, "missing", f"{path} cannot compile a program: {_last_line(done.stderr)}", advice)
-    if "-static" in flags:
+    if static:
         library = _run_tool(path, "-print-file-name=libc.a").stdout.strip()
         return Check(name, "ok", os.path.realpath(library))
     return Check(name, "ok", _run_tool(path, "--version").stdout.partition("\n")[0])
@@ -171,7 +167,7 @@ def _apt() -> Check:
 def _keyring() -> Check:
     if debian.KEYRING.exists():
         return Check("Debian's keys", "ok", str(debian.KEYRING))
-    advice = _install("debian-archive-keyring", "the package debian-archive-keyring")
+    advice = distribution.install("debian-archive-keyring")
     return Check("Debian's keys", "missing", f"no {debian.KEYRING}", advice)
 
 
@@ -210,7 +206,7 @@ def _roots(target: Architecture) -> Check:
         return Check(name, "missing", what, advice)
     tried = _run_tool(*packages.namespaces(), "true")
     if tried.returncode:
-        advice = _install("uidmap", "newuidmap") + ", allow user namespaces, or run as root"
+        advice = distribution.install("uidmap") + ", allow user namespaces, or run as root"
         return Check(name, "limited", f"not of packages: {_last_line(tried.stderr)}", advice)
     return Check(name, "ok", ", ".join(filter(None, tools)))
 
@@ -222,9 +218,8 @@ def _bpf_programs(target: Architecture) -> Check:
         linked = libbpf.flags(target) if target is X86_64 else ()
         program = compile.bpf("blocked")
     except UserError as error:
-        packages = " ".join(("clang", *libbpf.PACKAGES))
-        advice = _install(packages, "clang and the static libraries libbpf, libelf and zlib")
-        return Check(name, "missing", str(error).partition(": apt-get ")[0], advice)
+        what = str(error).partition(f": {distribution.here().command} ")[0]
+        return Check(name, "missing", what, distribution.install("clang", *libbpf.PACKAGES))
     return Check(name, "ok", f"clang compiled {program.name}; {' '.join(linked)}")
 
 
@@ -260,7 +255,7 @@ def _load_bpf_program() -> int:
 def _perf() -> Check:
     path = shutil.which("perf")
     if path is None:
-        return Check("perf", "missing", "no perf on PATH", _install("linux-perf", "perf"))
+        return Check("perf", "missing", "no perf on PATH", distribution.install("linux-perf"))
     done = _run_tool(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
     counted = _last_line(done.stderr).partition(",")[0]
     paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
@@ -272,10 +267,6 @@ def _perf() -> Check:
         advice = "run as root, or: sysctl kernel.perf_event_paranoid=1"
         return Check("perf", "limited", f"counts user code only; {setting}", advice)
     return Check("perf", "ok", f"hardware counters work; {setting}")
-
-
-def _install(packages: str, words: str) -> str:
-    return f"apt-get install {packages}" if _DEBIAN.exists() else f"install {words}"
 
 
 def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":

@@ -5,7 +5,6 @@ the cache.
 """
 
 import contextlib
-import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from bigiron.architectures import Architecture
 from bigiron.errors import UserError
 from bigiron.kernels import debian
-from bigiron.util import subprocesses
+from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder, made_whole
 
 PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev")
@@ -28,7 +27,7 @@ def flags(target: Architecture) -> tuple[str, ...]:
     if target.compiler == "gcc":
         missing = [name for name in _LIBRARIES if not _has(target, name)]
         if missing:
-            raise UserError(f"{_WANTED}: apt-get install {' '.join(PACKAGES)} (no {', '.join(missing)})")
+            raise UserError(f"{_WANTED}: {distribution.install(*PACKAGES)} (no {', '.join(missing)})")
         zstd = _has(target, _ZSTD[1])
         folders: tuple[str, ...] = ()
     else:
@@ -97,10 +96,7 @@ def _and_older(release: str) -> Sequence[str]:
 
 
 def _release() -> str:
-    try:
-        release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    except OSError:
-        release = ""
+    release = distribution.here().codename
     if release not in debian.MAIN_SUITES:
         raise UserError(
             f"{_WANTED}; for a foreign architecture they come from Debian's packages, "

@@ -18,7 +18,7 @@ from bigiron.kernels import configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
-from bigiron.util import subprocesses
+from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder, locked
 from bigiron.util.parent_death import run_with_all_it_starts
 
@@ -118,10 +118,8 @@ def check_tools(arch: str) -> str:
     tools = _TOOLS | {target.compiler: target.compiler_package}
     missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
     if missing:
-        packages = " ".join(missing.values())
-        raise BuildHostError(
-            f"no {', '.join(missing)} on PATH to build a kernel with: apt-get install {packages}"
-        )
+        advice = distribution.install(*missing.values())
+        raise BuildHostError(f"no {', '.join(missing)} on PATH to build a kernel with: {advice}")
     asked = [target.compiler, "-dumpfullversion"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return f"{target.compiler} {told}"

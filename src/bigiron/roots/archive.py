@@ -26,7 +26,7 @@ import msgspec
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.roots.tree import Tree
-from bigiron.util import decode
+from bigiron.util import decode, distribution
 from bigiron.util.cache_dir import OTHER_PLACE
 from bigiron.util.english import join_and
 from bigiron.util.numbers import size
@@ -310,7 +310,7 @@ def _unzstd(packed: IO[bytes], staging: Path, called: str) -> Iterator[IO[bytes]
     """Python has no decoder of its own before 3.14."""
     tool = shutil.which("zstd")
     if tool is None:
-        raise UserError(f"no zstd on PATH, which decompresses {called}: apt-get install zstd")
+        raise UserError(f"no zstd on PATH, which decompresses {called}: {distribution.install('zstd')}")
     with tempfile.TemporaryFile(dir=staging) as file, tempfile.TemporaryFile() as complaints:
         shutil.copyfileobj(packed, file, _CHUNK)
         file.seek(0)

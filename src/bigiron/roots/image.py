@@ -18,6 +18,7 @@ from typing import IO, cast
 
 from bigiron.errors import UserError
 from bigiron.roots.tree import Node, Tree
+from bigiron.util import distribution
 from bigiron.util.cache_dir import OTHER_PLACE
 from bigiron.util.numbers import size
 from bigiron.util.parent_death import dying_with
@@ -67,7 +68,8 @@ def sqfstar() -> str:
     tool = shutil.which(_SQFSTAR)
     if tool is None:
         raise UserError(
-            f"no {_SQFSTAR} on PATH, which makes the images of roots: apt-get install squashfs-tools"
+            f"no {_SQFSTAR} on PATH, which makes the images of roots: "
+            f"{distribution.install('squashfs-tools')}"
         )
     return tool
 

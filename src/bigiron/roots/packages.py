@@ -20,6 +20,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import debian
 from bigiron.roots import tree
 from bigiron.roots.tree import Tree
+from bigiron.util import distribution
 from bigiron.util.cache_dir import OTHER_PLACE
 from bigiron.util.english import join_and
 from bigiron.util.parent_death import dying_with
@@ -85,7 +86,8 @@ def mmdebstrap() -> str:
     """The program, or UserError."""
     tool = shutil.which("mmdebstrap")
     if tool is None:
-        raise UserError("no mmdebstrap on PATH, which makes roots of packages: apt-get install mmdebstrap")
+        advice = distribution.install("mmdebstrap")
+        raise UserError(f"no mmdebstrap on PATH, which makes roots of packages: {advice}")
     return tool
 
 
@@ -201,7 +203,7 @@ def find_emulator(target: Architecture) -> str:
     if emulator is None:
         raise UserError(
             f"no {names[0]} on PATH, which runs the scripts of packages for {target.name}: "
-            "apt-get install qemu-user-static"
+            + distribution.install("qemu-user-static")
         )
     return emulator
 
@@ -245,6 +247,7 @@ def _failed(what: str, suite: str, said: str) -> UserError:
             f"{what}: no user namespace may be made here: run it outside of the container or chroot"
         )
     if re.search(r"^unshare: |newuidmap", said, re.MULTILINE):
-        return UserError(f"{what}: {said.strip().splitlines()[0]}: apt-get install uidmap, or run it as root")
+        first, advice = said.strip().splitlines()[0], distribution.install("uidmap")
+        return UserError(f"{what}: {first}: {advice}, or run it as root")
     errors = [line for line in said.splitlines() if line.startswith("E: ")]
     return UserError(f"{what}: {(errors or said.strip().splitlines())[0][:_LONGEST_COMPLAINT]}")

@@ -28,6 +28,7 @@ from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadli
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.real import ssh
+from bigiron.util import distribution
 from bigiron.util.sanitize import sanitize
 from bigiron.util.threads import StoppedError
 
@@ -238,7 +239,7 @@ def _command(address: str, script: str, *arguments: str) -> list[str]:
     if not address:
         return words
     if shutil.which(ssh.program()) is None:
-        raise UserError(f"no {ssh.program()} on PATH: apt-get install openssh-client")
+        raise UserError(f"no {ssh.program()} on PATH: {distribution.install('openssh-client')}")
     return ssh.command(address, words)
 
 

@@ -21,7 +21,7 @@ from bigiron import kernels
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel
 from bigiron.machines import limits
-from bigiron.util import subprocesses
+from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder, made_whole
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class FileSystem:
         kind = KINDS[self.name]
         program = shutil.which(kind.mkfs[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if program is None:
-            raise UserError(f"no {kind.mkfs[0]} on PATH: apt-get install {kind.package}")
+            raise UserError(f"no {kind.mkfs[0]} on PATH: {distribution.install(kind.package)}")
         return program
 
 

@@ -1,7 +1,6 @@
 """The QEMU on this machine: whether it is new enough, and whether it was built with plugins."""
 
 import mmap
-import platform
 import re
 import shutil
 import struct
@@ -12,6 +11,8 @@ from pathlib import Path
 
 from bigiron.architectures import architectures
 from bigiron.errors import UserError
+from bigiron.util import distribution
+from bigiron.util.distribution import Distribution
 
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
@@ -68,18 +69,28 @@ def require_qemu(binary: str) -> str:
     if qemu is None:
         raise UserError(f"no {binary} on PATH: {how_to_get(binary)}")
     if qemu.fault:
-        raise UserError(f"{qemu.path} {qemu.fault}: {how_to_get(binary)}")
+        raise UserError(f"{qemu.path} {qemu.fault}: {how_to_get(binary, found=qemu)}")
     return qemu.version
 
 
-def how_to_get(binary: str) -> str:
-    """The command that installs a QEMU new enough, as this machine's distribution has it."""
+def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | None = None) -> str:
+    """The command that installs a QEMU that bigiron can use, as a distribution has it; or what else to do.
+
+    `found`: what is there already, and will not do.
+    """
+    system = system or distribution.here()
     package = _PACKAGES.get(Path(binary).name, Path(binary).name)
-    system = platform.freedesktop_os_release() if Path("/etc/os-release").exists() else {}
-    if system.get("ID") != "debian":
-        return f"install QEMU {OLDEST}.0, built with plugins (in Debian the package {package})"
-    backports = "-t bookworm-backports " if system.get("VERSION_CODENAME") == "bookworm" else ""
-    return f"apt-get install {backports}{package}"
+    if (system.id, system.codename) == ("debian", "bookworm"):
+        return f"apt-get install -t bookworm-backports {package}"
+    if (found and not system.qemu) or (system.qemu and Qemu(Path(binary), system.qemu, True).fault):
+        its_own = f"{system.name} has QEMU {system.qemu}: " if system.qemu else ""
+        target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
+        newest = ".".join(map(str, NEWEST))
+        return (
+            f"{its_own}build QEMU {OLDEST}.0 or {newest} from its source, and put it first on PATH: "
+            f"./configure --target-list={target} --enable-plugins && make install"
+        )
+    return system.install(package)
 
 
 @lru_cache
