@@ -49,7 +49,7 @@ program   mkfs.btrfs                   btrfs-progs      makes those of btrfs
 program   mkfs.f2fs                    f2fs-tools       makes those of f2fs
 program   mmdebstrap                   mmdebstrap       makes the root file systems of run --root, of packages
 program   sqfstar                      squashfs-tools   makes their images
-program   zstd                         zstd             decompresses archives that are to become roots
+program   zstd                         zstd             decompresses archives that are to become roots, and packages of kernels
 program   unshare                      util-linux       keeps the scripts of packages away from this machine
 program   newuidmap                    uidmap           does so for users other than root
 program   rm                           coreutils        removes what was left of a root that was not completed

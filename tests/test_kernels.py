@@ -270,7 +270,7 @@ def changed(source: Path, to: Path, at: int, data: bytes) -> Path:
 def test_files_that_are_no_kernel(empty_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("Linux version 6.1.0 (me) #1\n" * 1000)
     (tmp_path / "empty").touch()
-    accepted = "give a bzImage, an arm64 Image, an ELF vmlinux, a .deb or a built tree"
+    accepted = "give a bzImage, an arm64 Image, an ELF vmlinux, a .deb, .rpm or .pkg.tar.zst, or a built tree"
     for path, complaint in [
         (tmp_path / "text", f"is not a kernel: {accepted}"),
         (tmp_path / "empty", f"is not a kernel: {accepted}"),

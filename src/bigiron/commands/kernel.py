@@ -53,7 +53,10 @@ def build(
 @app.command("add")
 def add(
     path: Annotated[
-        Path, typer.Argument(help="a bzImage, an Image, a vmlinux, a .deb or a built kernel tree")
+        Path,
+        typer.Argument(
+            help="a bzImage, an Image, a vmlinux, a .deb, .rpm, .pkg.tar.zst, or a built kernel tree"
+        ),
     ],
     name: Annotated[str | None, typer.Option(help="name of the kernel  [default: its release]")] = None,
 ) -> None:
@@ -63,6 +66,8 @@ def add(
     """
     kernel = kernels.add(path, name)
     print(f"{kernel.name}: Linux {kernel.release}")
+    for what in kernels.lacks(path):
+        say(kernel.name)(f"its package has no {what}")
 
 
 @app.command("list")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigiron.architectures import known_arch
 from bigiron.errors import UserError
-from bigiron.kernels import deb, debian, image, store, variables
+from bigiron.kernels import deb, debian, image, package, store, variables
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
@@ -33,6 +33,7 @@ __all__ = [
     "installed",
     "keep",
     "kernel_version",
+    "lacks",
     "modules_for",
     "patched",
     "release_order",
@@ -65,13 +66,13 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
             shutil.copyfile(twin.image, staging / "image")
             facts = image.read(staging / "image", str(twin.image))
             return store.keep(staging / "image", name, facts, twin.version, twin.source)
-        file, package, suite = debian.download(wanted, arch, staging, on_step)
+        file, chosen, suite = debian.download(wanted, arch, staging, on_step)
         deb.extract_image(file, staging / "image")
-        facts = image.read(staging / "image", f"the image in {package.name}")
-        if (facts.release, facts.arch) != (package.release, arch):
-            raise UserError(f"{package.name} holds another kernel: {facts.release} for {facts.arch}")
-        source = f"Debian {suite}, {package.name} {package.version}"
-        return store.keep(staging / "image", name, facts, package.version, source)
+        facts = image.read(staging / "image", f"the image in {chosen.name}")
+        if (facts.release, facts.arch) != (chosen.release, arch):
+            raise UserError(f"{chosen.name} holds another kernel: {facts.release} for {facts.arch}")
+        source = f"Debian {suite}, {chosen.name} {chosen.version}"
+        return store.keep(staging / "image", name, facts, chosen.version, source)
 
 
 def _same_version(wanted: str, arch: str) -> Kernel | None:
@@ -84,7 +85,7 @@ def _same_version(wanted: str, arch: str) -> Kernel | None:
 
 
 def add(path: Path, name: str | None = None) -> Kernel:
-    """Put a copy of a bzImage, an Image, a vmlinux, a .deb's image or a built tree's image into the cache.
+    """Put a copy of a bzImage, an Image, a vmlinux, a package's image or a built tree's image into the cache.
 
     Without a name it is called by its release, and by its checksum too if that is another kernel's name.
     """
@@ -110,6 +111,11 @@ def add(path: Path, name: str | None = None) -> Kernel:
             if here.sha256 == digest:
                 return here
     raise UserError(f"{chosen!r} is another kernel already: choose another name")
+
+
+def lacks(path: Path) -> list[str]:
+    """What the kernel in a package that is no Debian package lacks, and what it is for; [] of other files."""
+    return package.lacks(path) if package.is_package(path) and path.suffix != ".deb" else []
 
 
 def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
@@ -175,9 +181,9 @@ def _image_of_tree(tree: Path) -> Path:
 
 def _copy_image(path: Path, to: Path) -> str:
     """Copy the image, out of its package if it is in one; returns the package's version, else ""."""
-    if path.suffix == ".deb":
-        version = deb.read_version(path)
-        deb.extract_image(path, to)
+    if package.is_package(path):
+        version = package.read_version(path)
+        package.extract_image(path, to)
         return version
     try:
         shutil.copyfile(path, to)

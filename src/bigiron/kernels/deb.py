@@ -10,10 +10,11 @@ from typing import IO, cast
 
 from bigiron.errors import UserError
 
-# /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*); never a debug package's usr/lib/debug
-_IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+|usr/lib/modules/[^/]+/vmlinu[xz])")
+# Debian: /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*). Fedora, Arch and openSUSE: there
+# or in /lib/modules; openSUSE has a vmlinux-*.gz in /boot. Never a debug package's usr/lib/debug.
+IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+(?<!\.[gx]z)|(usr/)?lib/modules/[^/]+/vmlinu[xz])")
 _SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
-_FILE_LIMIT = 64 << 20  # bytes of a module
+FILE_LIMIT = 64 << 20  # bytes of a module
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
 
@@ -34,7 +35,7 @@ def read_version(deb: Path) -> str:
 
 def extract_image(deb: Path, to: Path) -> None:
     """Write the package's kernel image, and nothing else of it, to the file `to`."""
-    _extract(deb, _IMAGE, "kernel image", to, "give a linux-image or linux-binary package")
+    _extract(deb, IMAGE, "kernel image", to, "give a linux-image or linux-binary package")
 
 
 def extract_source(deb: Path, to: Path) -> None:
@@ -78,7 +79,7 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
             try:
                 with tarfile.open(fileobj=cast(IO[bytes], unpack.stdout), mode="r|") as archive:
                     for member in archive:
-                        if member.isreg() and member.size <= _FILE_LIMIT and wanted.fullmatch(member.name):
+                        if member.isreg() and member.size <= FILE_LIMIT and wanted.fullmatch(member.name):
                             found.append((member.name, cast(IO[bytes], archive.extractfile(member)).read()))
             except tarfile.TarError as error:
                 stderr.write(str(error).encode())
@@ -91,13 +92,18 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
     return found
 
 
+def check_size(path: str, size: int, what: str) -> None:
+    """Raise UserError for a file of a package that claims to have more bytes than any kernel."""
+    if size > _LIMIT:
+        raise UserError(f"the {what} {path} claims {size} bytes: not a kernel")
+
+
 def _copy(stream: IO[bytes], wanted: re.Pattern[str], what: str, to: Path) -> bool:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             if not (wanted.fullmatch(member.name) and member.isreg()):
                 continue
-            if member.size > _LIMIT:
-                raise UserError(f"the {what} {member.name} claims {member.size} bytes: not a kernel")
+            check_size(member.name, member.size, what)
             data = archive.extractfile(member)
             assert data is not None  # a regular file has data
             with to.open("wb") as out:

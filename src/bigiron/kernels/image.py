@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     elf = lazy.Module("bigiron.kernels.elf")
 
-ACCEPTED = "a bzImage, an arm64 Image, an ELF vmlinux, a .deb or a built tree"
+ACCEPTED = "a bzImage, an arm64 Image, an ELF vmlinux, a .deb, .rpm or .pkg.tar.zst, or a built tree"
 
 _ELF_MACHINES = {one.elf_machine: one.name for one in architectures()}
 _EXECUTABLE = ("ET_EXEC", "ET_DYN")  # a relocatable ppc64le kernel is ET_DYN

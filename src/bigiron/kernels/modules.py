@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.kernels import deb, debian
+from bigiron.kernels import debian, package
 from bigiron.kernels.kernel import Kernel
-from bigiron.util import decode, lazy
+from bigiron.util import compression, decode, lazy
 from bigiron.util.cache_dir import STAGING, cache_folder, made_whole
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _OPENERS: Mapping[str, Callable[[bytes], bytes]] = {
     ".ko": bytes,
     ".xz": lzma.decompress,
     ".gz": gzip.decompress,
+    ".zst": compression.unzstd,
 }
 
 
@@ -192,7 +193,7 @@ def _fetch(kernel: Kernel, folder: Path) -> bool:
 
 def _packages(kernel: Kernel, to: Path) -> list[Path]:
     """The packages that hold the kernel's modules: Debian's, or the package that it was added from."""
-    if Path(kernel.source).suffix == ".deb":
+    if package.is_package(Path(kernel.source)):
         if not Path(kernel.source).is_file():
             raise UserError(
                 f"{kernel.name} was added from {kernel.source}, which no longer exists, nor do its modules"
@@ -223,8 +224,8 @@ def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], set[str]]:
     """The modules in packages, by name, and the names of the built-in modules."""
     modules: dict[str, bytes] = {}
     built_in: set[str] = set()
-    for package in packages:
-        for path, content in deb.files(package, re.compile(f"{_MODULE.pattern}|{_BUILT_IN.pattern}")):
+    for file in packages:
+        for path, content in package.files(file, re.compile(f"{_MODULE.pattern}|{_BUILT_IN.pattern}")):
             if path.endswith("modules.builtin"):
                 built_in |= {_normal(PurePosixPath(line).stem) for line in content.decode().splitlines()}
             elif opener := _OPENERS.get(PurePosixPath(path).suffix):

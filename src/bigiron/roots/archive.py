@@ -4,17 +4,10 @@ Nothing is unpacked: a compressed archive becomes one plain file, in which the c
 later.
 """
 
-import bz2
-import gzip
 import hashlib
-import lzma
-import os
 import re
 import shutil
-import subprocess
 import tarfile
-import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -26,11 +19,10 @@ import msgspec
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.roots.tree import Tree
-from bigiron.util import decode, distribution
+from bigiron.util import compression, decode
 from bigiron.util.cache_dir import OTHER_PLACE
 from bigiron.util.english import join_and
 from bigiron.util.numbers import size
-from bigiron.util.parent_death import dying_with
 
 _CHUNK = 1 << 20
 _LARGEST_DOCUMENT = 16 << 20  # bytes of JSON
@@ -38,7 +30,7 @@ _DEEPEST_INDEX = 8
 _LEFT_FREE = 512 << 20  # bytes of the disk, for others
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"  # image-spec, layer.md
-_DAMAGED = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError, OverflowError)
+_DAMAGED = (tarfile.TarError, *compression.DAMAGED)
 
 _Document = TypeVar("_Document")
 
@@ -215,7 +207,7 @@ def _opened(path: Path, called: str, staging: Path, stack: ExitStack) -> tarfile
     """A tar archive whose members can be read in any order."""
     try:
         file = stack.enter_context(path.open("rb"))
-        packed = _compression(file.read(6))
+        packed = compression.kind(file.read(6))
         file.seek(0)
     except OSError as error:
         raise UserError(f"{called} cannot be read: {error.strerror}") from None
@@ -250,16 +242,6 @@ def _not_whole(called: str, error: Exception) -> UserError:
     return UserError(f"{called} is not a complete tar archive: {error or type(error).__name__}")
 
 
-def _compression(magic: bytes) -> str:
-    r"""The compression that a file's first bytes show.
-
-    >>> _compression(b"\x1f\x8b\x08\0\0\0"), _compression(b"./\0\0\0\0")
-    ('gzip', '')
-    """
-    known = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
-    return next((name for start, name in known.items() if magic.startswith(start)), "")
-
-
 def _decompress(packed: IO[bytes], to: Path, called: str, digest: str = "") -> None:
     """Write what a file is when it is not compressed; if there is a checksum, the packed file has it."""
     room, written = max(shutil.disk_usage(to.parent).free - _LEFT_FREE, 0), 0
@@ -273,7 +255,10 @@ def _decompress(packed: IO[bytes], to: Path, called: str, digest: str = "") -> N
             raise UserError(f"{called} is damaged: it has another checksum")
         packed.seek(0)
     try:
-        with to.open("wb") as out, _plain(packed, _compression(magic), to.parent, called) as plain:
+        with (
+            to.open("wb") as out,
+            compression.plain(packed, compression.kind(magic), to.parent, called) as plain,
+        ):
             while chunk := plain.read(_CHUNK):
                 written += len(chunk)
                 if written > room:
@@ -284,42 +269,3 @@ def _decompress(packed: IO[bytes], to: Path, called: str, digest: str = "") -> N
                 out.write(chunk)
     except _DAMAGED as error:
         raise _not_whole(called, error) from None
-
-
-@contextmanager
-def _plain(packed: IO[bytes], compression: str, staging: Path, called: str) -> Iterator[IO[bytes]]:
-    match compression:
-        case "gzip":
-            with gzip.open(packed) as plain:
-                yield cast(IO[bytes], plain)
-        case "xz":
-            with lzma.open(packed) as plain:
-                yield cast(IO[bytes], plain)
-        case "bzip2":
-            with bz2.open(packed) as plain:
-                yield cast(IO[bytes], plain)
-        case "zstd":
-            with _unzstd(packed, staging, called) as unpacked:
-                yield unpacked
-        case _:
-            yield packed
-
-
-@contextmanager
-def _unzstd(packed: IO[bytes], staging: Path, called: str) -> Iterator[IO[bytes]]:
-    """Python has no decoder of its own before 3.14."""
-    tool = shutil.which("zstd")
-    if tool is None:
-        raise UserError(f"no zstd on PATH, which decompresses {called}: {distribution.install('zstd')}")
-    with tempfile.TemporaryFile(dir=staging) as file, tempfile.TemporaryFile() as complaints:
-        shutil.copyfileobj(packed, file, _CHUNK)
-        file.seek(0)
-        command = [*dying_with(os.getpid()), tool, "--decompress", "--stdout", "--quiet"]
-        with subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=complaints) as process:
-            plain = cast(IO[bytes], process.stdout)
-            yield plain
-            plain.close()
-        if process.returncode:
-            complaints.seek(0)
-            said = complaints.read().decode(errors="replace").strip() or f"status {process.returncode}"
-            raise OSError(said.splitlines()[-1])
