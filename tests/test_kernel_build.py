@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from conftest import Answer, bigiron, measured
 from bigiron import kernels
 from bigiron.cases import cases
 from bigiron.errors import UserError
-from bigiron.kernels import builder, configuration, source
+from bigiron.kernels import builder, configuration, source, store
 from bigiron.kernels.configuration import ConfigOption
+from bigiron.kernels.image import Facts
 from bigiron.kernels.source import Source
 from bigiron.util.cache_dir import cache_folder, locked
 
@@ -128,6 +130,34 @@ def test_a_ref(tree: Path, tmp_path: Path) -> None:
     assert checked_out(found, found.tree, tmp_path / "out")["kernel/exit.c"] == "exit\n"
     assert found.family == find(tree).family, "a tree and its refs are built in one folder"
     assert source.kernel_version(found) == "6.1.192"
+
+
+def test_a_revision_as_a_kernel(tree: Path, tmp_path: Path) -> None:
+    assert kernels.is_revision(f"{tree}@v1") and kernels.shown(f"{tree}@mm/next") == "linux@mm/next"
+    assert not kernels.is_revision("debian/6.1") and kernels.shown("debian/6.1") == "debian/6.1"
+    run = ("run", "getppid1", "--cpus", "2", "-o", tmp_path / "s", "--kernel")
+    for revision, complaint in [
+        (f"{tree}@v9", f"{tree} has no 'v9', says git: Needed a single revision"),
+        (f"{tree}@", f"{tree} has no '', says git: Needed a single revision"),
+        (f"{tmp_path}@v1", f"{tmp_path} has no 'v1', says git: not a git repository"),
+        (f"{tmp_path}/none@v1", f"no kernel '{tmp_path}/none@v1' for x86_64"),
+    ]:
+        answer = bigiron(*run, revision)
+        assert answer.status == 2 and answer.complaint.startswith(complaint), answer
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_revision_that_was_built_is_not_built_again(tree: Path, empty_cache: Path) -> None:
+    """Its recipe is what `kernel build` notes; the image here is no kernel that was compiled."""
+    found, commit = find(f"{tree}@v1"), git(tree, "rev-parse", "v1").strip()
+    spelled = replace(found, description=f"{tree}@{commit}")
+    options = configuration.config_options("x86_64", [])
+    recipe = builder._recipe(spelled, [], found.tree, options, builder.check_tools("x86_64"))
+    with store.writing(pytest.fail) as staging:
+        (staging / "image").write_bytes(b"image")
+        facts = Facts("x86_64", "6.1.192", "", "vmlinuz")
+        kept = store.keep(staging / "image", f"g{commit[:12]}", facts, "", recipe)
+    assert kernels.find(f"{tree}@v1") == kernels.find(f"{tree}@{commit}") == kept
 
 
 def test_a_tree_without_git(tree: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from bigiron.commands.common.options import (
 )
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
+from bigiron.kernels import shown
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.file_system import KINDS
@@ -185,7 +186,7 @@ class Variants:
     panel: ClassVar[str] = KERNELS
 
     kernel: Annotated[
-        list[str] | None, typer.Option(help="debian/6.1, a name or a path; may be repeated")
+        list[str] | None, typer.Option(help="debian/6.1, a name, a path or TREE@REF; may be repeated")
     ] = None
     boot: Annotated[str, typer.Option(help="additional kernel parameters")] = ""
     set_: Annotated[
@@ -205,7 +206,7 @@ class Variants:
     def all(self, machine: str) -> list[Variant]:
         """A variant for each kernel and each swept value."""
         kernels = [
-            Variant(name=name or machine, kernel=name, boot=self.boot, set=self.set_ or [])
+            Variant(name=shown(name) or machine, kernel=name, boot=self.boot, set=self.set_ or [])
             for name in self.kernel or [""]
         ]
         return sweep(kernels, self.boot_sweep or [], self.set_sweep or [])

@@ -13,12 +13,13 @@ from bigiron.architectures import known_arch
 from bigiron.errors import UserError
 from bigiron.kernels import deb, debian, image, package, store, variables
 from bigiron.kernels.builder import build
+from bigiron.kernels.commits import build_commit
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.modules import Module
 from bigiron.kernels.modules import needed as modules_for
 from bigiron.kernels.release import release_order
+from bigiron.kernels.source import commit_id, kernel_version, patched
 from bigiron.kernels.source import find as find_source
-from bigiron.kernels.source import kernel_version, patched
 from bigiron.kernels.store import compiled_from, sha256_of
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "find",
     "find_source",
     "installed",
+    "is_revision",
     "keep",
     "kernel_version",
     "lacks",
@@ -38,6 +40,7 @@ __all__ = [
     "patched",
     "release_order",
     "sha256_of",
+    "shown",
 ]
 
 _DEBIAN = "debian/"
@@ -119,7 +122,10 @@ def lacks(path: Path) -> list[str]:
 
 
 def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
-    """The kernel of that name in the cache; else fetched if it is `debian/…`, added if it is a path."""
+    """The kernel of that name in the cache; else fetched if it is `debian/…`, added if it is a path.
+
+    A revision of a git tree, `TREE@REF`, is built if that commit was not built before.
+    """
     arch = known_arch(arch)
     if name.startswith(_DEBIAN):
         return fetch(name, arch, on_step)
@@ -130,11 +136,26 @@ def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sile
         if kernel.arch != arch:
             raise UserError(f"{name} is a kernel for {kernel.arch}, not for {arch}")
         return kernel
+    if is_revision(name):
+        tree, _, ref = name.rpartition("@")
+        return build_commit(Path(tree), commit_id(Path(tree), ref), [], arch, on_step)
     there = ", ".join(f"{kernel.name} ({kernel.arch})" for kernel in installed())
     raise UserError(
         f"no kernel {name!r} for {arch}{f', only {there}' if there else ' (none is installed yet)'}: "
         "fetch one (bigiron kernel fetch debian/6.12), or give a path"
     )
+
+
+def is_revision(name: str) -> bool:
+    """Whether a kernel is named by a revision of a git tree, `TREE@REF`, and so may have to be built."""
+    tree, at, _ = name.rpartition("@")
+    return bool(at) and Path(tree).is_dir() and not _exists(Path(name))
+
+
+def shown(name: str) -> str:
+    """What to call a kernel beside others: for a revision of a git tree, `FOLDER@REF` without the path."""
+    tree, at, ref = name.rpartition("@")
+    return f"{Path(tree).resolve().name}{at}{ref}" if is_revision(name) else name
 
 
 def keep(path: Path, kernel: Kernel) -> Kernel:

@@ -8,6 +8,7 @@ from typer.main import get_current_context  # type: ignore[attr-defined]
 
 from bigiron.commands.common.options import numbers, probe_names
 from bigiron.errors import UserError
+from bigiron.kernels import shown
 from bigiron.machines.vm import cgroup, topology
 from bigiron.study.spec import Variant
 from bigiron.study.sweep import sweep
@@ -60,7 +61,7 @@ def _variants(given: Mapping[str, Any]) -> list[Variant]:
         names = ", ".join(f"--{name.strip('_').replace('_', '-')}" for name in _OF_VARIANTS & set(given))
         raise UserError(f"{names}: give --kernel too, for the variant to add to the study")
     kernels = [
-        Variant(name=name, kernel=name, boot=given.get("boot", ""), set=given.get("set_", []))
+        Variant(name=shown(name), kernel=name, boot=given.get("boot", ""), set=given.get("set_", []))
         for name in given["kernel"]
     ]
     return sweep(kernels, given.get("boot_sweep", []), given.get("set_sweep", []))

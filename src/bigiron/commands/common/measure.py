@@ -5,7 +5,9 @@ from time import monotonic
 
 import typer
 
+from bigiron import kernels
 from bigiron.commands.common.complaints import stopped
+from bigiron.commands.common.output import say
 from bigiron.report.progress import ProgressBar
 from bigiron.results import boots, sequential
 from bigiron.study import run as runner
@@ -26,6 +28,8 @@ def measure_study(
 ) -> None:
     """Measure a study's missing cells; with a time limit also repeat until its comparisons are decided."""
     until = monotonic() + (max_time_s or 0)
+    for variant in filter(lambda one: kernels.is_revision(one.kernel), spec.variant):
+        kernels.find(variant.kernel, spec.arch, say(variant.name))  # it may be built, which takes minutes
     spec, workload = runner.resolve(spec)
     programs = runner.prepare(spec, workload, here=not fleet, fresh_boot=fresh_boot)
     if max_time_s:
