@@ -4,13 +4,18 @@ import doctest
 import encodings.ascii  # noqa: F401  # the unprivileged child may not be able to read it
 import multiprocessing
 import os
+import platform
+import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from conftest import bigiron as command
 
 import bigiron.machines.vm.vm  # noqa: F401  # the same
 from bigiron import doctor
 from bigiron.doctor import Check, can_run
+from bigiron.report import doctor as bug_report
 
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
@@ -52,6 +57,32 @@ def test_this_machine() -> None:
     assert missing <= {"KVM", "BPF", "perf"}, checks  # `setup.sh test` installs what a package has
     assert checks["static C library"].found.endswith("/libc.a")
     assert checks["CPUs"].found.startswith(f"{len(os.sched_getaffinity(0))};")
+
+
+def test_a_report_for_a_bug_has_versions_and_nothing_private(tmp_path: Path) -> None:
+    # A QEMU and a mirror of the user's own, whose names a report must not have.
+    fake(tmp_path, "qemu-system-x86_64", "echo QEMU emulator version 7.2.1")
+    own = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "USER": "ann", "LOGNAME": "ann", "HOME": str(tmp_path),
+        "BIGIRON_CACHE": str(tmp_path / "cache"), "BIGIRON_DEBIAN_MIRROR": "http://mirror.ann.example/debian",
+    }  # fmt: skip
+    answer = command("doctor", "--report", **own)
+    assert answer.status == 0, answer
+    assert answer.out.startswith(f"bigiron {version('bigiron')}, Python {platform.python_version()}\n")
+    assert (
+        "limited  QEMU for x86_64: …/qemu-system-x86_64 is QEMU 7.2.1, and versions before 10" in answer.out
+    )
+    assert re.search(r"^ok +apt: …$", answer.out, re.MULTILINE)
+    for private in (str(tmp_path), str(Path.home()), "ann", platform.node(), "://"):
+        assert not re.search(rf"(?<![\w-]){re.escape(private)}(?![\w-])", answer.out), private
+    for name in NAMES:
+        assert re.search(rf"^(ok|missing|limited) +{name}: ", answer.out, re.MULTILINE), name
+
+
+def test_a_report_is_a_text() -> None:
+    assert doctest.testmod(bug_report).failed == 0
+    answer = command("doctor", "--report", "--format", "json")
+    assert (answer.status, answer.complaint) == (2, "--report is a text: leave out --format")
 
 
 @pytest.mark.usefixtures("own_cache")

@@ -10,11 +10,23 @@ from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 
 
-def doctor(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def doctor(
+    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    report: Annotated[
+        bool, typer.Option("--report", help="versions and states for a bug report, without what is private")
+    ] = False,
+) -> None:
     """Check what this machine has and lacks, and how to get what is missing."""
     from bigiron import doctor as diagnosis
 
+    if report and format is not ListFormat.text:
+        raise UserError("--report is a text: leave out --format")
     checks = diagnosis.examine()
+    if report:
+        from bigiron.report import doctor as bug_report
+
+        print(bug_report.text(checks), end="")
+        return
     if format is ListFormat.text:  # advice below what was found, so that lines stay below 100 columns
         columns = {"state": "", "name": "what", "found": "found, and how to get what is missing"}
         rows = [
