@@ -66,8 +66,8 @@ def add(
     """
     kernel = kernels.add(path, name)
     print(f"{kernel.name}: Linux {kernel.release}")
-    for what in kernels.lacks(path):
-        say(kernel.name)(f"its package has no {what}")
+    if lacks := kernels.lacks(path):
+        say(kernel.name)(f"its package has no {'; no '.join(lacks)}")
 
 
 @app.command("list")

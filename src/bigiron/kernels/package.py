@@ -26,9 +26,9 @@ SUFFIXES = (".deb", ".rpm", ".pkg.tar.zst")
 _CONFIG = re.compile(r"(\./)?(boot/config-[^/]+|(usr/)?lib/modules/[^/]+/config)")
 _MODULE = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/kernel/.+\.ko(\.[a-z]+)?")
 _READ_FROM_A_CONFIG = {
-    "CONFIG_KALLSYMS": "symbols, without which cells fail",
-    "CONFIG_KALLSYMS_ALL": "symbols of variables, by which bigiron names objects",
-    "CONFIG_DEBUG_INFO_BTF": "types (BTF), by which it names fields and locks",
+    "CONFIG_KALLSYMS": "symbols (without them cells fail)",
+    "CONFIG_KALLSYMS_ALL": "symbols of variables (they name objects)",
+    "CONFIG_DEBUG_INFO_BTF": "types, BTF (they name fields and locks)",
 }
 _ADVICE = {
     ".rpm": "give Fedora's kernel-core or openSUSE's kernel-default",
@@ -99,9 +99,9 @@ def lacks(package: Path) -> list[str]:
     configs = [
         content.decode(errors="replace").splitlines() for path, content in found if _CONFIG.match(path)
     ]
-    missing = [] if len(configs) < len(found) else ["modules: --fs and --root have only what is built in"]
+    missing = [] if len(configs) < len(found) else ["modules (--fs and --root have only what is built in)"]
     if not configs:
-        return [*missing, "configuration: whether it has symbols and types shows when it boots"]
+        return [*missing, "configuration (whether it has symbols and types shows when it boots)"]
     return [
         *missing,
         *(what for option, what in _READ_FROM_A_CONFIG.items() if f"{option}=y" not in configs[0]),
