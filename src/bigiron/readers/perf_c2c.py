@@ -104,7 +104,7 @@ def _add_row(report: _Report, at: int, written: str) -> None:
     shares = [number(share.rstrip("%"), at, "a share") / 100 for share in found[1].split()]
     if len(shares) != len(line.counts):
         raise UserError(
-            f"line {at}: {len(shares)} shares of a cache line with {len(line.counts)} counts: is the file cut off?"
+            f"line {at}: {len(shares)} shares of a cache line with {len(line.counts)} counts: is it cut off?"
         )
     called, _object, place = (*re.split(r"\s{2,}", found[6].strip()), "", "")[:3]
     transfers, stores = _sums(

@@ -10,7 +10,7 @@ from bigiron import readers
 from bigiron.analysis.comparison import measured as matching
 from bigiron.analysis.comparison.measured import Agreement
 from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
-from bigiron.analysis.lines import conflicts, shared_lines
+from bigiron.analysis.lines import conflicts, measured_lines, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
@@ -64,7 +64,7 @@ def _lines(study: Study, measured: Measured, counted: Measurements, options: Opt
     point = _largest(shared_lines.line_up(counted, options).points)
     first = counted.points[point.cpus, point.tasks][point.base][0]
     counts = conflicts.shared(first.table, first.operations, options.contexts)
-    return matching.match_lines(measured, point, counts, _executed(study, point))
+    return measured_lines.match(measured, point, counts, _executed(study, point))
 
 
 def _executed(study: Study, point: LinesAt) -> set[str]:
