@@ -221,22 +221,32 @@ def _unclear(alike: Sequence[float]) -> list[int]:
 
 
 def _fields(ours: Sequence[_Touch], theirs: Sequence[_Touch]) -> Fields:
-    """What lies at the measured bytes: the field that the same functions touch most."""
+    """What lies at the measured bytes."""
     of_byte: dict[int, list[_Touch]] = {}
     for touch in sorted(ours, key=lambda touch: -touch.weight):
         if touch.byte is not None:
             of_byte.setdefault(touch.byte, []).append(touch)
     found = []
     for byte, touches in sorted(of_byte.items()):
-        keys = {touch.key for touch in touches}
-        fields: dict[str, float] = defaultdict(float)
-        for touch in theirs:
-            if touch.key in keys:
-                fields[touch.field] += touch.weight
         functions = tuple(dict.fromkeys(touch.function for touch in touches if touch.function))
-        name = max(fields, key=lambda name: fields[name], default="")
-        found.append((f"{byte:#x} {name}".strip(), functions[:_MOST_FUNCTIONS]))
+        found.append((f"{byte:#x} {_field(byte, touches, theirs)}".strip(), functions[:_MOST_FUNCTIONS]))
     return tuple(found)
+
+
+def _field(byte: int, ours: Sequence[_Touch], theirs: Sequence[_Touch]) -> str:
+    """The field that the same functions touch most: at that byte, else anywhere in the cache line."""
+    functions, keys = {touch.function for touch in ours}, {touch.key for touch in ours}
+    for is_same in (
+        lambda touch: touch.byte == byte and touch.key in keys,
+        lambda touch: touch.function in functions,
+        lambda touch: touch.key in keys,
+    ):
+        fields: dict[str, float] = defaultdict(float)
+        for touch in filter(is_same, theirs):
+            fields[touch.field] += touch.weight
+        if fields:
+            return max(fields, key=lambda name: fields[name])
+    return ""
 
 
 def _why_no_line(measured: Measured, thing: MeasuredThing, executed: set[str]) -> str:
