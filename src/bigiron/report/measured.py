@@ -94,7 +94,7 @@ def sentences(found: Beside) -> list[str]:
         called = _called(pairs[0])
         said.append(f"{words.costs}, {called}, was not counted: {pairs[0].why}.")
     if first and first.counted:
-        lead = words.costs if first is pairs[0] else f"Of those that were counted, it is number {first.rank}"
+        lead = words.costs if first is pairs[0] else "The first of them that was counted"
         counts = [
             f"{words.figure(dict(first.counted.cells[variant]))} on {variant}"
             if variant in first.counted.cells
