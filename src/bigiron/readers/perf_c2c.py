@@ -21,7 +21,7 @@ _FACT = re.compile(r"\s*[\w()/ -]*\s: +\S")
 _ROW_OF_TABLE = re.compile(r"\s*\d+\s+0x[0-9a-f]+\s+\S")
 _RULER = re.compile(r"\s*([=#]|-{20,}|\.{3,}\s*$)|\s*$")
 _COLUMNS = re.compile(r"#\s+Num\s+(.*?)\s+Offset\s")
-_LINE = re.compile(r"\s*(\d+)((?:\s+\d+){4,7})\s+(0x[0-9a-f]+)\s*$")
+_LINE = re.compile(r"\s*(\d+)((?:\s+[^\s%]+){4,7})\s+(0x[0-9a-f]+)\s*$")
 _ROW = re.compile(
     r"\s*((?:-?[\d.]+%\s+){4,7})(0x[0-9a-f]+)\s+(?:\S+\s+)*?(0x[0-9a-f]+)((?:\s+\d+){5,6})\s+\[(.)\] (.+)$"
 )
@@ -76,7 +76,11 @@ def _taken(report: _Report, at: int, written: str) -> bool:
     elif found := _LINE.match(written):
         counts = [number(count, at, "a count of the cache line") for count in found[2].split()]
         report.found.append(_Line(found[3], counts))
-    elif report.found and _STARTS_ROW.match(written):
+    elif _STARTS_ROW.match(written):
+        if not report.found:
+            raise UserError(
+                f"line {at}: this row is of no cache line: is the beginning of the table missing?"
+            )
         _add_row(report, at, written)
     else:
         return bool(report.found) and _in_chain(report.found[-1], written)
