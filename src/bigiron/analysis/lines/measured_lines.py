@@ -221,32 +221,34 @@ def _unclear(alike: Sequence[float]) -> list[int]:
 
 
 def _fields(ours: Sequence[_Touch], theirs: Sequence[_Touch]) -> Fields:
-    """What lies at the measured bytes."""
+    """What lies at the measured bytes: what the same functions touch there.
+
+    If they touch none of these bytes, the layout is another one, and the field that they touch most is meant.
+    """
     of_byte: dict[int, list[_Touch]] = {}
     for touch in sorted(ours, key=lambda touch: -touch.weight):
         if touch.byte is not None:
             of_byte.setdefault(touch.byte, []).append(touch)
-    found = []
-    for byte, touches in sorted(of_byte.items()):
-        functions = tuple(dict.fromkeys(touch.function for touch in touches if touch.function))
-        found.append((f"{byte:#x} {_field(byte, touches, theirs)}".strip(), functions[:_MOST_FUNCTIONS]))
-    return tuple(found)
+    names = {byte: _field(touches, theirs, byte) for byte, touches in of_byte.items()}
+    if not any(names.values()):
+        names = {byte: _field(touches, theirs, None) for byte, touches in of_byte.items()}
+    return tuple(
+        (
+            f"{byte:#x} {names[byte]}".strip(),
+            tuple(dict.fromkeys(touch.function for touch in touches if touch.function))[:_MOST_FUNCTIONS],
+        )
+        for byte, touches in sorted(of_byte.items())
+    )
 
 
-def _field(byte: int, ours: Sequence[_Touch], theirs: Sequence[_Touch]) -> str:
-    """The field that the same functions touch most: at that byte, else anywhere in the cache line."""
-    functions, keys = {touch.function for touch in ours}, {touch.key for touch in ours}
-    for is_same in (
-        lambda touch: touch.byte == byte and touch.key in keys,
-        lambda touch: touch.function in functions,
-        lambda touch: touch.key in keys,
-    ):
-        fields: dict[str, float] = defaultdict(float)
-        for touch in filter(is_same, theirs):
+def _field(ours: Sequence[_Touch], theirs: Sequence[_Touch], byte: int | None) -> str:
+    """The field that the same functions touch most, at a byte or anywhere; empty if there is none."""
+    keys = {touch.key for touch in ours}
+    fields: dict[str, float] = defaultdict(float)
+    for touch in theirs:
+        if touch.key in keys and byte in (None, touch.byte):
             fields[touch.field] += touch.weight
-        if fields:
-            return max(fields, key=lambda name: fields[name])
-    return ""
+    return max(fields, key=lambda name: fields[name], default="")
 
 
 def _why_no_line(measured: Measured, thing: MeasuredThing, executed: set[str]) -> str:
