@@ -94,6 +94,17 @@ _MORE_LOCKING = ("__raw_*", "do_raw_*", "lock_*", "unlock_*")
 LOCKING = "^(" + "|".join(glob.removesuffix("*") for glob in (*LOCK_FUNCTIONS, *_MORE_LOCKING)) + ")"
 """The name of a function whose accesses to the cache line of a lock take or release that lock."""
 
+LOCK_FAMILIES = {
+    "spin lock": r"^(_raw_spin_|native_queued_spin_|(__pv_)?queued_spin_|do_raw_spin_|resilient_queued_)",
+    "read-write lock": r"^(_raw_(read|write)_|queued_(read|write)_)",
+    "rw_semaphore": r"^(rwsem_|down_(read|write)|up_(read|write)|downgrade_write)",
+    "mutex": r"^(__)?mutex_",
+    "queue of a sleeping lock": r"^osq_",
+    "semaphore": r"^(__)?(down|up)(_|$)",
+}
+"""By kind of lock, the functions that take, release or wait for one, as regular expressions: which of them a
+task executes depends on how contended the lock is."""
+
 TRYLOCK = "down_read_trylock"
 """It compares and exchanges; up to 5.16 it expects that the lock is free, and fails if it has readers."""
 

@@ -8,9 +8,21 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.common.options import Base, Context, ForMachine, Format, InContext, choice, contexts
+from bigiron.analysis.comparison.model import Options
+from bigiron.commands.common.options import (
+    Base,
+    Context,
+    ForMachine,
+    Format,
+    InContext,
+    WithProfile,
+    choice,
+    contexts,
+)
+from bigiron.commands.common.profile import beside
 from bigiron.errors import UserError
 from bigiron.probes import conflicts
+from bigiron.report import measured
 from bigiron.report.compare import dispatch
 from bigiron.results import prediction
 from bigiron.study import store
@@ -59,14 +71,24 @@ def compare(
         typer.Option(help="with --probe conflicts: 128 shows cache lines shared only with the adjacent line"),
     ] = LineBytes.one,
     machine: ForMachine = None,
+    profile: WithProfile = None,
 ) -> None:
     """Compare a study's variants: one row per shared cache line, lock or function; counts per operation.
 
-    Throughput, which is noisy, gets a verdict: changed, unchanged or undecided.
+    Throughput, which is noisy, gets a verdict: changed, unchanged or undecided. `--with` compares the counts
+    with what perf measured on a real machine.
 
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     opened = store.open_study(study)
+    if profile:
+        others = {"--probe": probe, "--by": by, "--tolerance": tolerance, "--metric": metric}
+        if given := [option for option, value in others.items() if value is not None]:
+            raise UserError(f"{given[0]} does not go with --with: the profile decides what is compared")
+        costs = prediction.line_costs(opened, machine) if machine else None
+        options = Options(opened.base(base), contexts(context), costs=costs)
+        print(measured.FORMATS[format.value](beside(opened, profile, options)), end="")
+        return
     compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
     of_lines = {f"--line {line.value}": pairs, f"--machine {machine}": machine is not None}
     for option in (option for option, given in of_lines.items() if given):

@@ -1,12 +1,23 @@
 """`bigiron explain`: the findings of a study in words."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bigiron.analysis.comparison.model import Options
-from bigiron.commands.common.options import Base, Context, ForMachine, InContext, ListFormat, contexts
+from bigiron.commands.common.options import (
+    Base,
+    Context,
+    ForMachine,
+    InContext,
+    ListFormat,
+    WithProfile,
+    contexts,
+)
+from bigiron.commands.common.profile import beside
+from bigiron.report import measured
 from bigiron.report.explain.csv_json import FORMATS
 from bigiron.report.explain.text import explanation
 from bigiron.results import prediction
@@ -18,6 +29,7 @@ def explain(
     base: Base = None,
     context: InContext = Context.process,
     machine: ForMachine = None,
+    profile: WithProfile = None,
     format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
 ) -> None:
     """Explain what changed between variants, or what limits a single one, and how to confirm it.
@@ -27,4 +39,7 @@ def explain(
     opened = store.open_study(study)
     costs = prediction.line_costs(opened, machine) if machine else None
     options = Options(opened.base(base), contexts(context), costs=costs)
-    print(FORMATS[format.value](explanation(opened, options)), end="")
+    found = explanation(opened, options)
+    if profile:
+        found = replace(found, measured=tuple(measured.sentences(beside(opened, profile, options))))
+    print(FORMATS[format.value](found), end="")

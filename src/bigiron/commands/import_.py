@@ -19,7 +19,8 @@ def import_(
         Path, typer.Option("-o", "--output", help="the study's folder: a new one, or one to add to")
     ],
     variant: Annotated[
-        str | None, typer.Option(help="name of the variant  [default: the file's name]")
+        str | None,
+        typer.Option(help="name of the variant  [default: the file's name; of a profile: measured]"),
     ] = None,
     workload: Annotated[
         str | None,
@@ -40,4 +41,5 @@ def import_(
     source = imported.read(readers.find(format), path)
     study, added = imported.add(source, output, variant=variant, workload=workload, cpus=cpus, tasks=tasks)
     cells = plural(len(added), "cell")
-    print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {study.folder}`")
+    next_step = f"STUDY --with {study.folder}" if source.reading.measured else str(study.folder)
+    print(f"{cells} of {added[0].variant.name} in {study.folder}: see `bigiron compare {next_step}`")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
+from bigiron.util.english import join_and
+from bigiron.util.measured import Measured
 
 __all__ = [
     "SCHEMA",
@@ -18,6 +20,7 @@ __all__ = [
     "formats",
     "needed_option",
     "operations",
+    "profile",
     "reader",
     "table",
 ]
@@ -51,6 +54,18 @@ def find(name: str) -> Format:
     return _FORMATS[name]
 
 
+def profile(text: str) -> Measured:
+    """A profile, in whichever format it is. UserError if it is none, or is damaged."""
+    profiles = [one for one in formats() if one.profile]
+    for one in profiles:
+        if one.profile and one.read_text and one.profile.search(text):
+            measured = one.read_text(text).measured
+            assert measured
+            return measured
+    known = join_and([one.description for one in profiles])
+    raise UserError(f"this is no profile that bigiron reads: {known}")
+
+
 def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list[Figure]]:
     r"""How to read the figures that `--metric` requests from a command's output.
 
@@ -69,6 +84,8 @@ def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list
         read_text = _FORMATS[metric].read_text
         if read_text is None:
             raise UserError(f"{metric} is a folder, which no command prints: see `bigiron import`")
+        if _FORMATS[metric].profile:
+            raise UserError(f"{metric} is a profile, which has no figures: see `bigiron import`")
         return lambda output: read_text(output).figures
     if metric.startswith(_JSON):
         path = metric.removeprefix(_JSON)

@@ -13,6 +13,7 @@ from bigiron.errors import UserError
 from bigiron.readers.folder import Folder
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
+from bigiron.util.measured import Measured
 
 Better = Literal["more", "less"]
 
@@ -54,6 +55,8 @@ class Reading:
     """How many operations the program did in all, where the output says so."""
     operation: str = ""
     """What one of them is: a bogo op, an event."""
+    measured: Measured | None = None
+    """What a profile has instead of figures."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Format:
     file_is_workload: bool = False
     option: str = ""
     """An option without which the program of that name does not print the figures."""
+    profile: re.Pattern[str] | None = None
+    """What a text of this format contains, if it is a profile."""
 
 
 def number(text: str, line: int | None, what: str) -> float:

@@ -13,7 +13,7 @@ from bigiron.probes import Options, Table, metrics
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
-from bigiron.study import store
+from bigiron.study import measured, store
 from bigiron.study.engines import IMPORTED
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
@@ -61,16 +61,17 @@ def add(
     A variant that already has cells gets more repetitions. Facts that the source lacks must be given.
     """
     cells = _by_cell(source, tasks)
+    kept_as = measured.TABLE if source.reading.measured else metrics.PROBE.name
     before = store.open_study(output) if (output / "study.toml").exists() else None
     asked = Spec(
         machine=IMPORTED,
         workload=workload or source.reading.workload or _workload(source),
         options=Options(MetricsOptions(metric=source.format.name)),
-        probes=[metrics.PROBE.name],
+        probes=[kept_as],
         cpus=[cpus or source.reading.cpus or _cpus(before) or max(count for count, _run in cells)],
         tasks=sorted({count for count, _run in cells}),
         repetitions=max(run for _tasks, run in cells),
-        variant=[Variant(name=check_variant_name(variant or _stem(source)))],
+        variant=[Variant(name=check_variant_name(variant or _variant(source)))],
     )
     if before:
         _check_alike(before, asked, source)
@@ -93,12 +94,16 @@ def add(
         for place, cell in added.items():
             if not study.record(cell):
                 record = _record(cell, asked, source, place[1], given)
-                study.add(record, {metrics.PROBE.name: cells[place]})
+                study.add(record, {kept_as: cells[place]})
     return study, list(added.values())
 
 
 def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
     """The results of each number of tasks and run."""
+    if source.reading.measured:
+        if tasks is None:
+            raise UserError(f"{source.name} does not record the number of tasks: give --tasks N")
+        return {(tasks, 1): measured.table(source.reading.measured)}
     figures: dict[tuple[int, int], list[Figure]] = defaultdict(list)
     for figure in source.reading.figures:
         if figure.tasks is None and tasks is None:
@@ -129,7 +134,7 @@ def _check_alike(study: Study, asked: Spec, source: Source) -> None:
                 f"{study.folder} has results of {what} {old}, these are of {new}: give another folder with -o"
                 + (f", or --workload {old}" if what == "workload" else "")
             )
-    if not study.records():
+    if not study.records() or source.reading.measured:
         return
     units = dict(study.tables(metrics.PROBE.name).select("metric", "unit").unique().rows())
     for figure in source.reading.figures:
@@ -177,6 +182,10 @@ def _cpus(study: Study | None) -> int | None:
 
 def _workload(source: Source) -> str:
     return _stem(source) if source.format.file_is_workload else source.format.name
+
+
+def _variant(source: Source) -> str:
+    return measured.TABLE if source.reading.measured else _stem(source)
 
 
 def _stem(source: Source) -> str:

@@ -169,11 +169,12 @@ def stacks(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = 
 def shared(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
     """The counts of the shared cache lines, without recycled ones, with what each is per operation.
 
-    `path` has the function at its end, and `object` is what `profile` calls the line.
+    `path` has the function at its end, `object` is what `profile` calls the line, and `field` what lies at
+    the address.
     """
     touched = _weighted(counts, operations, contexts)
     lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
-    return touched.drop("object").join(lines, on="line")
+    return touched.rename({"object": "field"}).join(lines, on="line")
 
 
 def _weighted(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...]) -> pl.DataFrame:

@@ -80,6 +80,7 @@ class Line:
     even: bool = False  # whether in each of them all CPUs access it as often, but for what is layout
     movable: bool = False  # whether where it begins in a cache line differs from object to object
     number: int = 1  # of lines that it stands for
+    address: int = 0  # in the first repetition; 0 where that lacks it
 
     @property
     def layout_per_op(self) -> float:
@@ -259,6 +260,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             ),
             even=row["even"],
             movable=row["movable"],
+            address=row["line"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
             beside=tuple(
                 Field(
@@ -303,6 +305,7 @@ def _mean_line(row: Row, repetitions: int) -> Line:
         even=len(lines) == repetitions and all(line.even for line in lines),
         movable=any(line.movable for line in lines),
         number=max(line.number for line in lines),
+        address=row.lines["0"].address if "0" in row.lines else 0,
         halves=row.halves,
         beside=row.beside,
     )

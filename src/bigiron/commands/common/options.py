@@ -26,6 +26,14 @@ ForMachine = Annotated[
         "--machine", help="rank cache lines by their predicted cost on this machine (`bigiron machine list`)"
     ),
 ]
+WithProfile = Annotated[
+    Path | None,
+    typer.Option(
+        "--with",
+        help="what perf measured on a real machine: the text of perf c2c, perf lock, perf report or perf "
+        "script, /proc/lock_stat, folded stacks, or a study that `bigiron import` made of one",
+    ),
+]
 Base = Annotated[str | None, typer.Option("--base", help="the variant to compare with  [default: the first]")]
 OneTask = Annotated[
     float | None,

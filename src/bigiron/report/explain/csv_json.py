@@ -56,6 +56,7 @@ def as_json(found: Explanation) -> str:
         "boots": found.boots,
         "caveats": list(found.caveats),
         "compared": [probe for probe in PROBES if probe not in found.missing],
+        **({"measured": list(found.measured)} if found.measured else {}),
         "undecided": found.explained.undecided,
         "layout": [row.object for row in found.explained.layout],
         "findings": [_as_document(finding, found) for finding in found.findings],

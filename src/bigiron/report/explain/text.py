@@ -58,6 +58,7 @@ class Explanation:
     boots: int  # the smallest number among the variants
     missing: tuple[str, ...]  # probes that were not recorded there
     caveats: tuple[str, ...] = ()  # missing counts, differences between machines
+    measured: tuple[str, ...] = ()  # how a real machine's profile agrees, in sentences
     alone: Explanation | None = None
     """What limits a program on the first variant, where no difference between the variants is known."""
 
@@ -185,6 +186,8 @@ def as_text(found: Explanation) -> str:
     lines = found.recorded.lines
     for note in lines.costs.notes if lines and lines.costs else ():
         shown += textwrap.wrap(note, _WIDTH)
+    for said in found.measured:
+        shown += ["", *textwrap.wrap(said, _WIDTH)]
     for number, finding in enumerate(found.findings[:_MOST], start=1):
         shown += ["", *_finding(number, finding, found.recorded)]
     if len(found.findings) > _MOST:

@@ -32,6 +32,7 @@ from bigiron.results import growth, measurements, scaling
 from bigiron.results.prediction import Prediction
 from bigiron.study import reproduce
 from bigiron.study.caveats import losses, why_missing
+from bigiron.study.measured import TABLE as PROFILE
 from bigiron.study.spec import Spec
 from bigiron.study.store import Study
 from bigiron.util.english import join_and
@@ -129,6 +130,10 @@ def document_of(
     prediction: Prediction | None = None,
 ) -> Document:
     """Gather all that there is to say of a study."""
+    if study.spec.probes == [PROFILE]:
+        raise UserError(
+            f"{study.folder} has only a profile: see `bigiron compare STUDY --with {study.folder}`"
+        )
     base = study.base(base)
     measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
     judged = _judged(study, base)

@@ -1,0 +1,78 @@
+"""What was measured on a real machine, beside the counts of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from bigiron import readers
+from bigiron.analysis.comparison import measured as matching
+from bigiron.analysis.comparison.measured import Agreement
+from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
+from bigiron.analysis.lines import conflicts, measured_lines, shared_lines
+from bigiron.analysis.lines.shared_lines import LinesAt
+from bigiron.analysis.probes import instructions, locks
+from bigiron.errors import UserError
+from bigiron.readers.folder import read_text
+from bigiron.results import measurements
+from bigiron.study import store
+from bigiron.study.measured import TABLE, of_table
+from bigiron.study.store import Study
+from bigiron.util.measured import Measured
+
+PROBES = {"cache lines": "conflicts", "locks": "locks", "functions": "instructions"}
+"""What is counted of the same kind."""
+
+_Point = TypeVar("_Point", LinesAt, ComparedPoint)
+
+
+def read(path: Path) -> Measured:
+    """A profile, or a study into which one was imported. UserError names the file, and the line."""
+    if path.is_dir():
+        return _imported(store.open_study(path))
+    try:
+        return readers.profile(read_text(path))
+    except UserError as error:
+        between = "," if str(error).startswith("line ") else ":"
+        raise UserError(f"{path}{between} {error}") from None
+
+
+def _imported(study: Study) -> Measured:
+    records = [record for record in study.records() if TABLE in record.tables]
+    if not records:
+        raise UserError(f"{study.folder} has no profile: `bigiron import` adds one")
+    if len(records) > 1:
+        raise UserError(f"{study.folder} has {len(records)} profiles: give the file of one of them")
+    return of_table(study.table(records[0], TABLE), records[0].facts[TABLE])
+
+
+def agreement(study: Study, measured: Measured, options: Options) -> Agreement:
+    """A profile beside the counts of the same kind, on the most CPUs that were recorded."""
+    counted = measurements.read(study, PROBES[measured.kind])
+    if measured.kind == "cache lines":
+        return _lines(study, measured, counted, options)
+    compare, match = (
+        (locks.compare, matching.match_locks)
+        if measured.kind == "locks"
+        else (instructions.compare, matching.match_functions)
+    )
+    return match(measured, _largest(compare(counted, options).points))
+
+
+def _lines(study: Study, measured: Measured, counted: Measurements, options: Options) -> Agreement:
+    point = _largest(shared_lines.line_up(counted, options).points)
+    first = counted.points[point.cpus, point.tasks][point.base][0]
+    counts = conflicts.shared(first.table, first.operations, options.contexts)
+    return measured_lines.match(measured, point, counts, _executed(study, point))
+
+
+def _executed(study: Study, point: LinesAt) -> set[str]:
+    """The functions that operations of the base variant execute, if instructions were recorded too."""
+    probe = PROBES["functions"]
+    cells = study.measured_with("", probe).get((point.cpus, point.tasks), {}).get(point.base, [])
+    return {name for record in cells[:1] for name in study.table(record, probe)["function"].unique()}
+
+
+def _largest(points: Sequence[_Point]) -> _Point:
+    return max(points, key=lambda point: (point.cpus, point.tasks))

@@ -1,0 +1,68 @@
+"""A profile as a table of a study's cell (docs/reference/schema.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from bigiron.probes import Table
+from bigiron.util.lazy import Schema
+from bigiron.util.lazy import polars as pl
+from bigiron.util.measured import Measured, MeasuredPart, MeasuredThing
+
+TABLE = "measured"
+
+SCHEMA = Schema(
+    lambda: {
+        "rank": pl.UInt32,  # of the cache line, lock or function, from 1
+        "name": pl.String,  # address, class or function; empty if unknown
+        "type": pl.String,  # of a lock: spinlock, rwsem:W
+        "total": pl.Float64,  # its weight, in the unit that the facts name
+        "function": pl.String,  # that touches it, takes it or waits for it
+        "weight": pl.Float64,  # of the total
+        "records": pl.Float64,  # samples, or waits
+        "stores": pl.Float64,  # samples of stores to a cache line
+        "offset": pl.Int64,  # bytes from the cache line's first one; null elsewhere
+        "place": pl.String,  # source line or instruction
+        "callers": pl.String,  # innermost first, ";" between them
+        "kernel": pl.Boolean,
+    }
+)
+
+
+def table(measured: Measured) -> Table:
+    """One row for each part of what was measured."""
+    rows = [
+        (
+            *(rank, thing.name, thing.type, thing.weight),
+            *(part.function, part.weight, part.records, part.stores, part.offset, part.place),
+            *(";".join(part.callers), part.is_kernel),
+        )
+        for rank, thing in enumerate(measured.things, start=1)
+        for part in thing.parts
+    ]
+    facts = {"kind": measured.kind, "unit": measured.unit, "not_read": len(measured.not_read)}
+    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), facts)
+
+
+def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> Measured:
+    """What the table was made of, but for the lines that were not understood."""
+    things = []
+    for (_rank, name, type, total), parts in groupby(rows.iter_rows(), itemgetter(0, 1, 2, 3)):
+        of_thing = tuple(
+            MeasuredPart(
+                function,
+                weight,
+                records,
+                stores,
+                offset,
+                place,
+                tuple(filter(None, callers.split(";"))),
+                kernel,
+            )
+            for *_, function, weight, records, stores, offset, place, callers, kernel in parts
+        )
+        things.append(MeasuredThing(name, total, of_thing, type))
+    return Measured(facts["kind"], facts["unit"], tuple(things))
