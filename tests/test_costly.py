@@ -328,4 +328,5 @@ def test_a_copy_from_user_memory_on_power_opens_and_closes_it(tmp_path: Path) ->
     found = executed_in(tmp_path / "s", "open1", "debian/6.1", "ppc64le")
     of_copy = {name: times for (name, function), times in found.items() if function == "strncpy_from_user"}
     assert of_copy == {"mtspr": 2, "isync": 4}
-    assert found["stcx.", "lockref_get"] == 1
+    # One that an interrupt comes before is executed again.
+    assert found["stcx.", "lockref_get"] == pytest.approx(1, abs=0.05)

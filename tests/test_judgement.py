@@ -102,6 +102,7 @@ def test_more_instructions_are_instructions_but_for_those_that_wait() -> None:
     found = judged((line(2), [], work(5000)), (line(2), [], work(5400, waiting=9000)))
     (change,) = found.changes
     assert (found.kind, change.functions) == ("instructions", {"f": 400})
+    assert found.share == pytest.approx(change.share) and found.share > 0
     assert judged((line(2), [], work(5000)), (line(2), [], work(5000, waiting=9000))).kind == "neither"
 
 

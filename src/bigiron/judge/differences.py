@@ -284,7 +284,7 @@ class Differences:
         customers = max(1, round(queue.users * self.setup.at_tasks))
         return longer(self.base.alone, [replace(queue, users=1.0)], customers)
 
-    def together(self, changes: Iterable[Change]) -> float:
+    def together(self, changes: Sequence[Change]) -> float:
         """How much longer an operation takes by all these changes, if nothing else limits it, as a share."""
         queues = [change.queue for change in changes if change.queue]
         executed = sum(change.cost for change in changes if not change.queue)

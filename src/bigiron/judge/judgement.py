@@ -114,7 +114,9 @@ def _costs(changes: Sequence[Change], differences: Differences) -> dict[Kind, fl
     One cause often changes many cache lines, each of which costs less than something else.
     """
     kinds = {change.kind for change in changes}
-    return {kind: differences.together(change for change in changes if change.kind == kind) for kind in kinds}
+    return {
+        kind: differences.together([change for change in changes if change.kind == kind]) for kind in kinds
+    }
 
 
 def compare(
