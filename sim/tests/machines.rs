@@ -14,6 +14,9 @@ fn every_machine_has_its_cpus_and_every_latency_its_source() {
     assert_eq!(cpus("altix-512-by-8"), 512);
     assert_eq!(cpus("power10-1920"), 1920);
     assert_eq!(cpus("xeon-phi-288"), 288);
+    assert_eq!(cpus("threadripper-3970x"), 64);
+    assert_eq!(cpus("altra-max-m128-x2"), 256);
+    assert_eq!(cpus("power10-352"), 352);
     for (name, _) in BUILT_IN {
         let machine = Machine::named(name).expect("it is built in");
         assert_eq!(machine.name, *name);
@@ -37,6 +40,7 @@ fn spinlocks_are_the_architectures() {
     let spinlocks = |name| Simulation::new(Machine::named(name).expect("it is built in"), 1).spinlocks();
     assert_eq!(spinlocks("power10-1920"), SpinKind::Powerpc);
     assert_eq!(spinlocks("xeon-5418y-x2"), SpinKind::Qspinlock);
+    assert_eq!(spinlocks("power9-16c-x2"), SpinKind::Qspinlock);
 }
 
 #[test]
