@@ -30,6 +30,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from curve_list import CURVES, JUDGED, MORE, OWN_CPUS, PAIRS, RECORDINGS, UNBOUND, UNLIKE, WITHOUT_RATE
+from curve_scores import Score, by_vendor, extents
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
 
@@ -45,141 +47,15 @@ from bigiron.study import store
 
 HERE = Path(__file__).parent
 BIGIRON = Path(sys.executable).with_name("bigiron")
-OURS = HERE / "workloads"
 SAMPLES = int(os.environ.get("SAMPLES", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
 WANTED = 0.85  # of all points, in their intervals
-LAWS_SHARE = 0.25  # of the range, to which the universal scalability law is fitted
-PAGES, MORE_PAGES, HUGE, WHOLE_HUGE = 64, 512, 1024, 32768  # pages an operation of the page_fault workloads
-
-MORE = {
-    "user": ["--scope", "user"],
-    "slow": ["--operations", "100"],
-    # Debian clears a huge page twice, once as it is allocated.
-    "huge": ["--operations", "12", "--boot", "init_on_alloc=0"],
-    "whole": ["--operations", "12"],
-    # More CPUs would clear their memory for longer than a cell may take.
-    "whole huge": [
-        *("--cpus", "4", "--memory", "4096", "--operations", "4", "--deadline", "1800"),
-        *("--boot", "init_on_alloc=0 transparent_hugepage=always"),
-    ],
-}
-# name: workload, kernel, mode, kernel parameters or one of the above
-RECORDINGS = {
-    "open1-thr": ("open1", "5.10", "thread", "apparmor=0"),
-    "signal1": ("signal1", "5.10", "process", "apparmor=0"),
-    "brk1": ("brk1", "5.10", "process", ""),
-    "malloc1": ("malloc1", "5.10", "process", ""),
-    "malloc1-thr": ("malloc1", "5.10", "thread", "slow"),
-    "pf1": ("page_fault1", "5.10", "process", ""),
-    "pf1-7.2": ("page_fault1", "7.2", "process", ""),
-    "pf3": ("page_fault3", "5.10", "process", ""),
-    "pf1-thr": ("page_fault1", "5.10", "thread", ""),
-    "pf3-whole-thr": (str(OURS / "page_fault3_whole.c"), "5.10", "thread", "whole"),
-    "pf1-whole-huge-thr": (str(OURS / "page_fault1_whole_huge.c"), "6.1", "thread", "whole huge"),
-    "pf1-huge-6.1": (str(OURS / "page_fault1_huge.c"), "6.1", "process", "huge"),
-    "pft-6.1": (str(OURS / "pft.c"), "6.1", "thread", "slow"),
-    "pft-6.12": (str(OURS / "pft.c"), "6.12", "thread", "slow"),
-    "pft-7.2": (str(OURS / "pft.c"), "7.2", "thread", "slow"),
-    "getppid1-7.2": ("getppid1", "7.2", "process", ""),
-    "open1-7.2": ("open1", "7.2", "process", ""),
-    "tcp_conn1-7.2": (str(OURS / "tcp_conn1.c"), "7.2", "process", ""),
-    "mutex1-thr": ("pthread_mutex1", "5.10", "thread", "user"),
-}
 CPUS = 8  # of a recording, unless it says otherwise
 DEADLINE_S = 3600  # for a cell, on a host that does other things, too
-
-# curve: recording, machine, lock, its operations in one of ours, its unit in operations per second
-X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
-CURVES = {
-    "cna14-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
-    "cna14-open1-cna": ("open1-thr", X5_4, "cna", 1, 1),
-    "cna3-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
-    "cna3-open1-cna": ("open1-thr", X5_4, "cna", 1, 1),
-    "cna3-open1-i7": ("open1-thr", "i7-4770", "qspinlock", 1, 1),
-    "mt2-signal1-proc": ("signal1", X5_4, "qspinlock", 1, 1),
-    "mt1-signal1-proc": ("signal1", X5_4, "qspinlock", 1, 1),
-    "mt2-brk1-proc": ("brk1", X5_4, "qspinlock", 1, 1),
-    "mt1-brk1-proc": ("brk1", X5_4, "qspinlock", 1, 1),
-    "mt2-malloc1-proc": ("malloc1", X5_4, "qspinlock", 1, 1),
-    "mt1-malloc1-proc": ("malloc1", X5_4, "qspinlock", 1, 1),
-    "mt2-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
-    "mt1-malloc1-thr": ("malloc1-thr", X5_4, "qspinlock", 1, 1),
-    "mt2-page_fault1-thr": ("pf1-whole-huge-thr", X5_4, "qspinlock", WHOLE_HUGE, 1),
-    "mt2-page_fault3-thr": ("pf3-whole-thr", X5_4, "qspinlock", MORE_PAGES, 1),
-    "mt2-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
-    "mt1-pthread_mutex1-thr": ("mutex1-thr", X5_4, "qspinlock", 1, 1),
-    "clx-pf1-proc": ("pf1-huge-6.1", "cascade-lake-20c-x2", "qspinlock", HUGE, 1),
-    "clx-pf1-proc-new": ("pf1-huge-6.1", "cascade-lake-20c-x2", "qspinlock", HUGE, 1),
-    "pft-bdw-vmarw": ("pft-6.12", "xeon-e5-2690v4-x2", "qspinlock", PAGES, 1),
-    "pft-bdw-vmaref": ("pft-7.2", "xeon-e5-2690v4-x2", "qspinlock", PAGES, 1),
-    "pft-icx-base": ("pft-6.1", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
-    "pft-icx-pvl2": ("pft-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
-    "pft-icx-pvl2opt": ("pft-6.12", "ice-lake-32c-x2", "qspinlock", PAGES, 1),
-    "r630-pf1-thr": ("pf1-thr", BROADWELL, "qspinlock", PAGES, 1),
-    "r630-pf3-thr": ("pf3-whole-thr", BROADWELL, "qspinlock", MORE_PAGES, 1),
-    "r630-pf1-proc": ("pf1", BROADWELL, "qspinlock", PAGES, 1),
-    "r630-pf3-proc": ("pf3", BROADWELL, "qspinlock", PAGES, 1),
-    "mk-getppid1": ("getppid1-7.2", "xeon-5418y-x2", "qspinlock", 1, 15.15e6),
-    "mk-page_fault1": ("pf1-7.2", "xeon-5418y-x2", "qspinlock", PAGES, 0.69e6),
-    "mk-tcp_conn1": ("tcp_conn1-7.2", "xeon-5418y-x2", "qspinlock", 1, 0.140e6),
-    "mk-open1": ("open1-7.2", "xeon-5418y-x2", "qspinlock", 1, 2.0e6),
-}
-
-PAIRS = (
-    ("cna14-open1-stock", "cna14-open1-cna"),
-    ("cna3-open1-stock", "cna3-open1-cna"),
-    ("pft-bdw-vmarw", "pft-bdw-vmaref"),
-    ("pft-icx-base", "pft-icx-pvl2"),
-    ("pft-icx-base", "pft-icx-pvl2opt"),
-)
-"""Before and after a patch, where a kernel of either was recorded."""
-SAME = 0.05  # a change of less is none
-
-WITHOUT_RATE = (
-    *("cna14-open1-stock", "cna3-open1-i7", "mt2-signal1-proc", "mt2-brk1-proc", "mt2-malloc1-proc"),
-    *("pft-bdw-vmarw", "pft-icx-base", "pft-icx-pvl2", "clx-pf1-proc", "r630-pf1-proc", "r630-pf3-proc"),
-    *("mk-getppid1", "mk-page_fault1", "mk-tcp_conn1", "mk-open1"),
-)
-"""Curves that are predicted without a rate as well: one of each recording and machine."""
-
-OWN_CPUS = (
-    *("cna14-open1-stock", "mt2-signal1-proc", "mt2-brk1-proc", "mt2-malloc1-proc"),
-    *("r630-pf1-proc", "r630-pf3-proc", "mk-getppid1", "mk-page_fault1", "mk-tcp_conn1", "mk-open1"),
-)
-"""Curves whose recordings are made with the CPUs and nodes of their machine as well."""
 FEW_OPERATIONS = 100  # of a task there, as there are so many tasks
-
-UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
-"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
-scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
-
-UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr", "malloc1-thr")
-"""Recordings that are scored, and not fitted to: of another mixture than the benchmark's, or another kernel;
-and of tasks that sleep for a semaphore: published throughput of two is an eighth of that of five."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """How near a prediction comes to a curve, relative to its first point."""
-
-    curve: str
-    machine: str
-    error: float  # median, of the points after the first
-    inside: int
-    points: int
-    width: float  # median of high to low
-    knee: str
-    no_contention: float
-    universal: float | None
-    contends: bool
-    leads: bool  # nearer than both, over the points that the law was not fitted to
-    rows: tuple[tuple[int, float, float, float, float], ...]
-
-    def at(self, tasks: int) -> np.ndarray:
-        """Published and predicted, relative to the first point."""
-        return next(np.array(row[1:3]) for row in self.rows if row[0] == tasks)
+SAME = 0.05  # a change of less is none
+LAWS_SHARE = 0.25  # of the range, to which the universal scalability law is fitted
 
 
 def published() -> dict[str, list[tuple[int, float]]]:
@@ -368,6 +244,7 @@ def main() -> None:
     for curve, error in refused:
         print(f"\nrefused: {curve}: {error}")
     if scores:
+        by_vendor(scores)
         summary(scores, len(refused))
         for what, of in (("without a rate", "without_rate"), ("with the machine's own CPUs", "own_cpus")):
             brief(what, [one for ways in otherwise if (one := getattr(ways, of))], scores)
@@ -395,7 +272,7 @@ def asked_otherwise(
 
 def left_out(surveyed: list[Surveyed]) -> dict[str, Constants]:
     """The constants that all other machines' curves give, by machine; they are printed."""
-    alike = [one for one in surveyed if one.workload not in UNLIKE]
+    alike = [one for one in surveyed if one.workload not in UNLIKE + JUDGED]
 
     @cache
     def without(machines: frozenset[str]) -> Constants:
@@ -434,9 +311,10 @@ def table(scores: list[Score], otherwise: list[Otherwise]) -> None:
             f"| {found.curve} | {found.machine} | {found.error:.0%} | {found.inside} of {found.points} "
             f"| {found.width:.2f} | {found.knee} | {found.no_contention:.0%} | {law} | {more} |"
         )
-        for tasks, truth, value, low, high in found.rows:
+        for part, (tasks, truth, value, low, high) in zip(extents(found), found.rows, strict=True):
             print(
-                f"{found.curve} {tasks}: {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})", file=sys.stderr
+                f"{found.curve} {tasks} ({part}): {truth:.2f}, {value:.2f} ({low:.2f} to {high:.2f})",
+                file=sys.stderr,
             )
 
 
