@@ -1,4 +1,4 @@
-"""What `benchmarks/curves.py` scores: published curves, the recordings they are predicted from, and their machines."""
+"""What `benchmarks/curves.py` scores: published curves, their machines, and recordings to predict them from."""
 
 from pathlib import Path
 
@@ -187,5 +187,5 @@ JUDGED = (
 )
 """Recordings of curves that came when the constants had been fitted: scored, and not fitted to.
 
-Of the Gravitons' curves, additions of Graviton 2 are left out: what its machine file says of far atomics is from them.
+Of Graviton 2's curves, atomic additions are left out: what its machine file says of far atomics is from them.
 """

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bigiron.analysis.replay.prediction import CONFIDENCE
+from bigiron.analysis.statistics.estimate import SAMPLED
 from bigiron.simulator.fitted import FITTED, Constant, Constants, share_of_error
 
 WIDE = Constants(
@@ -94,11 +94,11 @@ def fit(curves: Sequence[Surveyed]) -> Constants:
 def _instructions(slower: Sequence[Array], weights: Array) -> Constant:
     """The middle of all curves, and the least range with which the machines' own hold them."""
     middle = _quantile(np.array([np.median(samples) for samples in slower]), weights, 0.5)
-    ends = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+    ends = (1 - SAMPLED) / 2, (1 + SAMPLED) / 2
     for either_way in _RANGES:
         chance = np.random.default_rng(1).uniform(-1, 1, _SIMULATED) * np.log(either_way)
         off = [np.quantile(np.resize(samples, _SIMULATED) - middle - chance, ends) for samples in slower]
-        if weights @ [low <= 0 <= high for low, high in off] >= CONFIDENCE * weights.sum():
+        if weights @ [low <= 0 <= high for low, high in off] >= SAMPLED * weights.sum():
             break
     return Constant(float(f"{np.exp(middle):.2g}"), float(f"{either_way:.2g}"))
 
@@ -137,7 +137,7 @@ def predicted(curve: Surveyed, constants: Constants) -> tuple[Array, Array, Arra
     kept = np.exp(np.median(samples, axis=0)) / curve.more
     error = constants.model_error * share_of_error(kept)
     samples += np.outer(chance.standard_normal(_SIMULATED), error)
-    low, middle, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2], axis=0)
+    low, middle, high = np.quantile(samples, [(1 - SAMPLED) / 2, 0.5, (1 + SAMPLED) / 2], axis=0)
     return middle, low, high
 
 
