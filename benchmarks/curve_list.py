@@ -1,4 +1,4 @@
-"""What `benchmarks/curves.py` scores: published curves, their machines, and recordings to predict them from."""
+"""Curves that `benchmarks/curves.py` scores: their machines, and the recordings that predict them."""
 
 from pathlib import Path
 

@@ -94,7 +94,7 @@ def extents(score: Score) -> list[str]:
 
 
 def by_vendor(scores: list[Score]) -> None:
-    """Print a line a vendor: errors, and points inside their intervals by how much of a machine tasks fill."""
+    """Print a line a vendor: errors, and points inside their intervals by how much of a machine is filled."""
     print(f"\n| vendor | curves | machines | median error | inside | {' | '.join(EXTENTS)} |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
     of_vendor = defaultdict(list)
