@@ -75,6 +75,12 @@ WRONG = """
 | case | why |
 |---|---|
 """
+AGAIN = """
+## Judged again
+
+| case | why |
+|---|---|
+"""
 WAITING = """
 ## Not judged yet
 
@@ -111,6 +117,7 @@ class Case(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     held_out: bool = False
     ours: str = ""
     reason: str = ""
+    again: str = ""
 
     @property
     def mail_file(self) -> Path:
@@ -269,6 +276,7 @@ def page(cases: Sequence[Case], kept: Mapping[str, Answer]) -> str:
         scores=_lines(scores(done)),
     )  # fmt: skip
     wrong = [case for case, one in done if not all(is_right(case, one).values())]
+    again = [case for case, _ in done if case.again]
     waiting = [
         f"- {_called(case)}" + (f": {kept[case.name].failure}" if case.name in kept else "")
         for case in cases
@@ -281,6 +289,7 @@ def page(cases: Sequence[Case], kept: Mapping[str, Answer]) -> str:
         + PREDICTED
         + _lines(predicted_row(case, one) for case, one in done)
         + (WRONG + _lines(f"| {case.name} | {case.reason} |" for case in wrong) if wrong else "")
+        + (AGAIN + _lines(f"| {case.name} | {case.again} |" for case in again) if again else "")
         + (WAITING.format(rows="\n".join(waiting)) if waiting else "")
         + OURS.format(rows=ours)
     )
