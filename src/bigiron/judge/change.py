@@ -7,8 +7,7 @@ from typing import Literal
 from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines.rules import Rule
-
-_SAME_LINE = 0.05  # relative difference of accesses to the same cache lines on two boots
+from bigiron.util.object_name import ObjectName
 
 Kind = Literal["coherence", "locks", "instructions", "neither"]
 
@@ -55,6 +54,12 @@ class Change:
         return [*self.writers, *self.readers] or list(self.functions or ())
 
     @property
+    def struct(self) -> str:
+        """The struct that the cache line is a part of: `struct inode`; empty if it is of none."""
+        name = ObjectName.parse(self.object)
+        return name.whole if self.kind == "coherence" and name.is_struct else ""
+
+    @property
     def is_relevant(self) -> bool:
         """Whether it costs enough to explain what a robot reports."""
         return abs(self.share) >= RELEVANT or self.cancels
@@ -65,11 +70,6 @@ class Change:
         if not self.by_alignment:
             return False
         before, after = self.by_alignment
-        return _can_have(before, after.recorded) and _can_have(after, before.recorded)
-
-
-def _can_have(counts: LayoutCounts, other: float | None) -> bool:
-    """Whether objects can lie so that there are as many accesses as the other kernel has."""
-    if other is None or not counts.varies:
-        return False
-    return counts.best * (1 - _SAME_LINE) <= other <= counts.worst * (1 + _SAME_LINE)
+        if before.recorded is None or after.recorded is None:
+            return False
+        return before.can_be(after.recorded) and after.can_be(before.recorded)

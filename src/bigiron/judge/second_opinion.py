@@ -25,7 +25,6 @@ from bigiron.study import caveats, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
-from bigiron.util.object_name import ObjectName
 from bigiron.workloads.of_benchmark import Mapped, Program
 
 PROBES = ("conflicts", "locks", "instructions")
@@ -198,9 +197,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
 
 def structs_to_lay_out(judged: Judgement) -> list[str]:
     """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
-    lines = [change for change in judged.changes if change.kind == "coherence"]
-    names = [ObjectName.parse(change.object) for change in lines]
-    return list(dict.fromkeys(name.whole for name in names if name.is_struct))
+    return list(dict.fromkeys(change.struct for change in judged.changes if change.struct))
 
 
 def layout_spec(study: Study) -> Spec:
@@ -220,10 +217,9 @@ def with_alignments(judged: Judgement, study: Study) -> Judgement:
     )
 
     def of(change: Change) -> Change:
-        struct = ObjectName.parse(change.object).whole
-        if change.kind != "coherence" or not {struct} <= before.keys() & after.keys():
+        if change.struct not in before.keys() & after.keys():
             return change
-        old, new = before[struct], after[struct]
+        old, new = before[change.struct], after[change.struct]
         return replace(
             change, by_alignment=(old.pairs, new.pairs) if change.is_pair else (old.lines, new.lines)
         )

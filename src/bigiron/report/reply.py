@@ -15,7 +15,6 @@ from bigiron.report.explain.text import range_of
 from bigiron.report.formats.listing import json_text
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
-from bigiron.util.object_name import ObjectName
 
 _WIDTH = 72
 _LINES = 60
@@ -155,8 +154,7 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
         against = f" But this contradicts the report: here the new kernel does {does}."
     luck = ""
     if first.is_luck:
-        struct = _plain(ObjectName.parse(first.object).whole)
-        luck = f" But where {struct} happens to begin in a cache line decides it."
+        luck = f" But where {_plain(first.struct)} happens to begin in a cache line decides it."
     direction = "neither better nor worse" if first.cancels else "worse" if found.share > 0 else "better"
     return (
         f"Judgement: {found.kind}, {direction}: each operation takes "
@@ -294,7 +292,7 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
 
 def _by_alignment(change: Change) -> str:
     """Whether the count depends on where objects lie."""
-    struct, both = _plain(ObjectName.parse(change.object).whole), change.by_alignment or ()
+    struct, both = _plain(change.struct), change.by_alignment or ()
     if not any(counts.varies for counts in both):
         return f"the same wherever {struct} begins in a cache line"
     before, after = map(range_of, both)

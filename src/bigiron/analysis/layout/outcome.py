@@ -43,6 +43,10 @@ class Counts:
         """Whether the places of the objects decide more than boots of one kernel differ by."""
         return self.worst - self.best > _SAME * self.worst
 
+    def can_be(self, count: float) -> bool:
+        """Whether the places decide, and objects can lie so that there are as many accesses as this."""
+        return self.varies and self.best * (1 - _SAME) <= count <= self.worst * (1 + _SAME)
+
 
 class Outcome:
     """A layout: that of the study, or one after changes of the struct's declaration."""
