@@ -1,6 +1,6 @@
 """How far counts repeat from boot to boot and from resumption to resumption.
 
-    benchmarks/repeatability.py STUDIES [--tests WILL-IT-SCALE] [--kernel NAME] [--recordings 8] [--print]
+    benchmarks/repeatability.py STUDIES [--tests WILL-IT-SCALE] [--kernel NAME] [--recordings 8] [--workloads open1,...] [--print]
 
 Each workload is recorded on one kernel with 8 CPUs: on eight boots, and eight times resumed from the
 snapshot of one boot, or as many as asked. STUDIES keeps the recordings; what is missing there is recorded
@@ -48,10 +48,14 @@ def main() -> None:
     parser.add_argument("--tests", type=Path)
     parser.add_argument("--kernel", default="debian/6.12")
     parser.add_argument("--recordings", type=int, default=8)
+    parser.add_argument("--workloads", default="")
     parser.add_argument("--print", action="store_true")
     asked = parser.parse_args()
     rows = []
+    only = set(filter(None, asked.workloads.split(",")))
     for name, options in sorted(chosen(asked.tests)):
+        if only and name not in only:
+            continue
         folder = asked.studies / name.replace("/", "-")
         found = [record(options, folder, asked, boots) for boots in (True, False)]
         if all(found):

@@ -75,6 +75,22 @@ def test_a_row_is_named_after_what_is_written_and_shows_what_else_is_read(tmp_pa
     assert re.search(r"also read there: [^;]*\bvm_area_cachep \(\w+, \w+(, …)?\)", text)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    # 5.10 counts the users of a route; in 6.12 cloned skbs share their cache with struct pool_workqueue.
+    [("debian/5.10", "struct rtable.dst.__refcnt"), ("debian/6.12", "struct sk_buff")],
+)
+def test_what_tcp_shares_is_not_called_after_another_struct_s_cache(
+    tmp_path: Path, kernel: str, name: str
+) -> None:
+    pairs = Path(__file__).with_name("workloads") / "tcp_pairs.c"
+    asked = ("--cpus", "2", "--operations", "50", "--probe", "conflicts", "--reps", "1")
+    measured("--workload-file", pairs, "--kernel", kernel, *asked, "-o", tmp_path / "s")
+    names = [row["object"] for row in compared(tmp_path / "s")["rows"]]
+    assert any(one.startswith(name) for one in names)
+    assert not any(re.match("struct pool_workqueue|skbuff_(ext|small_h\\b)", one) for one in names), names
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_nearly_all_that_is_shared_has_a_name(unlink1: list[dict[str, Any]], kernel: str) -> None:
     accesses = [

@@ -22,6 +22,9 @@ CURVES = HERE.parent / "benchmarks/curves/multikernel-xeon5418y-will-it-scale.cs
 MACHINE, ONE_TASK = "xeon-5418y-x2", 2.0e6
 """Where that curve was measured, and how often per second one task opens a file there."""
 
+FREE_SPACE = HERE.parent / "tests/workloads/free_space.c"
+"""The workload of docs/howto/256-cpus.md: its counts grow."""
+
 WIDTH, HEIGHT = 1100, 900
 
 
@@ -51,6 +54,12 @@ def make(folder: Path, page: Page) -> None:
     bigiron(folder, "report", "predicted", "--machine", MACHINE, *known, "-o", "predicted.html")
     page.goto((folder / "predicted.html").as_uri())
     page.locator("#predicted figure.plot").first.screenshot(path=DOCS / "howto/prediction.png")
+
+    counts = ("--kernel", "debian/6.12", "--cpus", "2,3,4,6,8", "-o", "growing")
+    bigiron(folder, "run", "--workload-file", str(FREE_SPACE), *counts)
+    bigiron(folder, "report", "growing", "-o", "growing.html")
+    page.goto((folder / "growing.html").as_uri())
+    page.locator("figure.plot").first.screenshot(path=DOCS / "howto/growth.png")
 
     kernels = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
     some = [word for name in ("open1", "signal1", "mmap1", "lseek1") for word in ("--workloads", name)]

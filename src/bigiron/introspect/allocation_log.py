@@ -4,7 +4,7 @@ It tells what kmalloc() was asked for, where no type does, and what was in a pag
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -16,6 +16,11 @@ class Allocation:
     asked: int  # the allocator's first argument: a `struct kmem_cache`, or a size
     site: str  # where the kernel called the allocator: "alloc_pipe_info+0x5c"
 
+    @property
+    def function(self) -> str:
+        """The function that called the allocator."""
+        return self.site.partition("+")[0]
+
 
 class AllocationLog:
     """What was allocated, found by address."""
@@ -23,6 +28,9 @@ class AllocationLog:
     def __init__(self, allocations: Iterable[Allocation]) -> None:
         self._allocations = sorted(allocations, key=lambda allocation: allocation.address)
         self._addresses = [allocation.address for allocation in self._allocations]
+
+    def __iter__(self) -> Iterator[Allocation]:
+        return iter(self._allocations)
 
     def at(self, start: int) -> Allocation | None:
         """The allocation of the object that starts there."""

@@ -83,6 +83,9 @@ MERGED = frozenset(
 LENT = {"maple_node": "alloc_extent_buffer"}
 """Of these caches those that btrfs shares, as far as it is there: its extent buffers are as large."""
 
+ALLOCATED_IN = {"__alloc_skb": "sk_buff_fclones"}
+"""What a function allocates from a cache that may be merged with another one's."""
+
 VARIABLES = {
     "contig_page_data": "pglist_data",
     "init_css_set": "css_set",
@@ -150,6 +153,9 @@ PRIVATE = {
 }
 """The struct that a `void` pointer leads to: of a file by its operations, of a super block by its type."""
 
+ROUTES = {2: "rtable", 10: "rt6_info"}
+"""What a `struct dst_entry` begins, by address family: include/linux/socket.h."""
+
 CHARGED = ("mem_cgroup", "task_group")
 """What a controller has of each control group: its `css.parent` points to another one of the same struct."""
 
@@ -159,7 +165,7 @@ SPACES = {1: "data", 2: "system", 4: "metadata", 5: "data and metadata"}
 CUT_SHORT = frozenset(("cpumask",))
 """Structs of which only as much is allocated as this machine's CPUs need."""
 
-EMBEDDED = frozenset(("aa_label", "address_space", "inode", "lruvec", "sock", "zone"))
+EMBEDDED = frozenset(("aa_label", "address_space", "inode", "lruvec", "sk_buff", "sock", "zone"))
 """Structs known by their own name in whatever struct they lie."""
 
 ATOMS = frozenset(

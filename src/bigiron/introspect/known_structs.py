@@ -93,15 +93,23 @@ class KnownStructs:
             return
 
     def _whole_type(self, type: int, address: int) -> int:
-        """The type of the struct that one of a given type begins: of a `struct sock` its protocol tells."""
-        if self._btf.tag(type) != "sock":
-            return type
+        """The type of the struct that one of a given type begins, as far as it tells."""
+        tell = {"sock": self._protocol_of, "dst_entry": self._route_of}.get(self._btf.tag(type))
         try:
-            protocol = self._structs.value("sock", address, "__sk_common.skc_prot")
-            name = self._structs.text(protocol + self._structs.member("proto", "name").start)
+            return self._btf.find(tell(address)) or type if tell else type
         except UnreadableError:
             return type
-        return self._btf.find(kernel_knowledge.CACHES.get(name, "")) or type
+
+    def _protocol_of(self, sock: int) -> str:
+        """What a `struct sock` begins: its protocol tells."""
+        protocol = self._structs.value("sock", sock, "__sk_common.skc_prot")
+        name = self._structs.text(protocol + self._structs.member("proto", "name").start)
+        return kernel_knowledge.CACHES.get(name, "")
+
+    def _route_of(self, dst: int) -> str:
+        """What a `struct dst_entry` begins: the family of its operations tells."""
+        operations = self._structs.value("dst_entry", dst, "ops")
+        return kernel_knowledge.ROUTES.get(self._structs.value("dst_ops", operations, "family"), "")
 
     def _starts(self, objects: Iterable[Object]) -> Iterator[Struct]:
         """Structs whose type is known: the kernel's variables, the last tasks, some of the objects asked for.

@@ -3,19 +3,22 @@
 from functools import cached_property, lru_cache
 
 from bigiron.introspect import kernel_knowledge
+from bigiron.introspect.allocation_log import AllocationLog
 from bigiron.introspect.guest_memory import MANAGED, GuestMemory
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.mm.slab import Cache, Object
 from bigiron.introspect.mm.structs import WORD, UnreadableError
 
+_CACHE_LINE = 64  # bytes: to which a cache may round its objects up
 _ENOUGH_POINTERS = 2  # that lead where those of a type do
 
 
 class SlabTypes:
-    """The objects in the slabs of one guest."""
+    """The objects in the slabs of one guest, some of which the recorder saw being allocated."""
 
-    def __init__(self, guest: GuestMemory) -> None:
+    def __init__(self, guest: GuestMemory, allocated: AllocationLog) -> None:
         self._guest = guest
+        self._allocated = allocated
         self._structs = guest.structs
         self._btf = guest.btf
         self._slabs = guest.slabs
@@ -31,7 +34,23 @@ class SlabTypes:
         if cache.is_kmalloc or cache.name == "kmem_cache_node":
             part = self._slabs.part_at(found.start)
             return self._btf.find(part[0]) if part else self._btf.find(cache.name)
+        if cache.merged and (seen := self._by_allocation.get(cache.address)):
+            return seen.get(found.start, 0)
         return self._type_in(cache.name, cache.merged)
+
+    @cached_property
+    def _by_allocation(self) -> dict[int, dict[int, int]]:
+        """Of each merged cache from which functions of `ALLOCATED_IN` allocated: their objects' types.
+
+        Any other object of it may be one of theirs that was allocated before the recording.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for one in self._allocated:
+            type = self._btf.find(kernel_knowledge.ALLOCATED_IN.get(one.function, ""))
+            cache = self._slabs.caches.get(one.asked) if type else None
+            if cache and cache.merged and 0 <= cache.object_size - self._btf.size(type) < _CACHE_LINE:
+                found.setdefault(cache.address, {})[one.address] = type
+        return found
 
     def _find(self, cache: str, merged: bool) -> int:
         if merged and (cache not in kernel_knowledge.MERGED or self._is_lent(cache)):

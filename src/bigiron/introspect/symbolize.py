@@ -87,7 +87,7 @@ class Objects:
         self._allocated = AllocationLog(allocations)
         self._details = Details(guest)
         self._part = lru_cache(1 << 16)(self._find_part)  # objects of one type have the same fields
-        self.slab_types = SlabTypes(guest)
+        self.slab_types = SlabTypes(guest, self._allocated)
         self._namers = {
             MANAGED: self._in_page,
             "vmalloc": self._in_vmalloc,

@@ -17,13 +17,13 @@ import msgspec
 
 from bigiron import compile, workloads
 from bigiron.analysis.comparison.model import Measurements
+from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.architectures import architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.history.measure import Watcher
 from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
 from bigiron.machines.vm.qemu import require_qemu
-from bigiron.machines.vm.snapshot import BOOTS
 from bigiron.results import measurements
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
@@ -109,7 +109,7 @@ def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process")
             "probes": list(REACH),
             "cpus": [CPUS],
             "operations": second_opinion.operations(workload),
-            "repetitions": BOOTS,
+            "repetitions": MOST_BOOTS,
             "variant": [],
         },
         Spec,
@@ -265,4 +265,5 @@ def of_program(spec: Spec) -> Subject:
     """A program in a virtual machine; UserError if it is none."""
     if not spec.runs_program:
         raise UserError("--command runs in a virtual machine here: give --root too")
-    return Subject(spec.command, msgspec.structs.replace(spec, repetitions=BOOTS, variant=[]), always=True)
+    alone = msgspec.structs.replace(spec, repetitions=MOST_BOOTS, variant=[])
+    return Subject(spec.command, alone, always=True)

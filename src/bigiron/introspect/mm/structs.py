@@ -55,8 +55,10 @@ class Structs:
 
     def text(self, address: int) -> str:
         """The string at an address, as far as it is printable."""
-        length = min(_LONGEST_TEXT, PAGE - address % PAGE)
-        text = (self.memory.read(address, length) or b"").partition(b"\0")[0].decode("ascii", "replace")
+        to_page_end = PAGE - address % PAGE  # beyond it there may be no memory
+        lengths = (_LONGEST_TEXT, min(_LONGEST_TEXT, to_page_end))
+        content = next(filter(None, (self.memory.read(address, length) for length in lengths)), b"")
+        text = content.partition(b"\0")[0].decode("ascii", "replace")
         return text if text.isprintable() else ""
 
     def symbol(self, name: str) -> int:

@@ -30,8 +30,8 @@ from bigiron.util.cache_dir import STAGING, cache_folder, keep_whole, locked
 from bigiron.util.threads import StoppedError
 
 FORMAT = 6
-BOOTS = 4
-"""How many boots of one machine are kept; `analysis.spread` asks for no more unless the user does."""
+BOOTS = 8
+"""How many boots of one machine are kept; later repetitions boot without a snapshot."""
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _CHECKED = "checked"
