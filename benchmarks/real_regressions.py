@@ -307,7 +307,11 @@ def scores(done: Sequence[tuple[Case, Answer]]) -> Iterator[str]:
     signs = [[(p[0] > 0) == (p[1] > 0) for _, a in of if (p := a.path_length)] for of in both]
     yield _score("path-length: the same sign as the report", signs)
     inside = [
-        [a.predicted[1] <= c.mail.throughput_change <= a.predicted[2] for c, a in of if a.predicted]
+        [
+            a.predicted[1] <= said <= a.predicted[2]
+            for c, a in of
+            if a.predicted and (said := c.mail.throughput_change) is not None
+        ]
         for of in both
     ]
     yield _score("the published change inside the predicted interval", inside)
@@ -323,7 +327,7 @@ def row(case: Case, one: Answer) -> str:
     parts = ", ".join(f"`{part}`" for part in case.objects)
     must = " or ".join(case.kinds) + (f": {parts}" if parts else "")
     direction = "" if one.better is None else ", better" if one.better else ", worse"
-    said = percent_change(case.mail.throughput_change)
+    said = percent_change(_published(case))
     return (
         f"| {_called(case)} | {said} | {must} | {one.kind}{direction} | {named} | {one.figures} | "
         f"{in_words(is_right(case, one))} |"
@@ -332,14 +336,21 @@ def row(case: Case, one: Answer) -> str:
 
 def predicted_row(case: Case, one: Answer) -> str:
     """A row of predictions and path-lengths."""
-    said = case.mail.throughput_change
+    said = _published(case)
     value, inside = one.not_predicted, ""
     if one.predicted:
         change, low, high = one.predicted
         value = f"{percent_change(change)} ({percent_change(low)} to {percent_change(high)})"
-        inside = "yes" if low <= said <= high else "no"
+        is_throughput = case.mail.throughput_change is not None
+        inside = ("yes" if low <= said <= high else "no") if is_throughput else ""
     path = ", ".join(map(percent_change, one.path_length)) if one.path_length else ""
     return f"| {case.name} | {percent_change(said)} | {value} | {inside} | {path} |"
+
+
+def _published(case: Case) -> float:
+    """The change of throughput, or of a metric that is none."""
+    change = case.mail.throughput_change
+    return case.mail.change if change is None else change
 
 
 def _called(case: Case) -> str:

@@ -89,7 +89,7 @@ def test_any_mail_is_read_or_refused(content: bytes) -> None:
         assert "\n" not in str(error) and str(error).isprintable()
         return
     assert found.tasks is None or 1 <= found.tasks <= 1 << 20
-    assert found.mode in ("process", "thread") and -1e7 < found.throughput_change < 1e7
+    assert found.mode in ("process", "thread") and -1e7 < (found.throughput_change or 0.0) < 1e7
     assert found.tasks_at_once is None or found.tasks_at_once <= 8192
     said = [found.new.title, found.benchmark, found.metric, *found.notes, *found.parameters.values()]
     assert all(one.isprintable() for one in [*said, *(row.name for row in found.figures)])

@@ -33,7 +33,7 @@ from bigiron.kernels.kernel import Kernel
 from bigiron.machines.vm.file_system import KINDS
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
-from bigiron.report import reply
+from bigiron.report import reply, reply_json
 from bigiron.results import prediction
 from bigiron.study import store
 from bigiron.workloads.of_benchmark import Mapped, Program
@@ -151,8 +151,8 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
     both = words(opinion(expensive, explaining=2))
     assert "mostly in f (the first of 2 such changes)." in both
-    assert json.loads(reply.as_json(opinion(expensive)))["better"] is False
-    assert json.loads(reply.as_json(opinion()))["better"] is None
+    assert json.loads(reply_json.as_json(opinion(expensive)))["better"] is False
+    assert json.loads(reply_json.as_json(opinion()))["better"] is None
 
 
 def test_a_reply_says_where_the_place_of_an_object_decides() -> None:
@@ -192,11 +192,11 @@ def test_the_reports_own_instructions_are_compared_with_the_counted_ones(
 ) -> None:
     told = opinion()
     assert told.judgement and "Instructions per operation" not in words(told)
-    assert json.loads(reply.as_json(told))["path_length"] is None
+    assert json.loads(reply_json.as_json(told))["path_length"] is None
     told = replace(told, judgement=replace(told.judgement, work=(100.0, counted)))
     told = with_path_length(told, reported)
     assert said in words(told)
-    found = json.loads(reply.as_json(told))["path_length"]
+    found = json.loads(reply_json.as_json(told))["path_length"]
     assert found == {"reported": float(reported) / 100, "counted": pytest.approx(0.061)}
 
 
@@ -212,12 +212,84 @@ def test_a_reply_says_what_the_robot_adds_and_what_is_assumed() -> None:
 def test_what_is_wrong_with_a_mail_is_reported() -> None:
     of_another = read(TEXT.replace("lkp-skl", "lkp-spr"))
     assert reply.understood(of_another).splitlines()[0] == of_another.notes[0]
-    assert json.loads(reply.as_json(replace(opinion(), mail=of_another)))["notes"] == of_another.notes
+    assert json.loads(reply_json.as_json(replace(opinion(), mail=of_another)))["notes"] == of_another.notes
 
 
 def test_a_change_opposite_to_the_report_is_reported() -> None:
     change = Change("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
     assert "this contradicts the report" in words(opinion(change, against_the_report=True))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "held", "cost", "said"),
+    [
+        (1.0, 2.0, (50.0, 50.0), 900.0, "l is taken more often"),
+        (2.0, 1.0, (50.0, 50.0), -900.0, "l is taken less often"),
+        (1.0, 1.0, (50.0, 900.0), 900.0, "l is held longer"),
+        (1.0, 1.0, (900.0, 50.0), -900.0, "l is held for a shorter time"),
+        (4.0, 2.0, (50.0, 900.0), 900.0, "l is held longer"),
+        (2.0, 4.0, (900.0, 50.0), -900.0, "l is held for a shorter time"),
+        (1.0, 1.0, (50.0, 50.0), 900.0, "l is no longer shared by readers"),
+        (1.0, 1.0, (50.0, 50.0), -900.0, "l is now shared by readers"),
+    ],
+)
+def test_a_reply_says_what_of_a_lock_explains_its_cost(
+    before: float, after: float, held: tuple[float, float], cost: float, said: str
+) -> None:
+    change = Change("locks", "l", before, after, "times taken", cost, cost / 1000, held=held)
+    told = words(opinion(change))
+    assert f"{said}." in told
+    assert f"{'longer' if cost > 0 else 'shorter'} waits for this lock on the new kernel" in told
+
+
+def test_what_would_confirm_a_change_that_saves_time_is_less() -> None:
+    fewer = words(opinion(Change("instructions", "f", 140.0, 100.0, "instructions", -40.0, -0.4)))
+    assert "should show fewer instructions per operation" in fewer
+    line = words(opinion(Change("coherence", "a", 4.0, 2.0, "accesses", -400.0, -0.4)))
+    assert "fewer HITM on the new kernel" in line
+
+
+def test_no_function_is_named_where_none_changed_by_much() -> None:
+    spread = Change("instructions", "", 100.0, 140.0, "instructions", 40.0, 0.4)
+    assert "Each operation executes more instructions. This is" in words(opinion(spread))
+    rdtsc = replace(spread, instruction="rdtsc", functions={})
+    told = words(opinion(rdtsc))
+    assert "executes rdtsc more often. This is" in told and "140.000 on b. It takes as long" in told
+    assert "perf annotate should show time at rdtsc" in told
+
+
+def test_changes_that_cancel_each_other_are_neither_better_nor_worse() -> None:
+    both = Change("instructions", "f", 1000.0, 1004.0, "instructions", 4.0, 0.004, cancels=True)
+    told = opinion(both)
+    assert told.judgement
+    told = replace(told, judgement=replace(told.judgement, share=0.0))
+    assert "neither better nor worse: each operation takes as long as before." in words(told)
+    assert json.loads(reply_json.as_json(told))["better"] is None
+    predicted = replace(told, predicted=Predicted(104, "m", Estimate(0.89, 0.51, 1.19), 0.9))
+    assert "contradicts the judgement" not in words(predicted)
+
+
+def test_a_reply_says_where_nothing_was_executed() -> None:
+    told = opinion()
+    assert told.judgement
+    empty = words(replace(told, judgement=replace(told.judgement, work=(0.0, 0.0))))
+    assert empty.startswith("Judgement: neither, nothing to compare.")
+    assert "no change costs" not in empty
+
+
+def test_a_metric_that_is_no_throughput_is_not_compared_with_a_prediction() -> None:
+    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    told = opinion(change, Estimate(-0.3, -0.4, -0.2))
+    longest = read(
+        TEXT.replace(
+            "a -52.4% regression of will-it-scale.per_process_ops", "a 99.9% regression of x.max_latency"
+        )
+    )
+    assert longest.throughput_change is None and told.predicted
+    told = replace(told, mail=longest, predicted=replace(told.predicted, reported=None))
+    assert "The report's metric is no throughput" in words(told) and "this interval" not in words(told)
+    assert "x.max_latency +99.9% (less is better) in" in words(told)
+    assert json.loads(reply_json.as_json(told))["predicted"]["reported_inside"] is None
 
 
 def test_a_prediction_that_contradicts_the_judgement_is_reported() -> None:
@@ -231,17 +303,17 @@ def test_what_a_prediction_is_made_from_is_reported() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Estimate(-0.3, -0.4, -0.2))
     assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
-    assert json.loads(reply.as_json(told))["predicted"]["from"] == "trace"
+    assert json.loads(reply_json.as_json(told))["predicted"]["from"] == "trace"
     of_counts = replace(told, predicted=replace(told.predicted, why_counts="a: its tasks sleep"))
     assert "Predicted from counts (a: its tasks sleep) for 104 tasks" in words(of_counts)
-    assert json.loads(reply.as_json(of_counts))["predicted"]["from"] == "counts"
+    assert json.loads(reply_json.as_json(of_counts))["predicted"]["from"] == "counts"
 
 
 def test_an_interval_that_holds_0_has_no_sign() -> None:
     change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Estimate(0.01, -0.04, 0.03))
     assert "is unclear: the interval includes 0." in words(told) and "contradicts" not in words(told)
-    assert json.loads(reply.as_json(told))["predicted"]["tells_sign"] is False
+    assert json.loads(reply_json.as_json(told))["predicted"]["tells_sign"] is False
     assert "not told" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 

@@ -272,6 +272,51 @@ def test_a_kernel_that_executes_nothing_divides_nothing() -> None:
     assert found.kind in ("instructions", "neither")
 
 
+def test_work_that_only_the_new_kernel_does_is_no_small_change() -> None:
+    found = judged(([], [], work(0)), ([], [], work(500)))
+    assert (found.kind, found.share, found.work) == ("instructions", 1.0, (0, 500))
+
+
+def test_tables_without_a_row_are_judged_neither() -> None:
+    nothing = ([], [], work(0).clear())
+    found = judged(nothing, nothing)
+    assert (found.kind, found.work, found.changes) == ("neither", (0, 0), [])
+
+
+def test_a_lock_that_the_first_boot_did_not_take_counts_in_the_others() -> None:
+    """A repetition without the lock has it 0 times, wherever it is among the repetitions."""
+    none = pl.DataFrame([], schema=LOCKS)
+    some, many = (pl.DataFrame(lock(times, 50), schema=LOCKS) for times in (1, 9))
+    lines = counts(*line(2))
+
+    def before(*base: pl.DataFrame) -> float:
+        (change,) = judgement.judge(
+            of("conflicts", base=lines, new=lines),
+            of("locks", base=list(base), new=many),
+            of("instructions", base=work(5000), new=work(5000)),
+            "base",
+            "new",
+            Claim(True, 64),
+        ).changes
+        return change.before
+
+    assert before(none, some) == before(some, none) == 0.5
+
+
+def test_functions_that_cancel_each_other_change_nothing_in_all() -> None:
+    both = [
+        pl.concat([work(instructions, name) for name, instructions in of])
+        for of in ((("f", 3000), ("g", 2000)), (("f", 2000), ("g", 3000)))
+    ]
+    found = judged((line(2), [], both[0]), (line(2), [], both[1]))
+    (change,) = found.changes
+    assert change.cancels and (found.share, found.against_the_report) == (0.0, False)
+    # What does cost something comes first, even if it contradicts the report.
+    found = judged((line(4), [], both[0]), (line(2), [], both[1]))
+    assert [one.kind for one in found.changes] == ["coherence", "instructions"]
+    assert found.against_the_report and found.share < 0
+
+
 def test_cache_lines_that_change_by_one_cause_are_weighed_together() -> None:
     """Each of eight cache lines costs less than the instructions, and all together cost more."""
 

@@ -20,7 +20,7 @@ from bigiron.simulator import machine_files, reported_machine
 from bigiron.study import program
 from bigiron.study.resolve import command_words
 from bigiron.workloads import of_benchmark, registry
-from bigiron.workloads.of_benchmark import Mapped, built_in, fs_of, stressors, workload_of
+from bigiron.workloads.of_benchmark import Mapped, built_in, fs_of, scripts, stressors, workload_of
 
 HERE = Path(__file__).parent
 OPEN1 = (HERE / "reports" / "open1.txt").read_text()
@@ -119,8 +119,24 @@ def test_a_test_may_be_another_one_with_a_difference() -> None:
     assert faults.workload == "vm-scalability/anon-w-rand" and faults.differs
 
 
+def test_what_computes_in_user_mode_is_refused_as_that() -> None:
+    for suite, test in (("unixbench", "double"), ("unixbench", "dhry2reg"), ("aim9", "add_double")):
+        assert f"{suite}'s {test} computes in user mode" in refused(suite, test=test)
+    assert not {f"{suite}/{test}" for suite, tests in scripts._COMPUTE.items() for test in tests} & {
+        *registry.names()
+    }
+
+
+def test_any_metric_of_a_stressor_names_it() -> None:
+    found = workload_of("stress-ng", {"class": "os"}, "stress-ng.pagemove.page_remaps_per_sec")
+    assert "--pagemove {tasks}" in found.called
+    with pytest.raises(UserError, match="does not say which stressor"):
+        workload_of("stress-ng", {"class": "os"}, "stress-ng.time.user_time")
+
+
 def test_files_of_vm_scalability_are_on_a_disk() -> None:
-    assert workload_of("vm-scalability", {"test": "msync"}).fs == "ext4"
+    assert workload_of("vm-scalability", {"test": "msync"}).fs == "xfs"
+    assert workload_of("vm-scalability", {"test": "msync", "fs": "ext4"}).fs == "ext4"
     assert workload_of("vm-scalability", {"test": "msync-mt"}).workload == "vm-scalability/msync-mt"
     assert workload_of("vm-scalability", {"test": "truncate", "fs": "xfs"}).fs == "xfs"
     assert workload_of("vm-scalability", {"test": "lru-shm"}).fs == ""

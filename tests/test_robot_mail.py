@@ -28,6 +28,13 @@ REPORTS = sorted((HERE / "corpus").rglob("*.eml"))
 NEW, BASE = "0123456789abcdef0123456789abcdef01234567", "fedcba9876"
 SUBJECT = f"[linus:master] [vfs]  {NEW[:10]}:  will-it-scale.per_process_ops -52.4% regression"
 OLD_TITLE = "pattern: what was before"
+NO_THROUGHPUT = (
+    "stress-ng.time.system_time",
+    "dbench.max_latency",
+    "fileio.latency_95th_ms",
+    "fsmark.app_overhead",
+)
+"""Metrics that change without the throughput."""
 
 
 def read(text: str) -> RobotMail:
@@ -265,6 +272,8 @@ def test_changes_that_are_not_finite_are_differences() -> None:
         ("pft.faults_per_sec_per_cpu", False),
         ("stress-ng.timer.ops_per_sec", False),
         ("stress-ng.time.system_time", True),
+        ("dbench.max_latency", True),
+        ("fileio.latency_95th_ms", True),
         ("autonuma-benchmark.numa01.seconds", True),
         ("phoronix-test-suite.x264.Bosphorus4K.frames_per_second", False),
         ("phoronix-test-suite.sqlite.8.seconds", True),
@@ -281,7 +290,9 @@ def test_a_size_without_a_sign_has_that_of_the_metric(metric: str, less_is_bette
     for word, worse in (("a 25.0% regression", True), ("a 25.0% improvement", False)):
         found = read(TEXT.replace(first, f"{word} of {metric}"))
         assert found.change == (0.25 if worse == less_is_better else -0.25), metric
-        assert (found.throughput_change < 0) == worse
+        assert found.is_worse == found.regression == worse
+        changed = found.throughput_change
+        assert (changed is None) == (metric in NO_THROUGHPUT) and (changed is None or (changed < 0) == worse)
 
 
 def test_a_report_is_read_with_all_that_it_says() -> None:
@@ -345,6 +356,43 @@ def test_a_report_without_its_table_is_read_as_far_as_it_goes() -> None:
 def test_what_is_cut_short_or_no_report_is_refused(text: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
         read(text)
+
+
+def test_the_metric_decides_what_is_worse_whatever_the_mail_calls_it() -> None:
+    def worse(words: str) -> bool:
+        return read(TEXT.replace("a -52.4% regression of will-it-scale.per_process_ops", words)).is_worse
+
+    assert worse("a 81.6% regression of fsmark.app_overhead")
+    assert worse("a +81.6% improvement of fsmark.app_overhead")
+    assert not worse("a -81.6% regression of fsmark.app_overhead")
+    assert not worse("a -81.6% improvement of fsmark.app_overhead")
+    assert worse("a -5.0% regression of x.unknown") and worse("a +5.0% regression of x.unknown")
+    called = read(TEXT.replace("a -52.4% regression", "a -52.4% improvement"))
+    assert called.is_worse and "it is judged as a regression" in " ".join(called.notes)
+
+
+def test_a_metric_that_a_program_cut_at_its_hyphen_is_whole() -> None:
+    quoted = "".join(f"> {line}\n" for line in TEXT.splitlines())
+    cut = quoted.replace("regression of will-it-scale.per", "regression of will-it-\n> scale.per")
+    assert cut != quoted and read(cut).metric == "will-it-scale.per_process_ops"
+    assert read(cut).figures == read(TEXT).figures
+
+
+@pytest.mark.parametrize(
+    ("group", "given", "sockets"),
+    [
+        ("lkp-skl-d01", "", 1),
+        ("lkp-skl-2ap1", "", 4),
+        ("lkp-skl-2ap1", " 2 sockets", 2),
+        ("vm-snb", "", None),
+    ],
+)
+def test_a_machine_without_sockets_has_those_of_its_group(
+    group: str, given: str, sockets: int | None
+) -> None:
+    text = re.sub(r"lkp-skl-[\w-]+", group, TEXT).replace("104 threads 2 sockets", f"104 threads{given}")
+    found = read(text).machine
+    assert found and (found.cpus, found.sockets) == (104, sockets)
 
 
 def test_a_time_that_grows_is_a_throughput_that_falls() -> None:

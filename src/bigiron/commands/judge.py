@@ -76,7 +76,13 @@ def judge(
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
         opinion = Opinion(
-            mail, names, what.called, what.mode, None, same, not_considered=[second_opinion.MODULES]
+            mail,
+            names,
+            what.called,
+            "" if what.program else what.mode,
+            None,
+            same,
+            not_considered=[second_opinion.MODULES],
         )
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}")

@@ -277,7 +277,7 @@ class Differences:
             )
 
     def _share(self, cost: float) -> float:
-        return cost / self.base.alone if self.base.alone else 0.0
+        return cost / (self.base.alone or self.new.alone or 1.0)
 
     def _cost(self, queue: Queue) -> tuple[float, float]:
         """How much longer an operation takes if nothing else limits it: in instructions, and as a share."""

@@ -35,7 +35,7 @@ class Judgement:
     work: tuple[float, float]  # instructions per operation
     accesses: tuple[float, float]  # to shared cache lines, per operation
     repetitions: int
-    share: float = 0.0  # of an operation's time, if nothing else limits it
+    share: float = 0.0  # of an operation's time, if nothing else limits it; 0: the changes cancel each other
     explaining: int = 0  # the number of changes that `share` includes
     against_the_report: bool = False  # whether all relevant changes go in the other direction
     left_out: tuple[str, ...] = ()  # changes that cost too little to be relevant, most expensive first
@@ -58,14 +58,14 @@ class Predicted:
     tasks: int
     machine: str
     change: Estimate
-    reported: float
+    reported: float | None  # None: the report's metric is no throughput
     why_counts: str = ""
     """Why it was predicted from counts instead of traces; empty if it was predicted from traces."""
 
     @property
-    def fits(self) -> bool:
-        """Whether the reported change lies in the interval."""
-        return self.change.holds(self.reported)
+    def fits(self) -> bool | None:
+        """Whether the reported change lies in the interval; None if it is not one of throughput."""
+        return None if self.reported is None else self.change.holds(self.reported)
 
     @property
     def tells_sign(self) -> bool:
@@ -90,7 +90,8 @@ def judge(
     explaining = [change for change in one_sided if (change.cost > 0) == claim.regression]
     costs = _costs(explaining, differences)
     explaining.sort(key=lambda change: -abs(costs[change.kind]))
-    ordered = [*explaining, *(change for change in relevant if change not in explaining)]
+    others = [change for change in one_sided if change not in explaining]
+    ordered = [*explaining, *others, *(change for change in relevant if change.cancels)]
     return Judgement(
         kind=ordered[0].kind if ordered else "neither",
         changes=ordered,
@@ -100,7 +101,7 @@ def judge(
         work=(both[0].instructions, both[1].instructions),
         accesses=(both[0].accesses, both[1].accesses),
         repetitions=len(locks.points[point][base]),
-        share=costs[ordered[0].kind] if explaining else ordered[0].share if ordered else 0.0,
+        share=costs[ordered[0].kind] if explaining else others[0].share if others else 0.0,
         explaining=sum(change.kind == ordered[0].kind for change in explaining),
         against_the_report=bool(one_sided) and not explaining,
         left_out=tuple(_name(change) for change in every if not change.is_relevant),

@@ -79,7 +79,11 @@ def operation(counts: Counts, setup: Setup, name: str) -> Operation:
             for number, (row, lines) in enumerate(counts.rows)
             if name in row.lines
         },
-        {lock: _lock(counts, setup, name, lock) for lock in counts.shared_locks if lock in locks[0]},
+        {
+            lock: _lock(counts, setup, name, lock)
+            for lock in counts.shared_locks
+            if any(lock in taken for taken in locks)
+        },
         _costly(counts, name),
     )
 

@@ -78,6 +78,13 @@ class Opinion:
     study: str = ""
     are_commits: bool = True  # whether the kernels were built from the report's commits
 
+    @property
+    def instructions(self) -> tuple[float | None, float | None]:
+        """The change of instructions per operation: reported, and counted in the kernel."""
+        row, found = self.mail.path_length, self.judgement
+        counted = (found.work[1] / found.work[0] - 1 if found.work[0] else None) if found else 0.0
+        return (row.relative if row else None), counted
+
 
 def operations(workload: str) -> int:
     """How many operations of a workload each task records."""
@@ -189,9 +196,10 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     base, new = (variant.name for variant in study.spec.variant)
     of = {probe: measurements.read(study, probe) for probe in PROBES}
     point = max(of["conflicts"].points)
-    if missing := [name for name in (base, new) if name not in of["conflicts"].points[point]]:
+    there = [set(one.points.get(point, ())) for one in of.values()]
+    if missing := [name for name in (base, new) if not all(name in names for names in there)]:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
-    claim = Claim(mail.regression, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
+    claim = Claim(mail.is_worse, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
     return judgement.judge(of["conflicts"], of["locks"], of["instructions"], base, new, claim)
 
 

@@ -1,10 +1,8 @@
-"""A judgement as a reply to the report, of 72 columns and at most 60 lines; and as JSON."""
+"""A judgement as a reply to the report, of 72 columns and at most 60 lines."""
 
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from fnmatch import fnmatchcase
-from typing import Any
 
 from bigiron.analysis.comparison import costly
 from bigiron.judge.change import Change
@@ -12,7 +10,7 @@ from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report.explain.text import range_of
-from bigiron.report.formats.listing import json_text
+from bigiron.report.reply_json import as_json
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
 
@@ -39,12 +37,20 @@ _OWN_FIGURES = (
 lines modified by another core (HITM), and task migrations."""
 
 _ON_THE_MACHINE = {
-    "coherence": "on that machine, perf c2c record should show this cache line with the most HITM",
-    "locks": "on that machine, perf lock contention -a -b should show longer waits for this lock on the "
-    "new kernel",
-    "instructions": "on that machine, perf stat -e instructions should show more instructions per operation "
-    "(the robot's path-length)",
+    "coherence": (
+        "perf c2c record should show this cache line with the most HITM",
+        "perf c2c record should show this cache line with fewer HITM on the new kernel",
+    ),
+    "locks": (
+        "perf lock contention -a -b should show longer waits for this lock on the new kernel",
+        "perf lock contention -a -b should show shorter waits for this lock on the new kernel",
+    ),
+    "instructions": (
+        "perf stat -e instructions should show more instructions per operation (the robot's path-length)",
+        "perf stat -e instructions should show fewer instructions per operation (the robot's path-length)",
+    ),
 }
+"""What would confirm a change that costs time, and one that saves time."""
 _OF_A_PAIR = "turn off the adjacent-line prefetcher (MSR 0x1a4, bit 1): the difference should disappear"
 
 _NOISE_TRIAL = (
@@ -119,9 +125,14 @@ def _about(opinion: Opinion) -> str:
     given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
     return (
         f"This is a second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
-        f"{percent_change(mail.change)} in {mail.benchmark}{f' {test}' if test else ''}{tasks}{cpus}."
+        f"{percent_change(mail.change)}{_less_is_better(mail)} in {mail.benchmark}"
+        f"{f' {test}' if test else ''}{tasks}{cpus}."
         f"{_elsewhere(mail)}{'' if opinion.are_commits else given}"
     )
+
+
+def _less_is_better(mail: RobotMail) -> str:
+    return " (less is better)" if mail.better == "less" else ""
 
 
 def _elsewhere(mail: RobotMail) -> str:
@@ -139,6 +150,12 @@ def _same(opinion: Opinion) -> str:
 
 
 def _verdict(opinion: Opinion, found: Judgement) -> str:
+    if found.kind == "neither" and not any(found.work):
+        return (
+            "Judgement: neither, nothing to compare. While they were recorded, the tasks executed nothing in "
+            f"either kernel, {opinion.names[0]} or {opinion.names[1]}: their code cannot explain the report, "
+            "unless it runs later or in interrupts."
+        )
     if found.kind == "neither":
         return (
             "Judgement: neither, no change costs 1 % of an operation's time. Coherence, locks and "
@@ -148,10 +165,10 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
             f"Differences due to chance are left out{_left_out(found)}."
         )
     first = found.changes[0]
-    does = "less" if opinion.mail.regression else "more"
     against = ""
     if found.against_the_report:
-        against = f" But this contradicts the report: here the new kernel does {does}."
+        faster = "slower" if found.share > 0 else "faster"
+        against = f" But this contradicts the report: by these counts the new kernel is {faster}."
     luck = ""
     if first.is_luck:
         luck = f" But where {_plain(first.struct)} happens to begin in a cache line decides it."
@@ -190,27 +207,32 @@ def _longer(share: float) -> str:
 
 def _in_short(change: Change) -> str:
     more = "more" if change.after > change.before else "less"
+    where = _plain(change.object)
     match change.kind:
         case "locks":
-            how = "held longer" if _held_longer(change) else f"taken {more} often"
-            return f"{_plain(change.object)} is {how}"
+            return f"{where} is {_lock_changed(change)}"
         case "instructions" if change.instruction:
-            return f"Each operation executes {change.instruction} {more} often, in {_plain(change.object)}"
+            return f"Each operation executes {change.instruction} {more} often{where and f', in {where}'}"
         case "instructions" if change.cancels:
             return "Some functions execute more instructions and others fewer, and the sum hardly changes"
         case "instructions":
             fewer = "more" if change.after > change.before else "fewer"
-            return f"Each operation executes {fewer} instructions, mostly in {_plain(change.object)}"
+            return f"Each operation executes {fewer} instructions{where and f', mostly in {where}'}"
     return (
         f"CPUs access {_plain(change.object)} {more} often"
         f"{' (as a pair of adjacent cache lines)' if change.is_pair else ''}"
     )
 
 
-def _held_longer(change: Change) -> bool:
-    return bool(
-        change.held and change.held[1] > change.held[0] and change.after <= change.before * 1.01 + 0.05
-    )
+def _lock_changed(change: Change) -> str:
+    """The change in the use of a lock that explains its cost."""
+    costs = change.cost > 0
+    taken, (before, after) = change.after - change.before, change.held or (0.0, 0.0)
+    if abs(taken) > 0.01 * change.before + 0.05 and (taken > 0) == costs:
+        return f"taken {'more' if costs else 'less'} often"
+    if before != after and (after > before) == costs:
+        return "held longer" if costs else "held for a shorter time"
+    return "no longer shared by readers" if costs else "now shared by readers"
 
 
 def _change(position: int, change: Change, opinion: Opinion) -> Iterator[str]:
@@ -234,8 +256,8 @@ def _sentence(change: Change, base: str, new: str) -> str:
         case "instructions" if change.instruction:
             others = costly.beyond(change.instruction) + 1
             return (
-                f"Instruction {change.instruction}, executions per operation: {figures} "
-                f"(in {_plain(change.object)}). It takes as long as {others:.0f} others."
+                f"Instruction {change.instruction}, executions per operation: {figures}"
+                f"{_in(change.object)}. It takes as long as {others:.0f} others."
             )
         case "instructions":
             return f"Instructions per operation: {figures}{_relative(change)}."
@@ -248,6 +270,10 @@ def _sentence(change: Change, base: str, new: str) -> str:
         else ""
     )
     return f"Coherence: {_plain(change.object)}{what}, accesses per operation{pair}: {figures}.{grown}"
+
+
+def _in(function: str) -> str:
+    return f" (in {_plain(function)})" if function else ""
 
 
 def _relative(change: Change) -> str:
@@ -282,12 +308,13 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.is_pair:
         yield "confirm", _OF_A_PAIR
     elif change.instruction:
-        where = f"perf annotate {_plain(change.object)}"
-        yield "confirm", f"on that machine, {where} should show time at {change.instruction}"
+        where = f"perf annotate {_plain(change.object)}".rstrip()
+        less = "" if change.cost > 0 else "less "
+        yield "confirm", f"on that machine, {where} should show {less}time at {change.instruction}"
     elif change.cancels:
         yield "confirm", "on that machine, perf diff of both kernels should show these functions"
     elif change.kind in _ON_THE_MACHINE:
-        yield "confirm", _ON_THE_MACHINE[change.kind]
+        yield "confirm", f"on that machine, {_ON_THE_MACHINE[change.kind][change.cost < 0]}"
 
 
 def _by_alignment(change: Change) -> str:
@@ -326,14 +353,18 @@ def _noisy(mail: RobotMail) -> bool:
 def _prediction(opinion: Opinion) -> str:
     if not (found := opinion.predicted):
         return f"No prediction for the report's machine: {opinion.not_predicted}."
-    inside = "lies inside" if found.fits else "lies outside"
+    if found.reported is None:
+        compared = "The report's metric is no throughput: its change is not compared with this."
+    else:
+        inside = "inside" if found.fits else "outside"
+        compared = f"The reported {percent_change(found.reported)} lies {inside} this interval."
     source = f"counts ({found.why_counts})" if found.why_counts else "traces"
     return (
         f"Predicted from {source} for {found.tasks} tasks on a machine of the report's shape with the "
         f"latencies of {found.machine}: "
         f"{percent_change(found.change.value)} "
         f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
-        f"90 % interval). The reported {percent_change(found.reported)} {inside} this interval."
+        f"90 % interval). {compared}"
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
 
@@ -344,9 +375,7 @@ def _sign_not_told(found: Predicted) -> str:
 
 def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
     """A sentence where the prediction has the opposite sign of the judgement."""
-    if not judgement or not judgement.changes or not found.tells_sign:
-        return ""
-    if judgement.changes[0].cost * found.change.value <= 0:
+    if not judgement or not found.tells_sign or judgement.share * found.change.value <= 0:
         return ""
     faster = "faster" if found.change.value > 0 else "slower"
     return f" This contradicts the judgement: it predicts that the new kernel is {faster}."
@@ -354,7 +383,7 @@ def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
 
 def _instructions(opinion: Opinion) -> str:
     """Instructions per operation as the report has them, and as they were counted."""
-    reported, counted = _both_instructions(opinion)
+    reported, counted = opinion.instructions
     if reported is None or counted is None:
         return ""
     apart = reported * counted < 0 and min(abs(reported), abs(counted)) >= _HARDLY
@@ -363,13 +392,6 @@ def _instructions(opinion: Opinion) -> str:
         f"includes the program's own), counted {percent_change(counted)}."
         f"{' The signs differ: the workload may do something else than the benchmark.' if apart else ''}"
     )
-
-
-def _both_instructions(opinion: Opinion) -> tuple[float | None, float | None]:
-    """The change of instructions per operation: reported, and counted in the kernel."""
-    row, found = opinion.mail.path_length, opinion.judgement
-    counted = (found.work[1] / found.work[0] - 1 if found.work[0] else None) if found else 0.0
-    return (row.relative if row else None), counted
 
 
 def _own_figures(mail: RobotMail) -> str:
@@ -401,71 +423,6 @@ def _plain(object: str) -> str:
 
 def _wrapped(words: str, later: int = 0) -> list[str]:
     return textwrap.wrap(words, _WIDTH, subsequent_indent=" " * later, break_on_hyphens=False)
-
-
-def as_json(opinion: Opinion) -> str:
-    """The whole judgement (docs/reference/schema.md)."""
-    mail, found, predicted = opinion.mail, opinion.judgement, opinion.predicted
-    document: dict[str, Any] = {
-        "commit": mail.new.id,
-        "base": mail.base.id if mail.base else None,
-        "kernels": list(opinion.names),
-        "metric": mail.metric,
-        "reported": mail.change,
-        "workload": opinion.workload,
-        "mode": opinion.mode or None,
-        "better": _is_better(opinion),
-        "share": found.share if found and found.changes else None,
-        "explaining": found.explaining if found and found.changes else None,
-        "path_length": _path_length(opinion),
-        "kind": found.kind if found else "neither",
-        "same": opinion.same or None,
-        "against_the_report": found.against_the_report if found else False,
-        "cpus": found.cpus if found else None,
-        "tasks": found.tasks if found else None,
-        "at_tasks": found.at_tasks if found else None,
-        "instructions_per_op": list(found.work) if found else None,
-        "accesses_per_op": list(found.accesses) if found else None,
-        "changes": [_as_item(change) for change in found.changes] if found else [],
-        "left_out": list(found.left_out) if found else [],
-        "predicted": (
-            {
-                "tasks": predicted.tasks,
-                "machine": predicted.machine,
-                "from": "counts" if predicted.why_counts else "trace",
-                "why_counts": predicted.why_counts or None,
-                "change": predicted.change.value,
-                "low": predicted.change.low,
-                "high": predicted.change.high,
-                "reported_inside": predicted.fits,
-                "tells_sign": predicted.tells_sign,
-            }
-            if predicted
-            else None
-        ),
-        "not_predicted": opinion.not_predicted or None,
-        "not_looked_at": opinion.not_considered,
-        "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
-        "notes": mail.notes,
-        "elsewhere": [asdict(one) for one in mail.elsewhere],
-        "study": opinion.study or None,
-    }
-    return json_text(document)
-
-
-def _is_better(opinion: Opinion) -> bool | None:
-    return opinion.judgement.share < 0 if opinion.judgement and opinion.judgement.changes else None
-
-
-def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
-    reported, counted = _both_instructions(opinion)
-    return None if reported is None else {"reported": reported, "counted": counted}
-
-
-def _as_item(change: Change) -> dict[str, Any]:
-    item = {**asdict(change), "rule": change.rule.name if change.rule else None, "is_luck": change.is_luck}
-    del item["queue"]
-    return item
 
 
 FORMATS: dict[str, Callable[[Opinion], str]] = {"text": as_text, "json": as_json}

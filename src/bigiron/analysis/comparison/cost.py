@@ -35,7 +35,7 @@ def longer(
 
     `alone`: instructions of the operation before the change, without queueing; `executed`: by how many these
     change beside the demands. The longest queue limits what all others cost, so that costs of several places
-    do not add up.
+    do not add up. Where there was nothing before, all of it is the share.
 
     >>> one, other = Queue(600, 200), Queue(100, 500)
     >>> [round(longer(1000, queues, 8)[0]) for queues in ([one], [other], [one, other])]
@@ -44,7 +44,7 @@ def longer(
     was = queueing(alone, [(queue.before, queue) for queue in queues], customers)
     more_alone = alone + executed + sum(queue.after - queue.before for queue in queues)
     more = queueing(more_alone, [(queue.after, queue) for queue in queues], customers) - was
-    return more, more / was if was else 0.0
+    return more, more / (was or abs(more)) if more else 0.0
 
 
 def queueing(alone: float, demands: Sequence[tuple[float, Queue]], customers: int) -> float:

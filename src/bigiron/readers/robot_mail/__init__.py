@@ -23,6 +23,8 @@ _WRAPPED = re.compile(
     r".*\bnoticed (?:an? |a\(n\) )?[-+]?\d|commit: [0-9a-f]{7,40} \(|(?:on )?test machine\s*:"
 )
 """The beginning of a long line, which programs that send answers wrap."""
+_HYPHENED = re.compile(r"\S-\s*$")
+"""Those programs cut words at hyphens, too: `a regression of will-it-`."""
 _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
 
 
@@ -75,7 +77,8 @@ def _unwrapped(lines: list[Line]) -> Iterator[Line]:
         at, line = lines[position]
         position += 1
         while position < len(lines) and _is_cut(line) and not _OWN_LINE.match(lines[position][1]):
-            line = f"{line.rstrip()} {lines[position][1].strip()}"
+            joint = "" if _HYPHENED.search(line) else " "
+            line = f"{line.rstrip()}{joint}{lines[position][1].strip()}"
             position += 1
         yield at, line
 
@@ -84,4 +87,6 @@ def _is_cut(line: str) -> bool:
     """Whether a line of a report's head goes on in the next one, unless that is a line of its own."""
     if len(line) > _LONGEST_HEAD or not _WRAPPED.match(line):
         return False
-    return not NOTICED.search(line) and not line.rstrip().endswith('")')
+    if noticed := NOTICED.search(line):
+        return bool(_HYPHENED.search(noticed[3]))
+    return not line.rstrip().endswith('")')

@@ -12,6 +12,12 @@ _TIME = re.compile(
     r"|(?<![a-z])[mun]s(?![a-z])|[mun]sec|(?:/|per[_-])op(?![a-z])",
     re.IGNORECASE,
 )
+_OF_SOMETHING_ELSE = re.compile(
+    r"overhead|cost|(?<![a-z])(?:max|min)(?![a-z])|\d(?:th|st|nd|rd)(?![a-z])|(?<![a-z])p\d\d"
+    r"|percentile|stddev|jitter|\.time\.(?!elapsed)",
+    re.IGNORECASE,
+)
+"""Extremes and percentiles of times, the time that the benchmark itself takes, and CPU time."""
 _OF_TIMES = ("boot-time", "cyclictest", "schbench", "rcuscale", "rcuperf", "autonuma-benchmark", "kbuild")
 """Benchmarks that measure nothing but times."""
 
@@ -20,6 +26,32 @@ _WILL_IT_SCALE = re.compile(
     r"will-it-scale\.(?:per_(?P<per>process|thread)_ops|(?P<tasks>\d{1,7})\."
     r"(?P<of>process|thread)(?:es|s))$"
 )
+
+
+def direction(metric: str) -> Better | None:
+    """Whether more or less of a metric is better; None: its name does not say.
+
+    >>> direction("dbench.max_latency"), direction("fio.read_iops"), direction("postmark.transactions")
+    ('less', 'more', None)
+    """
+    benchmark, _, name = metric.partition(".")
+    if _RATE.search(name) or _AMOUNT.search(name):
+        return "more"
+    return "less" if benchmark in _OF_TIMES or _TIME.search(name) else None
+
+
+def is_of_operations(metric: str) -> bool:
+    """Whether a metric is a rate, the mean time of an operation, or that of the whole run.
+
+    Only its change is one of throughput.
+
+    >>> is_of_operations("aim7.jobs-per-min"), is_of_operations("lmbench3.PIPE.latency.us")
+    (True, True)
+    >>> is_of_operations("fsmark.app_overhead"), is_of_operations("fileio.latency_95th_ms")
+    (False, False)
+    """
+    name = metric.partition(".")[2]
+    return bool(_RATE.search(name) or _AMOUNT.search(name)) or not _OF_SOMETHING_ELSE.search(f".{name}")
 
 
 def better(metric: str) -> Better:
@@ -32,10 +64,7 @@ def better(metric: str) -> Better:
     >>> better("phoronix-test-suite.build-linux-kernel.defconfig.seconds"), better("stress-ng.utime.ops")
     ('less', 'more')
     """
-    benchmark, _, name = metric.partition(".")
-    if _RATE.search(name) or _AMOUNT.search(name):
-        return "more"
-    return "less" if benchmark in _OF_TIMES or _TIME.search(name) else "more"
+    return direction(metric) or "more"
 
 
 def tasks_in(metric: str, benchmark: str) -> int | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import count, number
-from bigiron.readers.robot_mail.metric import tasks_in
+from bigiron.readers.figure import Better, count, number
+from bigiron.readers.robot_mail.metric import direction, is_of_operations, tasks_in
 
 _LEAST_LEFT = 0.0005  # of a time that fell by what rounds to 100.0 %
 _MOST_TASKS = 1 << 20
@@ -15,6 +15,9 @@ _PROFILE = re.compile(r"perf-profile\.(calltrace|children|self)\.cycles-pp\.(\S+
 _TASKS = ("nr_task", "nr_threads", "thread_nr")
 _ALWAYS = {"perf-bench-sched-pipe": 2, "postmark": 1, "aim9": 1}
 """Benchmarks whose number of tasks is fixed: a pair that passes a token, and programs of one process."""
+
+_SOCKETS = re.compile(r"(?:(?P<number>[1-8])(?P<kind>sp|ep|ex|ap)|[de])\d+")
+"""The part of the name of a test machine's group that says its kind: 2sp7; d and e have one socket."""
 
 _CODES = {
     "nhm": "Nehalem",
@@ -51,6 +54,20 @@ def code_name_of_group(group: str) -> str:
     """
     words = (word.rstrip("0123456789") for word in group.lower().split("-"))
     return next((_CODES[word] for word in words if word in _CODES), "")
+
+
+def sockets_of_group(group: str) -> int | None:
+    """The number of sockets that the name of a group of test machines implies; None: none.
+
+    A processor of the kind `ap` has two dies, which Linux counts as sockets.
+
+    >>> [sockets_of_group(f"lkp-{name}") for name in ("skl-2sp7", "cpl-4sp1", "csl-2ap2", "ivb-d02", "knm01")]
+    [2, 4, 4, 1, None]
+    """
+    for word in group.lower().split("-"):
+        if found := _SOCKETS.fullmatch(word):
+            return int(found["number"]) * (2 if found["kind"] == "ap" else 1) if found["number"] else 1
+    return None
 
 
 def code_name_in(processor: str) -> str:
@@ -129,7 +146,7 @@ class RobotMail:
 
     metric: str
     change: float  # relative, with the sign that the metric has
-    regression: bool
+    regression: bool  # what the mail calls it; `is_worse` is what the metric says
     new: Commit
     base: Commit | None  # None: the mail does not name the parent
     benchmark: str
@@ -188,11 +205,24 @@ class RobotMail:
         return "thread" if self.parameters.get("mode", "").startswith("thread") else "process"
 
     @property
-    def throughput_change(self) -> float:
-        """Of operations per second: a time that grows is a throughput that falls."""
-        return (
-            self.change if (self.change < 0) == self.regression else 1 / max(1 + self.change, _LEAST_LEFT) - 1
-        )
+    def better(self) -> Better:
+        """Whether more or less of the metric is better: by its name, else by what the mail calls it."""
+        return direction(self.metric) or ("more" if (self.change < 0) == self.regression else "less")
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the metric changed for the worse, whatever the mail calls it."""
+        return (self.change > 0) == (self.better == "less") if self.change else self.regression
+
+    @property
+    def throughput_change(self) -> float | None:
+        """Of operations per second: a time that grows is a throughput that falls.
+
+        None if the metric is of something else, such as the longest latency.
+        """
+        if not is_of_operations(self.metric):
+            return None
+        return self.change if self.better == "more" else 1 / max(1 + self.change, _LEAST_LEFT) - 1
 
     @property
     def headline(self) -> Reported | None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count, label, number
@@ -16,6 +17,7 @@ from bigiron.readers.robot_mail.model import (
     RobotMail,
     code_name_in,
     code_name_of_group,
+    sockets_of_group,
 )
 from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Table, is_same
 
@@ -230,7 +232,7 @@ class Reading:
             new=Commit(new.id, new.title or title),
             base=next((one for one in commits if not is_same(one.id, new.id)), None),
             benchmark=benchmark,
-            machine=_with_code_name(machine, self._parameters.get("tbox_group", "")),
+            machine=_completed(machine, self._parameters.get("tbox_group", "")),
             parameters=self._parameters,
             figures=figures,
             unknown=self._unknown,
@@ -304,10 +306,13 @@ def _contradictions(mail: RobotMail, printed: str) -> list[str]:
     counted = next((found for one in mail.figures if (found := tasks_in(one.name, "will-it-scale"))), None)
     if mail.tasks and counted and mail.benchmark == "will-it-scale" and counted != mail.tasks:
         said.append(f"the parameters make {mail.tasks} tasks, and the table is of {counted}")
-    if mail.change and ((mail.change > 0) == (better(mail.metric) == "more")) == mail.regression:
-        word = "a regression" if mail.regression else "an improvement"
+    if mail.is_worse != mail.regression:
+        words = "an improvement", "a regression"
         how = "falls" if mail.change < 0 else "grows"
-        said.append(f"the report calls it {word} that {mail.metric} {how}")
+        said.append(
+            f"the report calls it {words[mail.regression]} that {mail.metric} {how}: it is judged as "
+            f"{words[mail.is_worse]}"
+        )
     return said
 
 
@@ -339,10 +344,12 @@ def _machine(text: str, called: str) -> Machine:
     return Machine(cpus, sockets, processor, gib, code_name_in(processor))
 
 
-def _with_code_name(machine: Machine | None, group: str) -> Machine | None:
-    """With the code name that the machine's group implies, where the mail's words have none."""
-    if machine is None or machine.code_name:
-        return machine
-    return Machine(
-        machine.cpus, machine.sockets, machine.processor, machine.memory_gib, code_name_of_group(group)
+def _completed(machine: Machine | None, group: str) -> Machine | None:
+    """With the code name and sockets that the machine's group implies, where the mail's words have none."""
+    if machine is None:
+        return None
+    return replace(
+        machine,
+        code_name=machine.code_name or code_name_of_group(group),
+        sockets=machine.sockets or sockets_of_group(group),
     )

@@ -10,7 +10,7 @@ _BUILD = (
     "unixbench/spawn do what a build asks of the kernel; or"
 )
 _TESTS = "is a test suite, which passes or fails: there is no operation to count per;"
-_IN_USER_MODE = (
+IN_USER_MODE = (
     "computes in user mode: counts of the kernel cannot explain it; code layout and clock rates can. Or"
 )
 _SWAPS = "needs a disk to swap to, which a VM does not have:"
@@ -20,7 +20,7 @@ _DEVICES = "measures a device, which a virtual machine here lacks:"
 _WHY: Mapping[str, str] = {
     **dict.fromkeys(("kbuild", "kernbench", "build-kernel"), _BUILD),
     **dict.fromkeys(("xfstests", "ltp", "kernel-selftests", "blktests", "trinity", "boot"), _TESTS),
-    **dict.fromkeys(("coremark", "linpack", "stream", "pmbench", "specjbb2015"), _IN_USER_MODE),
+    **dict.fromkeys(("coremark", "linpack", "stream", "pmbench", "specjbb2015"), IN_USER_MODE),
     **dict.fromkeys(("swapin",), _SWAPS),
     **dict.fromkeys(("iozone",), _NOT_FREE),
     **dict.fromkeys(("ndctl", "igt", "rt-app", "suspend"), _DEVICES),
