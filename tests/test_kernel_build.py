@@ -401,7 +401,7 @@ def test_a_whole_configuration_of_another_architecture_is_refused(tmp_path: Path
 
 def test_pages_of_another_size_are_refused_before_anything_is_compiled(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("CONFIG_ARM64_64K_PAGES=y\n")
-    with pytest.raises(UserError, match="^kernels with pages of 64 KiB are not supported on aarch64 yet$"):
+    with pytest.raises(UserError, match=r"^kernels with pages of 64 KiB are not supported on aarch64 yet$"):
         configuration.config_options("aarch64", [tmp_path / "a"])
 
 
