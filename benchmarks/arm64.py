@@ -137,7 +137,7 @@ def measure(workload: str, architecture: str, kernels: Sequence[str], cpus: int,
     if workload.startswith("smt-"):
         what += ["--topology", "threads=2"]
     folder.parent.mkdir(exist_ok=True)
-    command = [BIGIRON, "run", workload, *what, "-o", folder]
+    command = [str(BIGIRON), "run", workload, *what, "-o", str(folder)]
     said = subprocess.run(command, check=False, capture_output=True, text=True).stderr.splitlines()
     if not folder.exists():
         refusal_of(folder).write_text(said[-1] + "\n", encoding="utf-8")
@@ -164,7 +164,7 @@ def read(folder: Path, kernel: str) -> Cell | str:
     study = open_study(folder)
     for record in study.records():
         if record.variant == kernel:
-            return cell_of(study, record) if record.measured else record.failure.reason
+            return record.failure.reason if record.failure else cell_of(study, record)
     return ""
 
 

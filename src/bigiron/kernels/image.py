@@ -70,7 +70,9 @@ def has_inlined_spinlocks(path: Path) -> bool:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         whole = _whole_arm64_image(data, str(path))
-        return bool(whole) and whole.find(_WAITS_FOR_SPINLOCK) >= 0 > whole.find(_TAKES_SPINLOCK)
+        if whole is None:
+            return False
+        return whole.find(_WAITS_FOR_SPINLOCK) >= 0 > whole.find(_TAKES_SPINLOCK)
 
 
 def _whole_arm64_image(data: mmap.mmap, called: str) -> bytes | mmap.mmap | None:
