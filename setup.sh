@@ -56,6 +56,11 @@ program   rm                           coreutils        removes what was left of
 program   ssh                          openssh-client   reaches the machines of --machine ssh
 qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10.0 or 10.1, as older ones crash newer kernels and newer ones have another plugin interface
 END
+    [ "$(uname -m)" = x86_64 ] || cat <<'END'
+program   x86_64-linux-gnu-gcc         gcc-x86-64-linux-gnu       compiles the guest agent and kernels for x86_64
+crosslib  x86_64-linux-gnu-gcc         libc6-dev-amd64-cross      has the static C library for x86_64
+emulator  qemu-x86_64-static           qemu-user-static runs the scripts of packages for x86_64
+END
     [ "$purpose" != ppc64le ] && [ "$purpose" != test ] || cat <<'END'
 qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 or 10.1, too
 program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le

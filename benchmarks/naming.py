@@ -113,7 +113,7 @@ def share(accesses: pl.DataFrame) -> float:
 def page(folder: Path, names: list[str]) -> Iterator[str]:
     """The whole page."""
     of = {context: everything(folder, names, context) for context in conflicts.CONTEXTS}
-    accesses = of["operation"]
+    accesses = of["process"]
     cells = {key: cell for key, cell in accesses.group_by("workload", "kernel")}
     shared = {key: cell for key, cell in cells.items() if cell["accesses"].sum() >= LEAST}
     each = [share(cell) for cell in shared.values()]

@@ -15,6 +15,9 @@ from executed import exact_instructions
 
 import bigiron
 from bigiron.architectures import AARCH64, aarch64
+from bigiron.errors import UserError
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.locks import refuse_inlined_spinlocks
 
 ARM = ("--arch", "aarch64", "--kernel")
 LABEL = ("apparmor_file_alloc_security", "apparmor_file_free_security")
@@ -66,6 +69,9 @@ import sys
 from dataclasses import replace
 from bigiron import architectures
 from bigiron.architectures import AARCH64, aarch64
+from bigiron.errors import UserError
+from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes.locks import refuse_inlined_spinlocks
 from bigiron.cli import main
 architectures._ALL["aarch64"] = replace(AARCH64, machine=aarch64._machine("cortex-a72"))
 main()
@@ -158,15 +164,27 @@ def test_programs_are_not_supported_yet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("probe", ["locks", "trace"])
-def test_a_kernel_with_inlined_spinlocks_is_refused(probe: str, tmp_path: Path) -> None:
-    answer = command(
-        "run", "open1", *ARM, "debian/6.12", "--cpus", "2", "--probe", probe, "-o", tmp_path / "s"
+@pytest.mark.parametrize("kernel", ["debian/6.1", "debian/6.12"])
+def test_a_kernel_with_inlined_spinlocks_is_refused_before_it_boots(
+    probe: str, kernel: str, tmp_path: Path
+) -> None:
+    """Beside another one, whose image says that its spinlocks are functions."""
+    both = ("--kernel", "debian/7.2", "--probe", f"conflicts,{probe}")
+    answer = command("run", "open1", *ARM, kernel, *both, "-o", tmp_path / "s")
+    assert (answer.status, answer.complaint) == (
+        2,
+        f"probe {probe}: {kernel} has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use a kernel with "
+        "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out",
     )
-    assert answer.status == 2
-    assert (
-        f"probe {probe}: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
-        "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
-    ) in answer.err
+    assert not (tmp_path / "s").exists()
+
+
+def test_inlined_spinlocks_are_found_in_the_symbols_too() -> None:
+    """Of a kernel that exports no function its image does not say it."""
+    said = "^probe locks: this kernel has its spinlocks inlined"
+    with pytest.raises(UserError, match=said):
+        refuse_inlined_spinlocks("locks", SymbolTable("ffff800080010000 T queued_spin_lock_slowpath\n"))
+    refuse_inlined_spinlocks("locks", SymbolTable("ffff800080010000 T _raw_spin_lock\n"))
 
 
 def test_locks_of_a_kernel_that_has_their_functions(tmp_path: Path) -> None:

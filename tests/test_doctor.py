@@ -14,6 +14,7 @@ from conftest import bigiron as command
 
 import bigiron.machines.vm.vm  # noqa: F401  # the same
 from bigiron import doctor
+from bigiron.architectures import AARCH64, X86_64
 from bigiron.doctor import Check, can_run
 from bigiron.report import doctor as bug_report
 
@@ -163,3 +164,15 @@ def test_a_user_without_rights() -> None:
     assert checks["BPF"].state in ("limited", "missing")
     assert checks["perf"].state in ("limited", "missing")
     assert can_run(list(checks.values()))
+
+
+def test_which_compilers_another_host_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own for itself, and one for x86_64."""
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert (AARCH64.compiler, AARCH64.compiler_packages) == ("gcc", ("gcc", "libc6-dev"))
+    own, cross = "x86_64-linux-gnu-gcc", ("gcc-x86-64-linux-gnu", "libc6-dev-amd64-cross")
+    assert (X86_64.compiler, X86_64.compiler_packages, X86_64.tools) == (own, cross, own.removesuffix("gcc"))
+    lacks = {check.name for check in doctor.lacking(X86_64, builds_kernels=False, loads_bpf=False)}
+    assert lacks <= {"QEMU for x86_64", "gcc", "cross compiler for x86_64"}
+    checks = [Check(name, "ok", "") for name in NAMES if name != "static C library"]
+    assert not can_run(checks) and can_run([*checks, Check("cross compiler for x86_64", "ok", "")])

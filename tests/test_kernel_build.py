@@ -399,6 +399,12 @@ def test_a_whole_configuration_of_another_architecture_is_refused(tmp_path: Path
         configuration.config_options("x86_64", [whole])
 
 
+def test_pages_of_another_size_are_refused_before_anything_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("CONFIG_ARM64_64K_PAGES=y\n")
+    with pytest.raises(UserError, match=r"^kernels with pages of 64 KiB are not supported on aarch64 yet$"):
+        configuration.config_options("aarch64", [tmp_path / "a"])
+
+
 def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")

@@ -317,12 +317,14 @@ def test_kernels_that_cannot_be_booted(
 BANNER = b"Linux version 6.12.0-own (me@here) #1 SMP Debian 6.12.1-1 (2026-11-20)\n\0"
 
 
-def arm64_image(sections: Sequence[tuple[int, int]] = (), banner: bytes = BANNER) -> bytes:
+def arm64_image(
+    sections: Sequence[tuple[int, int]] = (), banner: bytes = BANNER, flags: int = 0, exports: str = ""
+) -> bytes:
     """By the kernel's Documentation/arch/arm64/booting.rst; of each section its size and where it starts."""
     headers = b"".join(bytes(16) + struct.pack("<II", *section) + bytes(16) for section in sections)
     pe = b"PE\0\0" + struct.pack("<HH12xHH", 0xAA64, len(sections), 0, 0) + headers if sections else b""
-    start = b"MZ\x40\xfa".ljust(56, b"\0") + b"ARM\x64" + struct.pack("<I", 64 if sections else 0)
-    return (start + pe).ljust(8192, b"\0") + banner
+    start = struct.pack("<4s20xQ24x4sI", b"MZ\x40\xfa", flags, b"ARM\x64", 64 if sections else 0)
+    return (start + pe).ljust(8192, b"\0") + banner + "".join(f"{one}\0" for one in exports.split()).encode()
 
 
 def zboot(payload: bytes, kind: bytes = b"gzip") -> bytes:
@@ -340,6 +342,21 @@ def test_an_arm64_image_in_its_three_forms(empty_cache: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("exports", "inlined"),
+    [
+        ("queued_spin_lock_slowpath _raw_read_lock", True),
+        ("queued_spin_lock_slowpath _raw_spin_lock", False),
+        ("queued_spin_lock_slowpath _raw_spin_lock_irq", True),
+        ("", False),
+    ],
+)
+def test_what_an_image_says_of_its_spinlocks(exports: str, inlined: bool, tmp_path: Path) -> None:
+    for content in (arm64_image(exports=exports), zboot(gzip.compress(arm64_image(exports=exports)))):
+        (tmp_path / "Image").write_bytes(content)
+        assert image.has_inlined_spinlocks(tmp_path / "Image") is inlined
+
+
+@pytest.mark.parametrize(
     ("content", "complaint"),
     [
         (arm64_image([(1 << 20, 4096)]), "is cut short: 8264 bytes of 1052672; copy or build it again"),
@@ -351,8 +368,13 @@ def test_an_arm64_image_in_its_three_forms(empty_cache: Path, tmp_path: Path) ->
             zboot(bytes(8192), b"zstd"),
             "is an EFI zboot image compressed with zstd: give one with gzip, or the",
         ),
+        (
+            arm64_image(flags=0b1110),
+            "is an arm64 kernel with pages of 64 KiB, which are not supported yet: "
+            "give one with CONFIG_ARM64_4K_PAGES",
+        ),
     ],
-    ids=["cut short", "no banner", "no image", "cut gzip", "no gzip", "zstd"],
+    ids=["cut short", "no banner", "no image", "cut gzip", "no gzip", "zstd", "pages"],
 )
 def test_arm64_images_that_are_none(
     content: bytes, complaint: str, empty_cache: Path, tmp_path: Path

@@ -20,7 +20,7 @@ STARTERS = {
     "shutil.which",
 }
 
-GCC = {"gcc", "powerpc64le-linux-gnu-gcc", "aarch64-linux-gnu-gcc"}
+GCC = {"gcc", "powerpc64le-linux-gnu-gcc", "aarch64-linux-gnu-gcc", "x86_64-linux-gnu-gcc"}
 QEMU = {"qemu-system-x86_64", "qemu-system-ppc64", "qemu-system-aarch64"}
 MADE_HERE = "/"  # a file that the function was given: a fixture compiled it
 OURS: set[str] = set()  # bigiron itself, a program that was just compiled, or the Python that runs it

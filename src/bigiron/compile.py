@@ -224,5 +224,5 @@ def _sha256(*parts: str) -> str:
 
 def _packages(compiler: str) -> tuple[str, ...]:
     known = {"gcc": ("gcc", "libc6-dev"), "clang": ("clang", "libbpf-dev")}
-    cross = {one.compiler: (one.compiler_package, f"libc6-dev-{one.debian}-cross") for one in architectures()}
-    return (cross | known).get(compiler, (compiler,))
+    targets = {one.compiler: one.compiler_packages for one in architectures()}
+    return (targets | known).get(compiler, (compiler,))

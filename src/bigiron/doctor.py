@@ -72,7 +72,7 @@ def examine() -> list[Check]:
 
 def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
     """What virtual machines of an architecture need and this machine lacks."""
-    cross = [] if target is X86_64 else [_compiler("gcc", "gcc", "gcc")]
+    cross = [] if target.is_native else [_compiler("gcc", "gcc", "gcc")]
     builds = [_kernel_builds(target)] if builds_kernels else []
     bpf = [_bpf_programs(target)] if loads_bpf else []
     checks = [_qemu(target), *cross, _static_library(target), *builds, *bpf]
@@ -92,7 +92,7 @@ def can_run(checks: list[Check]) -> bool:
     >>> can_run([Check("gcc", "missing", "no gcc on PATH")])
     False
     """
-    needed = ("QEMU for x86_64", "QEMU plugins", "gcc", "static C library")
+    needed = ("QEMU for x86_64", "QEMU plugins", "gcc", _row_of_compiler(X86_64))
     return {check.name for check in checks if check.state == "ok"}.issuperset(needed)
 
 
@@ -108,10 +108,13 @@ def _qemu(target: Architecture) -> Check:
 
 def _static_library(target: Architecture) -> Check:
     """The static C library of the guest agent's compiler; a cross compiler is checked together with it."""
-    if target is X86_64:
-        return _compiler("static C library", target.compiler, "libc6-dev", static=True)
-    needed = (target.compiler_package, f"libc6-dev-{target.debian}-cross")
-    return _compiler(f"cross compiler for {target.name}", target.compiler, *needed, static=True)
+    compiler, library = target.compiler_packages
+    needed = (library,) if target.is_native else (compiler, library)
+    return _compiler(_row_of_compiler(target), target.compiler, *needed, static=True)
+
+
+def _row_of_compiler(target: Architecture) -> str:
+    return "static C library" if target.is_native else f"cross compiler for {target.name}"
 
 
 def _plugins() -> Check:
@@ -215,7 +218,7 @@ def _bpf_programs(target: Architecture) -> Check:
     """The BPF compiler and libbpf; libraries for other architectures are fetched when needed."""
     name = "BPF compiler, libbpf"
     try:
-        linked = libbpf.flags(target) if target is X86_64 else ()
+        linked = libbpf.flags(target) if target.is_native else ()
         program = compile.bpf("blocked")
     except UserError as error:
         what = str(error).partition(f": {distribution.here().command} ")[0]

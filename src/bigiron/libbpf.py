@@ -24,7 +24,7 @@ _WANTED = "BPF programs need the static libraries libbpf, libelf and zlib"
 
 def flags(target: Architecture) -> tuple[str, ...]:
     """The linker options for the target's compiler; UserError says how to get the libraries."""
-    if target.compiler == "gcc":
+    if target.is_native:
         missing = [name for name in _LIBRARIES if not _has(target, name)]
         if missing:
             raise UserError(f"{_WANTED}: {distribution.install(*PACKAGES)} (no {', '.join(missing)})")

@@ -1,5 +1,6 @@
 """What differs between architectures: one record each, in a module of its own beside this one."""
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -55,8 +56,8 @@ class Architecture:
         "counter", "timers", ""
     ]  # of QEMU's, that the kernel's clock follows; "": it stays as it is
     tick_period: str  # the kernel's symbol of what a CPU's timer counts between two ticks; "": it has none
-    compiler: str
-    compiler_package: str
+    cross: str  # what the names of the cross compiler and its tools start with
+    cross_package: str  # Debian's, of that compiler
     line_bytes: int
     most_cpus: int  # of a machine that QEMU emulates
     most_threads: int  # of a core of it
@@ -137,14 +138,31 @@ class Architecture:
         return replace(self, address_classes=classes)
 
     @property
+    def is_native(self) -> bool:
+        """Whether this machine is of it, so that its own compiler will do."""
+        return platform.machine() == self.name
+
+    @property
     def tools(self) -> str:
         """What the names of the compiler and its tools start with.
 
-        >>> from bigiron.architectures import PPC64LE, X86_64
-        >>> PPC64LE.tools, X86_64.tools
-        ('powerpc64le-linux-gnu-', '')
+        >>> from bigiron.architectures import architectures
+        >>> {one.tools for one in architectures() if one.is_native}
+        {''}
         """
-        return self.compiler.removesuffix("gcc")
+        return "" if self.is_native else self.cross
+
+    @property
+    def compiler(self) -> str:
+        """The C compiler."""
+        return f"{self.tools}gcc"
+
+    @property
+    def compiler_packages(self) -> tuple[str, str]:
+        """Debian's packages of the compiler and of the static C library."""
+        return (
+            ("gcc", "libc6-dev") if self.is_native else (self.cross_package, f"libc6-dev-{self.debian}-cross")
+        )
 
     def class_of(self, address: int) -> str:
         """What lies at a kernel address, as far as the address alone tells.

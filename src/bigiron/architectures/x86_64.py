@@ -39,8 +39,8 @@ ARCHITECTURE = Architecture(
     counter=Counter(parameter="tsc_early_khz", symbol="tsc_khz"),  # Linux 5.8 and newer take the parameter
     clock="counter",
     tick_period="lapic_timer_period",  # Linux 5.2 and newer
-    compiler="gcc",
-    compiler_package="gcc",
+    cross="x86_64-linux-gnu-",
+    cross_package="gcc-x86-64-linux-gnu",
     line_bytes=64,
     most_cpus=8192,
     most_threads=256,

@@ -115,7 +115,7 @@ def build(
 def check_tools(arch: str) -> str:
     """The compiler and its version, for instance "gcc 12.2.0"; UserError with all tools that are missing."""
     target = architecture(arch)
-    tools = _TOOLS | {target.compiler: target.compiler_package}
+    tools = _TOOLS | {target.compiler: target.compiler_packages[0]}
     missing = {one: package for one, package in tools.items() if shutil.which(one) is None}
     if missing:
         advice = distribution.install(*missing.values())

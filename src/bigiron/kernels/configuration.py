@@ -19,6 +19,7 @@ _CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY|_
 """The tick rate and the preemption model: one option of each is set, and a user's replaces ours."""
 _TAKEN = re.compile(r'y|n|-?\d+|0x[0-9a-fA-F]+|"[\w ,.-]*"')
 """Values that are not taken over: make would expand texts, and paths are of another machine."""
+_PAGES = re.compile(r"(?:ARM64|PPC)_(\d+)K_PAGES")
 _DEFINED = re.compile(r"^\s*(?:menu)?config\s+(\w+)\s*$", re.MULTILINE)
 
 
@@ -56,6 +57,9 @@ def config_options(arch: str, more: Sequence[Path]) -> list[ConfigOption]:
     for fragment in (_FRAGMENTS / "common.config", _FRAGMENTS / f"{arch}.config"):
         ours = (option for option in _read(fragment) if not (wholes and _choice(option)))
         found |= {option.name: option for option in ours}
+    for option in asked:
+        if option.value == "y" and (pages := _PAGES.fullmatch(option.name)):
+            architecture(arch).with_pages_of(int(pages[1]) << 10)  # refuses what bigiron cannot read
     for choice in {_choice(option) for option in asked if option.value == "y"} - {None}:
         found = {name: option for name, option in found.items() if _choice(option) != choice}
     found |= {option.name: option for option in asked}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from bigiron.architectures import architectures
+from bigiron.architectures import AARCH64, architectures
 from bigiron.errors import UserError
 from bigiron.util import lazy
 from bigiron.util.english import join_and
@@ -29,6 +29,8 @@ _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
 _GZIP, _ZBOOT, _ARM64_IMAGE = b"\x1f\x8b", b"zimg", b"ARM\x64"  # at 0, 4 and 56
 _LARGEST = 1 << 30  # bytes of an image that is compressed
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")
+_ARM64_PAGES = {1: 4 << 10, 2: 16 << 10, 3: 64 << 10}  # bytes, by bits 1 and 2 of an arm64 Image's flags
+_TAKES_SPINLOCK, _WAITS_FOR_SPINLOCK = b"\0_raw_spin_lock\0", b"\0queued_spin_lock_slowpath\0"
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,31 @@ def read(path: Path, called: str) -> Facts:
                 return _bzimage(data, called)
             if data[:4] == b"\x7fELF":
                 return _vmlinux(file, data, called)
-            if data[:2] == _GZIP:
-                return _arm64_image(_unpacked(data[:], called), called)
-            if data[4:8] == _ZBOOT:
-                return _arm64_image(_payload(data, called), called)
-            if data[56:60] == _ARM64_IMAGE:
-                return _arm64_image(data, called)
+            if (whole := _whole_arm64_image(data, called)) is not None:
+                return _arm64_image(whole, called)
     raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
+
+
+def has_inlined_spinlocks(path: Path) -> bool:
+    """Whether an arm64 Image takes spinlocks without calling `_raw_spin_lock` (CONFIG_INLINE_SPIN_LOCK).
+
+    kernel/locking/spinlock.c exports that function, wherever there is one, and qspinlock.c the function that
+    waits. False for an image that exports neither, and for one of another architecture.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        whole = _whole_arm64_image(data, str(path))
+        if whole is None:
+            return False
+        return whole.find(_WAITS_FOR_SPINLOCK) >= 0 > whole.find(_TAKES_SPINLOCK)
+
+
+def _whole_arm64_image(data: mmap.mmap, called: str) -> bytes | mmap.mmap | None:
+    """An arm64 Image, unpacked where it is compressed; None of another file."""
+    if data[:2] == _GZIP:
+        return _unpacked(data[:], called)
+    if data[4:8] == _ZBOOT:
+        return _payload(data, called)
+    return data if data[56:60] == _ARM64_IMAGE else None
 
 
 def _bzimage(data: mmap.mmap, called: str) -> Facts:
@@ -111,6 +131,12 @@ def _arm64_image(image: bytes | mmap.mmap, called: str) -> Facts:
         _check_length(image, _pe_bytes(image), called)
     except struct.error:
         raise UserError(f"{called} is a damaged arm64 Image: copy or build it again") from None
+    pages = _ARM64_PAGES.get(image[24] >> 1 & 3, AARCH64.page_bytes)
+    if pages not in AARCH64.page_sizes:
+        raise UserError(
+            f"{called} is an arm64 kernel with pages of {pages >> 10} KiB, which are not supported yet: "
+            "give one with CONFIG_ARM64_4K_PAGES"
+        )
     banner = _BANNER.search(image)
     if banner is None:
         raise UserError(f"{called} is an arm64 Image that does not name its release: build it again")

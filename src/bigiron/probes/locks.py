@@ -6,13 +6,23 @@ of the kernel's lock functions, and the hold time is from its return to the call
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from bigiron.analysis.probes import locks
 from bigiron.errors import UserError
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.kernels.kernel import Kernel
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
 from bigiron.probes.recording import recorded
+from bigiron.util import lazy
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
+
+if TYPE_CHECKING:
+    from bigiron.kernels import image
+else:
+    image = lazy.Module("bigiron.kernels.image")
 
 SCHEMA = Schema(
     lambda: {
@@ -40,13 +50,27 @@ def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", "record locks"]
 
 
+def check_spinlocks(probe: str) -> Callable[[Kernel], None]:
+    """A probe's `check_kernel`: UserError for a kernel whose image says that its spinlocks are inlined."""
+
+    def check(kernel: Kernel) -> None:
+        if image.has_inlined_spinlocks(kernel.image):
+            raise _inlined_spinlocks(probe, kernel.name)
+
+    return check
+
+
 def refuse_inlined_spinlocks(probe: str, symbols: SymbolTable) -> None:
-    """UserError for a kernel whose spinlocks are no functions."""
+    """The same by the symbols of a kernel that booted: not all images say it."""
     if _SPIN_LOCK not in symbols.names:
-        raise UserError(
-            f"probe {probe}: this kernel has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use one with "
-            "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
-        )
+        raise _inlined_spinlocks(probe, "this kernel")
+
+
+def _inlined_spinlocks(probe: str, kernel: str) -> UserError:
+    return UserError(
+        f"probe {probe}: {kernel} has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use a kernel with "
+        "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
+    )
 
 
 def _collect(raw: RawOutput) -> Table:
@@ -102,4 +126,5 @@ PROBE = Probe(
     by_default="vm",
     only_on=("x86_64",),
     if_asked_on=("aarch64",),
+    check_kernel=check_spinlocks("locks"),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
+from bigiron.kernels.kernel import Kernel
 from bigiron.machines.messages import Message
 from bigiron.probes.options import Options, ProbeOptions
 from bigiron.util.lazy import DType
@@ -139,6 +140,8 @@ class Probe:
     """The architectures that it knows; all unless given."""
     if_asked_on: tuple[str, ...] = ()
     """Others, of some of whose kernels it can measure all: it is not recorded by default."""
+    check_kernel: Callable[[Kernel], None] | None = None
+    """UserError for a kernel that it cannot measure, as far as the image tells before it boots."""
     by_default: Literal["vm", "real", ""] = ""
     """The machines on which it is recorded by default: virtual, real, or none."""
     compare: Callable[[Measurements, model.Options], model.Comparison] | None = None

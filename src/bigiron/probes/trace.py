@@ -12,7 +12,7 @@ from bigiron.analysis.probes import locks
 from bigiron.analysis.replay import trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.locks import lock_type, refuse_inlined_spinlocks
+from bigiron.probes.locks import check_spinlocks, lock_type, refuse_inlined_spinlocks
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
@@ -120,6 +120,7 @@ PROBE = Probe(
     by_default="vm",
     only_on=("x86_64",),
     if_asked_on=("aarch64",),
+    check_kernel=check_spinlocks("trace"),
     stacks=StackSource(
         lambda table, done, contexts: trace.stacks(table, done, contexts),
         "events of traced operations",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from bigiron import probes, workloads
+from bigiron import kernels, probes, workloads
 from bigiron.architectures import architecture, architectures
 from bigiron.errors import UserError
 from bigiron.machines import limits
@@ -72,7 +72,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
             workload=workload.name,
             workload_file=str(workload.source) if spec.workload_file else "",
             workload_sha256=workload.sha256,
-            variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
+            variant=[_resolve_variant(variant, spec) for variant in spec.variant],
         ),
         workload,
     )
@@ -141,7 +141,7 @@ def _resolve_command(spec: Spec) -> Spec:
         spec,
         workload=Path(words[0]).name,
         tasks=spec.tasks if "{tasks}" in spec.command else [1],
-        variant=[_resolve_variant(variant, spec.engine) for variant in spec.variant],
+        variant=[_resolve_variant(variant, spec) for variant in spec.variant],
     )
 
 
@@ -314,7 +314,8 @@ def _checked(what: str, numbers: list[int], most: int, least: int = 1) -> list[i
     return numbers
 
 
-def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
+def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
+    engine = spec.engine
     check_variant(variant)
     if engine.emulated and not variant.kernel:
         raise UserError(f"variant {variant.name} has no kernel: name one, such as debian/6.12")
@@ -324,6 +325,9 @@ def _resolve_variant(variant: Variant, engine: Engine) -> Variant:
             f"variant {variant.name}: the image of kernel {variant.kernel} here ({kernel.sha256[:12]}) is "
             f"not the one that the study asks for ({variant.kernel_sha256[:12]})"
         )
+    for probe in probes.named(spec.probes):
+        if probe.check_kernel and engine.emulated:
+            probe.check_kernel(kernels.find(kernel.name, spec.arch))
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
 
 

@@ -1,0 +1,291 @@
+"""Which cache lines are shared on arm64 and which on x86_64, of the same kernels: docs/validation/arm64.md.
+
+    nice benchmarks/arm64.py -o FOLDER [--kernels K,...] [--workloads open1,...] [--cpus 8] [--write]
+
+Each workload is recorded on each kernel of both architectures, from one snapshot of each kernel; the guest's
+clock follows its instructions, so that a busy host adds no ticks. The cache lines of one object, a struct's
+or a variable's, are added up. An object is one architecture's own if it has 0.05 accesses per operation or
+more on it, and less on the other, and they differ by as much.
+
+Cells are kept in the folder: run it again, and only what is missing is measured. The page says which of the
+built-in workloads it has. `--write` writes it of what there is, and measures nothing.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from cgroups import LEAST, only_in
+from naming import share, touched
+
+from bigiron import open_study, workloads
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.lines.matching import Line, lines_of
+from bigiron.study.store import CellRecord, Study
+from bigiron.util.object_name import ObjectName
+
+BIGIRON = Path(sys.executable).with_name("bigiron")
+PAGE = Path(__file__).parents[1] / "docs/validation/arm64.md"
+KERNELS = "debian/6.12,debian/7.2"
+ARCHITECTURES = ("x86_64", "aarch64")
+PROCESS = "process"  # the context that is compared
+MOST_NAMES = 6
+INTRODUCTION = """\
+# arm64 beside x86_64
+
+Made by `benchmarks/arm64.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: {number} of {of}
+built-in workloads on {kernels}, one cell per kernel and architecture, from one
+snapshot of each, with `--clock instructions`. Accesses per operation to shared cache lines, in
+process context, added up by object. An object is one architecture's own where it has 0.05 accesses
+per operation or more on it and less than that on the other. Where tasks contend, an object near
+that limit may come or go by chance.
+
+| | x86_64 | aarch64 |
+|---|--:|--:|
+| accesses to shared cache lines with type and field, all cells | {named[0]:.1%} | {named[1]:.1%} |
+| the same, median of the cells that share anything | {middle[0]:.1%} | {middle[1]:.1%} |
+
+Of {pairs} pairs of cells, {same} share the same objects. Instructions per operation on aarch64 are
+{instructions:.0%} of those on x86_64 in the median.
+"""
+WHY: Mapping[str, str] = {}
+"""Objects that are one architecture's own, and the reason, as found in the kernel's source."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a workload does on one kernel of one architecture, in process context."""
+
+    lines: Mapping[str, float]  # accesses per operation to shared cache lines, by object
+    functions: Mapping[str, str]  # that access each of them most
+    named: float  # accesses per operation whose type and field are known
+    instructions: float  # per operation
+
+    @property
+    def accesses(self) -> float:
+        """Per operation, to all shared cache lines."""
+        return sum(self.lines.values())
+
+    @property
+    def share(self) -> float:
+        """Of the accesses those with type and field."""
+        return self.named / self.accesses
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A workload on one kernel of both architectures."""
+
+    workload: str
+    kernel: str
+    cells: tuple[Cell, Cell]  # in the order of ARCHITECTURES
+
+    def own(self, place: int) -> dict[str, float]:
+        """The objects of only one architecture."""
+        return only_in(self.cells[place].lines, self.cells[1 - place].lines)
+
+    @property
+    def common(self) -> dict[str, tuple[float, float]]:
+        """The objects that are worth a mention on either and no architecture's own, with both counts."""
+        x86_64, aarch64 = (cell.lines for cell in self.cells)
+        both = {name: (x86_64.get(name, 0.0), aarch64.get(name, 0.0)) for name in {**x86_64, **aarch64}}
+        kept = {
+            name: counts
+            for name, counts in both.items()
+            if max(counts) >= LEAST and not any(name in self.own(place) for place in (0, 1))
+        }
+        return dict(sorted(kept.items(), key=lambda each: -max(each[1])))
+
+
+def main() -> None:
+    """Measure what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--kernels", default=KERNELS)
+    parser.add_argument("--workloads", default=",".join(one.name for one in workloads.builtin()))
+    parser.add_argument("--cpus", type=int, default=8)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    kernels, names = given.kernels.split(","), given.workloads.split(",")
+    given.output.mkdir(parents=True, exist_ok=True)
+    for name in names if not given.write else []:
+        for architecture in ARCHITECTURES:
+            measure(name, architecture, kernels, given.cpus, folder_of(given.output, name, architecture))
+        print(name, file=sys.stderr, flush=True)
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text("\n".join(page(given.output, names, kernels, given.cpus)) + "\n", encoding="utf-8")
+
+
+def folder_of(output: Path, workload: str, architecture: str) -> Path:
+    """Where a study is."""
+    return output / workload.replace("/", "-") / architecture
+
+
+def measure(workload: str, architecture: str, kernels: Sequence[str], cpus: int, folder: Path) -> None:
+    """Run what is missing of a study. Why it cannot run is kept beside it."""
+    if not missing(folder):
+        return
+    what = [word for kernel in kernels for word in ("--kernel", kernel)]
+    what += ["--arch", architecture, "--cpus", str(cpus), "--probe", "conflicts,instructions"]
+    what += ["--reps", "1", "--clock", "instructions", "--jobs", "1"]
+    if workload.startswith("smt-"):
+        what += ["--topology", "threads=2"]
+    folder.parent.mkdir(exist_ok=True)
+    command = [str(BIGIRON), "run", workload, *what, "-o", str(folder)]
+    said = subprocess.run(command, check=False, capture_output=True, text=True).stderr.splitlines()
+    if not folder.exists():
+        refusal_of(folder).write_text(said[-1] + "\n", encoding="utf-8")
+
+
+def missing(folder: Path) -> bool:
+    """Whether a study has cells that are not measured, or is not there at all."""
+    if not (folder / "study.toml").exists():
+        return True
+    study = open_study(folder)
+    return not all(study.is_measured(cell) for cell in study.plan())
+
+
+def refusal_of(folder: Path) -> Path:
+    """Where it is kept why a study cannot run."""
+    return folder.with_suffix(".refused")
+
+
+def read(folder: Path, kernel: str) -> Cell | str:
+    """A cell, or why there is none; "" where it was not tried."""
+    if not (folder / "study.toml").exists():
+        refusal = refusal_of(folder)
+        return refusal.read_text(encoding="utf-8").strip() if refusal.exists() else ""
+    study = open_study(folder)
+    for record in study.records():
+        if record.variant == kernel:
+            return record.failure.reason if record.failure else cell_of(study, record)
+    return ""
+
+
+def cell_of(study: Study, record: CellRecord) -> Cell:
+    """The counts of a cell."""
+    done = sum(record.facts["conflicts"]["operations"])
+    found: dict[str, list[Line]] = defaultdict(list)
+    for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, (PROCESS,))):
+        found[ObjectName.parse(line.object).base].append(line)
+    lines = {name: sum(line.accesses_per_op for line in those) for name, those in found.items()}
+    accesses = touched(study, record, PROCESS)
+    known = share(accesses) * sum(lines.values()) if lines else 0.0
+    executed = record.facts["instructions"]
+    instructions = executed["instructions"][PROCESS] / sum(executed["operations"])
+    return Cell(lines, {name: hottest(those) for name, those in found.items()}, known, instructions)
+
+
+def hottest(lines: Sequence[Line]) -> str:
+    """The function that accesses them most."""
+    weights: dict[str, float] = defaultdict(float)
+    for line in lines:
+        for function, weight in line.weights.items():
+            weights[function] += weight
+    return max(weights, key=lambda name: weights[name])
+
+
+def page(output: Path, names: Sequence[str], kernels: Sequence[str], cpus: int) -> Iterator[str]:
+    """The page, in Markdown."""
+    pairs: list[Pair] = []
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        for kernel in kernels:
+            cells = [read(folder_of(output, name, one), kernel) for one in ARCHITECTURES]
+            found = [cell for cell in cells if isinstance(cell, Cell)]
+            if len(found) == len(ARCHITECTURES):
+                pairs.append(Pair(name, kernel, (found[0], found[1])))
+            for architecture, cell in zip(ARCHITECTURES, cells, strict=True):
+                if isinstance(cell, str) and cell:
+                    reasons[cell].append(f"`{name}` on {kernel} {architecture}")
+    yield introduction(output, pairs, kernels, cpus)
+    for reason, cells_without in reasons.items():
+        yield f"Not measured: {', '.join(cells_without)}: {reason}.\n"
+    yield from totals(pairs)
+    yield from objects(pairs)
+    yield from causes(pairs)
+
+
+def introduction(output: Path, pairs: Sequence[Pair], kernels: Sequence[str], cpus: int) -> str:
+    """What was measured, and what comes of it."""
+    study = open_study(folder_of(output, pairs[0].workload, ARCHITECTURES[0]))
+    (record, *_) = [record for record in study.records() if record.measured]
+    of_one = [[pair.cells[place] for pair in pairs] for place in (0, 1)]
+    sharing = [[cell for cell in cells if cell.accesses >= LEAST] for cells in of_one]
+    return INTRODUCTION.format(
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        qemu=record.environment["qemu"],
+        cpus=cpus,
+        number=len({pair.workload for pair in pairs}),
+        of=len(workloads.builtin()),
+        kernels=" and ".join(f"`{kernel}`" for kernel in kernels),
+        named=[sum(cell.named for cell in cells) / sum(cell.accesses for cell in cells) for cells in sharing],
+        middle=[median(cell.share for cell in cells) for cells in sharing],
+        pairs=len(pairs),
+        same=sum(not (pair.own(0) or pair.own(1)) for pair in pairs),
+        instructions=median(pair.cells[1].instructions / pair.cells[0].instructions for pair in pairs),
+    )
+
+
+def totals(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Accesses, their share with type and field, and instructions."""
+    yield "## Accesses and instructions\n"
+    yield "Per operation; in parentheses the share of the accesses with type and field.\n"
+    yield "| workload | kernel | accesses, x86_64 | aarch64 | instructions, x86_64 | aarch64 |"
+    yield "|---|---|--:|--:|--:|--:|"
+    for pair in pairs:
+        accesses = [
+            f"{cell.accesses:.3f} ({cell.share:.0%})" if cell.accesses >= LEAST else f"{cell.accesses:.3f}"
+            for cell in pair.cells
+        ]
+        instructions = [f"{cell.instructions:.0f}" for cell in pair.cells]
+        yield f"| `{pair.workload}` | {short(pair.kernel)} | {' | '.join([*accesses, *instructions])} |"
+
+
+def objects(pairs: Sequence[Pair]) -> Iterator[str]:
+    """The objects of both architectures, and of each alone."""
+    yield "\n## Objects\n"
+    yield "Accesses per operation: of both, on x86_64 and aarch64; of one, with the function of most.\n"
+    yield "| workload | kernel | both | x86_64 only | aarch64 only |"
+    yield "|---|---|---|---|---|"
+    for pair in pairs:
+        both = [f"`{name}` {one:.3f}, {other:.3f}" for name, (one, other) in pair.common.items()]
+        alone = [
+            [f"`{name}` {count:.3f} ({cell.functions[name]})" for name, count in pair.own(place).items()]
+            for place, cell in enumerate(pair.cells)
+        ]
+        if both or any(alone):
+            columns = [first(one) for one in (both, *alone)]
+            yield f"| `{pair.workload}` | {short(pair.kernel)} | {' | '.join(columns)} |"
+
+
+def causes(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Why objects are of one architecture, as far as that was looked up."""
+    seen = {name for pair in pairs for place in (0, 1) for name in pair.own(place)}
+    if known := {name: why for name, why in WHY.items() if name in seen}:
+        yield "\n## Why an object is of one architecture\n"
+        yield "| object | why |\n|---|---|"
+        yield from (f"| `{name}` | {why} |" for name, why in known.items())
+    if rest := sorted(seen - WHY.keys()):
+        yield f"\nNot looked into: {', '.join(f'`{name}`' for name in rest)}."
+
+
+def short(kernel: str) -> str:
+    """Without its distribution."""
+    return kernel.partition("/")[2] or kernel
+
+
+def first(items: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(items) - MOST_NAMES
+    return "; ".join([*items[:MOST_NAMES], *([f"{more} more"] if more > 0 else [])])
+
+
+if __name__ == "__main__":
+    main()
