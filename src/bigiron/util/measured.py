@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["cache lines", "locks", "functions"]
+Kind: TypeAlias = Literal["cache lines", "locks", "functions", "waits"]
 
 
 @dataclass(frozen=True)
