@@ -1,4 +1,4 @@
-"""What the function_graph tracer prints: `trace-cmd report`, `perf ftrace`, and tracefs' trace and trace_pipe."""
+"""Traces of the function_graph tracer: `trace-cmd report`, `perf ftrace`, tracefs' trace and trace_pipe."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class _Trace:
 
 
 def _read(text: str) -> Reading:
-    """The time of each function without those that it called and that were traced too.
+    r"""The time of each function without those that it called and that were traced too.
 
     Calls whose beginning or end the trace lacks are left out.
 
-    >>> found = _read(" 0)               |  dput() {\\n 0)   1.5 us    |    iput();\\n 0)   4.0 us    |  }")
+    >>> found = _read(" 0)               |  dput() {\n 0)   1.5 us    |    iput();\n 0)   4.0 us    |  }")
     >>> [(thing.name, thing.weight) for thing in found.measured.things]
     [('dput', 2.5), ('iput', 1.5)]
     """

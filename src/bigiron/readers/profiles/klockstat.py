@@ -106,7 +106,7 @@ def _wait(found: re.Match[str], at: int) -> _Wait:
 
 
 def _function(written: str, at: int) -> str:
-    """bcc of Python 3 may print bytes: b'pipe_read+0x4c'."""
+    """With Python 3, bcc may print bytes: b'pipe_read+0x4c'."""
     return symbol(label(written.removeprefix("b'").rstrip("'"), at))
 
 

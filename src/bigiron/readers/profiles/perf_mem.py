@@ -1,4 +1,4 @@
-"""What `perf script` prints of `perf mem record` or `perf c2c record`: loads and stores with their addresses."""
+"""What `perf script` prints of `perf mem record` or `perf c2c record`: loads and stores by address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bigiron.readers.profiles.profile import Text, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(r"\|SNP [^|\n]*\|TLB ")
-_SAMPLE = re.compile(r"(?:.*?(\S+):)?(?:.*\s)?([0-9a-f]{6,16})\s+([0-9a-f]+) \|?[^|]*\|.*?\|TLB (.*)")
+_SAMPLE = re.compile(r"(?:.*\s(\S+):\s+|.*\s)?([0-9a-f]{6,16})\s+([0-9a-f]+) \|?[^|]*\|.*?\|TLB (.*)")
 _FUNCTION = r"(\S.*?)(?: \((?:[^()]*|\[[^\]]*\])\))?\s*$"
 _AT = re.compile(rf".*?\s([0-9a-f]{{5,16}}) {_FUNCTION}")
 _CHAIN = re.compile(rf"\s+([0-9a-f]+) {_FUNCTION}")

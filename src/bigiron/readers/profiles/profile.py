@@ -82,7 +82,7 @@ class Stack:
 
     @property
     def waits_in(self) -> tuple[str, ...]:
-        """The kernel's functions, innermost first, without the scheduler's; empty if the task kept its CPU."""
+        """The kernel's functions, innermost first, without the scheduler's; empty for a task on its CPU."""
         names = [name for name in reversed(self.frames[self.kernel_from :]) if name]
         if not names or not LEAVES_CPU.fullmatch(names[0]):
             return ()
@@ -90,7 +90,7 @@ class Stack:
 
 
 def of_stacks(weights: Mapping[Stack, float], text: Text) -> Reading:
-    """Samples by the innermost function of each stack; where tasks waited, if most tasks had left their CPU."""
+    """Samples by the innermost function of each stack; waits, if most tasks had left their CPU."""
     waits: dict[tuple[str, ...], float] = {}
     for stack, weight in weights.items():
         if names := stack.waits_in:
