@@ -17,7 +17,7 @@ from bigiron import readers, workloads
 from bigiron.analysis.comparison.measured import Agreement
 from bigiron.analysis.comparison.model import Options
 from bigiron.errors import UserError
-from bigiron.probes import Table, instructions, locks
+from bigiron.probes import Table, blocked, instructions, locks
 from bigiron.results import measured as results
 from bigiron.study import measured as kept
 from bigiron.study import store
@@ -28,6 +28,13 @@ from bigiron.util.measured import Measured
 PROFILES = Path(__file__).with_name("profiles")
 MMAP1, SIGNAL1 = PROFILES / "c2c-mmap1-threads-v5.10.txt", PROFILES / "c2c-signal1-v5.6.txt"
 NO_LOCKS = "lock-contention-threads-v6.2.txt"
+REFUSED = {
+    NO_LOCKS: "line 1: these are waits by pid, not by lock: leave --threads or --lock-cgroup out",
+    "klockstat-hold-v5.15.txt": "no function waits for a lock in it: has it the table of waits, ",
+    "script-mem-alderlake-v6.5.txt": "another cache answered no load of 5 samples ",
+    "script-mem-arm64-v5.19.txt": "line 1: this sample has no address of data, or is cut off: ",
+}
+"""Real outputs that lack what is compared."""
 
 
 def text(name: str) -> str:
@@ -59,7 +66,22 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
         "cache lines", 1, "0xffffffffb7879600", "", 638,
         ("refcount_dec_not_one", "__sigqueue_free", "__sigqueue_alloc"), 0,
     ),
+    "c2c-made.txt": (
+        "cache lines", 3, "0xffff888104a31240", "", 18, ("_raw_spin_unlock_irqrestor",), 0,
+    ),
     "folded-iperf-v5.txt": ("functions", 2, "__free_pages_ok", "", 10713, ("__free_pages_ok",), 0),
+    "graph-cppc-arm64.txt": (
+        "functions", 12, "cppc_cpufreq_get_rate", "", 6.02, ("cppc_cpufreq_get_rate",), 0,
+    ),
+    "graph-ftrace-doc.txt": ("functions", 29, "__might_sleep", "", 4.22, ("__might_sleep",), 0),
+    "graph-irq-arm64.txt": ("functions", 5, "dev_printk_emit", "", 20.259, ("dev_printk_emit",), 0),
+    "graph-read.txt": ("functions", 12, "__fget_light", "", 0.371, ("__fget_light",), 0),
+    "graph-tcp.txt": ("functions", 22, "tcp_data_queue", "", 2.488, ("tcp_data_queue",), 0),
+    "klockstat-bcc-stacks.txt": ("locks", 1, "", "mutex", 556542328, ("pipe_wait",), 1),
+    "klockstat-bcc.txt": ("locks", 3, "", "mutex", 57338 + 63163, ("psi_avgs_work",), 0),
+    "klockstat-kernfs-v5.10.txt": (
+        "locks", 8, "", "mutex", 189600694774 + 59110931944, ("kernfs_iop_permission",), 0,
+    ),
     "lock-contention-addresses-v6.3.txt": ("locks", 6, "tasklist_lock", "rwlock", 6.13e6, (), 0),
     "lock-contention-arm64-v6.9.txt": (
         "locks", 6, "", "spinlock", 6.03e9 + 39960, ("__tick_broadcast_oneshot_control",), 0,
@@ -79,19 +101,34 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
     "lock_stat-zone-v5.11.txt": (
         "locks", 1, "&zone->lock", "", 1555485.48e3, ("get_page_from_freelist", "free_one_page"), 0,
     ),
+    "offcputime-bcc-v4.txt": ("waits", 11, "pipe_wait", "", 88 + 4108470, ("pipe_wait",), 0),
+    "offcputime-bpftrace-v6.18.txt": (
+        "waits", 8, "unix_stream_read_generic", "", 84181973, ("unix_stream_read_generic",), 1,
+    ),
+    "offcputime-libbpf-v6.18.txt": ("waits", 1, "anon_pipe_read", "", 13363054, ("anon_pipe_read",), 0),
     "report-callgraph-v6.18.txt": ("functions", 19, "do_syscall_64", "", 13.2, ("do_syscall_64",), 0),
     "report-mlock-v5.10.txt": ("functions", 11, "follow_page_mask", "", 47.26, ("follow_page_mask",), 0),
     "report-open-v6.18.txt": ("functions", 81, "do_syscall_64", "", 13.2, ("do_syscall_64",), 0),
     "report-open1-v6.10.txt": ("functions", 4, "apparmor_file_open", "", 29.37, ("apparmor_file_open",), 0),
     "report-open2-v6.6.txt": ("functions", 3, "apparmor_file_open", "", 38.6, ("apparmor_file_open",), 0),
+    "script-mem-made.txt": (
+        "cache lines", 3, "0xffff888104a31240", "", 18, ("_raw_spin_unlock_irqrestore",), 0,
+    ),
     "script-open-v6.18.txt": ("functions", 26, "do_syscall_64", "", 4, ("do_syscall_64",), 0),
 }  # fmt: skip
 
 
 def test_every_output_is_read_here() -> None:
-    assert {path.name for path in PROFILES.glob("*.txt")} == READ.keys() | {NO_LOCKS}
+    every = sorted(READ.keys() | REFUSED.keys())
+    assert sorted(path.name for path in PROFILES.glob("*.txt")) == every
     named = re.findall(r"`([\w.-]+\.txt)`", text("README.md"))
-    assert sorted(named) == sorted(READ.keys() | {NO_LOCKS}), "each has its source"
+    assert sorted(named) == every, "each has its source"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_output_that_lacks_what_is_compared_says_so(name: str) -> None:
+    with pytest.raises(UserError, match=re.escape(REFUSED[name])):
+        profile(name)
 
 
 @pytest.mark.parametrize("name", READ)
@@ -216,18 +253,33 @@ RAN = [
 ]
 
 
+def waited(path: str, total_ns: int) -> dict[str, Any]:
+    return {
+        "context": "process", "task": "t", "pid": 7, "tgid": 7, "state": "S", "path": path, "user_path": "",
+        "count": 5, "total_ns": total_ns, "max_ns": total_ns, "histogram": [5],
+    }  # fmt: skip
+
+
+WAITED = [
+    waited("do_syscall_64;ksys_read;vfs_read;anon_pipe_read;schedule;__schedule", 70_000_000),
+    waited("do_syscall_64;kernel_wait4;do_wait;schedule;__schedule", 20_000_000),
+    waited("do_syscall_64;__x64_sys_futex;do_futex;futex_wait;schedule;__schedule", 30_000_000),
+]
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """10 operations of 2 tasks on two variants; the second takes half of the label's references."""
     spec = Spec(
         workload="open1",
-        probes=["conflicts", "instructions", "locks"],
+        probes=["conflicts", "instructions", "locks", "blocked"],
         cpus=[2],
         operations=5,
         variant=[Variant(name=name, kernel="k") for name in ("old", "new")],
     )
     study = store.create(tmp_path_factory.mktemp("open1") / "s", spec, workloads.find("open1"))
     facts = {"operations": [5, 5], "lost_accesses": 0, "lost_acquisitions": 0, "unreleased": 0}
+    facts |= {"lost": 0, "nanoseconds": 100_000_000, "way": "bpf"}
     for cell in study.plan():
         halved = cell.variant.name == "new"
         table = OPEN1.filter(~(pl.col("function") == "apparmor_file_open")) if halved else OPEN1
@@ -235,6 +287,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Study:
             "conflicts": table,
             "locks": pl.DataFrame(TAKEN, schema=locks.SCHEMA),
             "instructions": pl.DataFrame(RAN, schema=instructions.SCHEMA, orient="row"),
+            "blocked": pl.DataFrame(WAITED, schema=blocked.SCHEMA),
         }
         record = CellRecord(
             id=cell.id, variant=cell.variant.name, machine="vm", cpus=2, tasks=2,
@@ -356,6 +409,20 @@ def test_functions_are_matched_by_name(tables: Study) -> None:
     assert counted(found)[0] == "apparmor_file_open"
     answer = bigiron("compare", tables.folder, "--with", PROFILES / "report-open1-v6.10.txt")
     assert "7 times its share of the instructions" in answer.out
+
+
+def test_waits_are_matched_by_where_tasks_wait(tables: Study) -> None:
+    """Threads of the kernel's own that have no work are no task's waiting."""
+    today = agreement(tables, text("offcputime-bpftrace-v6.18.txt"))
+    assert [(pair.measured.name, pair.counted.name) for pair in today.both if pair.counted] == [
+        ("anon_pipe_read < vfs_read < ksys_read",) * 2,
+        ("do_wait < kernel_wait4 < do_syscall_64",) * 2,
+    ]
+    first = today.both[0].counted
+    assert first and first.rank == 1 and first.cells["old"] == {"ms_per_op": 7.0, "times_per_op": 0.5}
+    assert [one.name for one in today.only_counted] == ["futex_wait < do_futex < __x64_sys_futex"]
+    names = [pair.measured.name for pair in agreement(tables, text("offcputime-bcc-v4.txt")).pairs]
+    assert names[0].startswith("pipe_wait < pipe_read") and not any("worker_thread" in name for name in names)
 
 
 # The commands

@@ -178,6 +178,9 @@ LEAVING_CPU = (
 )
 """How a task leaves the CPU, whatever it waits for: the innermost functions of most stacks."""
 
+WAITING_FOR_WORK = ("kthread", "do_idle")
+"""Below these, threads of the kernel's own wait, and CPUs that have nothing to do."""
+
 SLEEPING_OR_WAKING = in_path(("schedule", "try_to_wake_up"))
 SLEEPING = in_path(("schedule", "__schedule"))
 
@@ -256,6 +259,7 @@ PLAIN_NAMES = (
     TRYLOCK,
     *INTERRUPTING,
     *LEAVING_CPU,
+    *WAITING_FOR_WORK,
     *INSTRUCTIONS_PER_ENTRY,
     *INSTRUCTIONS_PER_CLEARED_PAGE,
     *RCU_BATCH,

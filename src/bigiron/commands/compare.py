@@ -13,7 +13,6 @@ from bigiron.commands.common.options import (
     Base,
     Context,
     ForMachine,
-    Format,
     InContext,
     WithProfile,
     choice,
@@ -36,6 +35,16 @@ class LineBytes(StrEnum):
     pair = "128"
 
 
+class CompareFormat(StrEnum):
+    """How a comparison is printed."""
+
+    text = "text"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
+    c2c = "c2c"
+
+
 class By(StrEnum):
     """How stacks are added up."""
 
@@ -46,7 +55,12 @@ class By(StrEnum):
 def compare(
     study: Annotated[Path, typer.Argument(help="the study's folder")],
     base: Base = None,
-    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    format: Annotated[
+        CompareFormat,
+        typer.Option(
+            help="output format; c2c: the base variant's shared cache lines in the form of `perf c2c report`"
+        ),
+    ] = CompareFormat.text,
     context: InContext = Context.process,
     probe: Annotated[
         str | None,
@@ -83,6 +97,8 @@ def compare(
     opened = store.open_study(study)
     if profile:
         others = {"--probe": probe, "--by": by, "--tolerance": tolerance, "--metric": metric}
+        if format is CompareFormat.c2c:
+            raise UserError("--format c2c prints what was counted: it does not go with --with")
         if given := [option for option, value in others.items() if value is not None]:
             raise UserError(f"{given[0]} does not go with --with: the profile decides what is compared")
         costs = prediction.line_costs(opened, machine) if machine else None
@@ -90,7 +106,11 @@ def compare(
         print(measured.FORMATS[format.value](beside(opened, profile, options)), end="")
         return
     compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
-    of_lines = {f"--line {line.value}": pairs, f"--machine {machine}": machine is not None}
+    of_lines = {
+        f"--line {line.value}": pairs,
+        f"--machine {machine}": machine is not None,
+        "--format c2c": format is CompareFormat.c2c,
+    }
     for option in (option for option, given in of_lines.items() if given):
         if compared != conflicts.PROBE.name or by:
             raise UserError(

@@ -27,9 +27,11 @@ __all__ = [
 
 
 def _find() -> dict[str, Format]:
+    here = Path(__file__).parent
     modules = (
-        importlib.import_module(f"{__name__}.{module.name}")
-        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+        importlib.import_module(f"{package}.{module.name}")
+        for package, folder in ((__name__, here), (f"{__name__}.profiles", here / "profiles"))
+        for module in pkgutil.iter_modules([str(folder)])
     )
     return {module.FORMAT.name: module.FORMAT for module in modules if hasattr(module, "FORMAT")}
 

@@ -34,6 +34,7 @@ class _Words:
     whole: str  # of which it has a share
     costs: str  # what the machine loses most at
     figure: Callable[[dict[str, float]], str]  # in a sentence
+    beside: str = "counts, not times"  # what the figures are
 
 
 _WORDS = {
@@ -66,6 +67,16 @@ _WORDS = {
         "the kernel's samples",
         "The function in which your machine spends most time",
         lambda cell: f"{cell['self_per_op']:.1f} instructions per operation",
+    ),
+    "waits": _Words(
+        "wait",
+        "ms_per_op",
+        "milliseconds off the CPU per operation",
+        "no task waited there, or not long enough to be listed",
+        "the waiting",
+        "The place where your machine's tasks wait longest",
+        lambda cell: f"{cell['ms_per_op']:.3f} ms per operation, in {cell['times_per_op']:.3f} waits",
+        "a virtual machine's time",
     ),
 }
 
@@ -111,7 +122,7 @@ def sentences(found: Beside) -> list[str]:
 def _called(pair: Pair) -> str:
     functions = first_n(pair.measured.functions, _MOST_FUNCTIONS)
     name = pair.measured.name
-    return " in ".join(filter(None, (name, functions if functions != name else "")))
+    return " in ".join(filter(None, (name, "" if name.startswith(functions) else functions)))
 
 
 def agreement(found: Beside) -> str:
@@ -131,7 +142,7 @@ def agreement(found: Beside) -> str:
 def _heading(found: Beside) -> str:
     return (
         f"{found.workload}, {found.agreement.at}: {found.agreement.kind} by {found.agreement.unit} in "
-        f"{found.file}, beside {found.words.unit} (counts, not times), ranked on {found.agreement.at.base}"
+        f"{found.file}, beside {found.words.unit} ({found.words.beside}), ranked on {found.agreement.at.base}"
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from bigiron import readers
 from bigiron.analysis.comparison import measured as matching
 from bigiron.analysis.comparison.measured import Agreement
-from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
+from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Measurements, Options
 from bigiron.analysis.lines import conflicts, measured_lines, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt
-from bigiron.analysis.probes import instructions, locks
+from bigiron.analysis.probes import blocked, instructions, locks
 from bigiron.errors import UserError
 from bigiron.readers.folder import read_text
 from bigiron.results import measurements
@@ -21,8 +22,15 @@ from bigiron.study.measured import TABLE, of_table
 from bigiron.study.store import Study
 from bigiron.util.measured import Measured
 
-PROBES = {"cache lines": "conflicts", "locks": "locks", "functions": "instructions"}
+PROBES = {"cache lines": "conflicts", "locks": "locks", "functions": "instructions", "waits": "blocked"}
 """What is counted of the same kind."""
+
+_MATCHED: dict[str, tuple[Callable[[Measurements, Options], Comparison], Callable[..., Agreement]]] = {
+    "locks": (locks.compare, matching.match_locks),
+    "functions": (instructions.compare, matching.match_functions),
+    "waits": (blocked.compare, partial(matching.match_waits, place=blocked.place)),
+}
+"""How what was counted of a kind is compared, and matched; cache lines are `_lines`."""
 
 _Point = TypeVar("_Point", LinesAt, ComparedPoint)
 
@@ -52,11 +60,7 @@ def agreement(study: Study, measured: Measured, options: Options) -> Agreement:
     counted = measurements.read(study, PROBES[measured.kind])
     if measured.kind == "cache lines":
         return _lines(study, measured, counted, options)
-    compare, match = (
-        (locks.compare, matching.match_locks)
-        if measured.kind == "locks"
-        else (instructions.compare, matching.match_functions)
-    )
+    compare, match = _MATCHED[measured.kind]
     return match(measured, _largest(compare(counted, options).points))
 
 

@@ -16,7 +16,7 @@ TABLE = "measured"
 
 SCHEMA = Schema(
     lambda: {
-        "rank": pl.UInt32,  # of the cache line, lock or function, from 1
+        "rank": pl.UInt32,  # of the cache line, lock, function or wait, from 1
         "name": pl.String,  # address, class or function; empty if unknown
         "type": pl.String,  # of a lock: spinlock, rwsem:W
         "total": pl.Float64,  # its weight, in the unit that the facts name

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a profiler measured on a real machine: cache lines, locks or functions, the costliest first."""
+"""What a profiler measured on a real machine: cache lines, locks, functions or waits, the costliest first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["cache lines", "locks", "functions"]
+Kind: TypeAlias = Literal["cache lines", "locks", "functions", "waits"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class MeasuredPart:
 
 @dataclass(frozen=True)
 class MeasuredThing:
-    """A cache line, a lock or a function."""
+    """A cache line, a lock, a function or a place where tasks wait."""
 
-    name: str  # a cache line's address, a lock's class, a function's name; empty if it is not known
+    name: str  # a cache line's address, a lock's class, a function; empty if it is not known
     weight: float
     parts: tuple[MeasuredPart, ...]
-    type: str = ""  # of a lock: spinlock, rwlock:R, rwlock:W, rwsem:R, rwsem:W or mutex; empty if unknown
+    type: str = ""  # of a lock: spinlock, rwlock:R, rwsem:W, mutex, mutex or rwsem; empty if unknown
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ class Measured:
     """A profile, read whole."""
 
     kind: Kind
-    unit: str  # of the weights: `loads from another cache`, `ns waited`, `samples`
+    unit: str  # of the weights: `loads from another cache`, `ns waited`, `time off the CPU`, `samples`
     things: tuple[MeasuredThing, ...]  # the largest weight first
     not_read: tuple[tuple[int, str], ...] = field(default=())
     """The lines of the file that were not understood, with their numbers."""

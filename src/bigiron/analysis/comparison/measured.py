@@ -1,8 +1,8 @@
 """What a profiler measured on a real machine, matched with what was counted.
 
-Locks are matched by their class and the functions that wait, functions by name; cache lines in
-`analysis.lines.measured_lines`. What is measured is a time, or follows one; what is counted is how often:
-they agree in their order, not in size.
+Locks are matched by their class and the functions that wait, functions by name, waits by the functions
+that lead there; cache lines in `analysis.lines.measured_lines`. What is measured is a time, or follows one;
+what is counted is how often: they agree in their order, not in size.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.model import ComparedPoint, Place
 from bigiron.util.english import first_n
-from bigiron.util.measured import Kind, Measured, MeasuredThing, symbol
+from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, symbol
 from bigiron.util.object_name import ObjectName
 
 FIRST = 10
@@ -23,7 +24,7 @@ FIRST = 10
 Fields: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 """Of a cache line: offset and name of each field that was touched, and the functions that did."""
 
-_LOCK_ALIKE = 0.5
+_ALIKE = 0.5
 _MOST_FUNCTIONS = 4
 _TAKEN_BY = {
     "spinlock": ("spin_lock",),
@@ -34,6 +35,7 @@ _TAKEN_BY = {
     "rwsem:R": ("down_read",),
     "rwsem:W": ("down_write",),
     "mutex": ("mutex_lock",),
+    "mutex or rwsem": ("mutex_lock", "down_read", "down_write"),
     "R": ("read_lock", "down_read"),
     "W": ("write_lock", "down_write"),
 }
@@ -207,7 +209,7 @@ def _lock_likeness(thing: MeasuredThing, counted: Counted) -> float:
         return 0.0
     waited = sum(part.weight for part in thing.parts if part.function in counted.functions)
     likeness = waited / (thing.weight or 1.0) + _same_class(thing.name, ObjectName.parse(name))
-    return likeness if likeness >= _LOCK_ALIKE else 0.0
+    return likeness if likeness >= _ALIKE else 0.0
 
 
 _CLASS = re.compile(
@@ -254,3 +256,55 @@ def match_functions(measured: Measured, point: ComparedPoint) -> Agreement:
         {one: number[thing.name] for one, thing in enumerate(of_kernel) if thing.name in number},
         lambda _one: "no recorded operation executes it",
     )
+
+
+# Waits
+
+
+def match_waits(measured: Measured, point: ComparedPoint, place: Callable[[str], str]) -> Agreement:
+    """The places where tasks waited beside those of the base variant; `place` names one by its call path.
+
+    Kernel threads whose own function waits have no work, and are left out.
+    """
+    found: dict[str, _Sum] = {}
+    for row in point.rows:
+        _state, _, where = row.name.partition(" ")
+        of_place = found.setdefault(where, _Sum())
+        of_place.functions.update(dict.fromkeys(map(symbol, where.split(_INSIDE))))
+        for count, figure in zip(("ms_per_op", "times_per_op"), row.figures, strict=True):
+            for variant in figure.values:
+                of_place.add(variant, count, figure.mean(variant))
+    counted = _ranked(found, "ms_per_op", point.base)
+    of_tasks = Measured(measured.kind, measured.unit, tuple(_by_place(measured, place)), measured.not_read)
+    alike = most_alike(
+        len(of_tasks.things),
+        len(counted),
+        lambda one, other: _wait_likeness(of_tasks.things[one], counted[other]),
+    )
+    return agreement(of_tasks, point.at, counted, alike, lambda _one: "no recorded operation waits there")
+
+
+_INSIDE = " < "  # between the functions of a place, innermost first
+
+
+def _by_place(measured: Measured, place: Callable[[str], str]) -> list[MeasuredThing]:
+    """The stacks of a profile added up by place, the longest waits first."""
+    parts: dict[str, list[MeasuredPart]] = {}
+    for part in (part for thing in measured.things for part in thing.parts):
+        path = (part.function, *part.callers)
+        if set(path[:2]).isdisjoint(kernel_functions.WAITING_FOR_WORK):
+            parts.setdefault(place(";".join(reversed(path))), []).append(part)
+    things = [
+        MeasuredThing(name, sum(part.weight for part in of_place), tuple(of_place))
+        for name, of_place in parts.items()
+    ]
+    return sorted(things, key=lambda thing: -thing.weight)
+
+
+def _wait_likeness(thing: MeasuredThing, counted: Counted) -> float:
+    """0, or half and more: which of the functions that tell what was counted led to what was measured."""
+    path = {name for part in thing.parts for name in (part.function, *part.callers)}
+    share = sum(name in path for name in counted.functions) / len(counted.functions)
+    if counted.functions[0] not in path or share < _ALIKE:
+        return 0.0
+    return share + (1.0 if thing.name == counted.name else 0.0)

@@ -30,8 +30,9 @@ WithProfile = Annotated[
     Path | None,
     typer.Option(
         "--with",
-        help="what perf measured on a real machine: the text of perf c2c, perf lock, perf report or perf "
-        "script, /proc/lock_stat, folded stacks, or a study that `bigiron import` made of one",
+        help="a profile of a real machine: the text of perf c2c, perf lock, perf report, perf script or perf "
+        "mem, /proc/lock_stat, klockstat, offcputime, bpftrace's or folded stacks, a function graph, or a "
+        "study that `bigiron import` made of one",
     ),
 ]
 Base = Annotated[str | None, typer.Option("--base", help="the variant to compare with  [default: the first]")]

@@ -18,6 +18,7 @@ from bigiron.analysis.probes import simulation, stack_counts
 from bigiron.analysis.probes.stack_counts import By, StackCounts
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
+from bigiron.report.formats import c2c
 from bigiron.results import measurements, stacks
 from bigiron.study.caveats import losses, machine_differences
 from bigiron.study.store import Study
@@ -30,12 +31,15 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {
 }
 """How any comparison is shown."""
 
+C2C = "c2c"
+"""The format of one variant's shared cache lines that perf has."""
+
 
 @dataclass(frozen=True)
 class CompareOptions:
     """How to compare, and how to print it."""
 
-    format: str  # text, markdown, csv or json
+    format: str  # text, markdown, csv or json; of cache lines c2c
     base: str | None  # the variant to compare with; None for the first
     contexts: tuple[str, ...]  # on whose behalf the kernel ran
     paths: int = 0  # call paths, or stacks, to show in text
@@ -51,6 +55,8 @@ def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[st
     if study.spec.engine.is_model and not how.by and not probes.probe(probe).samples:
         probe = "simulation"
     options = Options(how.base, how.contexts, how.paths, how.tolerance, how.metric, how.pairs, how.costs)
+    if how.format == C2C:
+        return c2c.encode(measurements.read(study, probe), replace(options, base=study.base(how.base))), []
     found = with_missing(comparison_of(study, probe, options, how.by), measurements.missing(study, probe))
     return FORMATS[how.format](found), caveats(found) if how.format == "csv" else []
 

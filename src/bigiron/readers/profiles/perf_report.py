@@ -6,7 +6,7 @@ import re
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profile import Text, of_functions, without_quotes
+from bigiron.readers.profiles.profile import Text, of_functions, without_quotes
 from bigiron.util.measured import symbol
 
 _ROW = re.compile(r"\s*([\d.]+)%\s+(?:([\d.]+)%\s+)?([^\[%|;]*(?:\[[\w.]+\][^\[]*)?)\[(.)\] (\S+)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bigiron.readers.figure import Format, Reading
-from bigiron.readers.profile import Text, of_functions, without_quotes
+from bigiron.readers.profiles.profile import Text, of_functions, without_quotes
 from bigiron.util.measured import symbol
 
 _MARK = re.compile(r"^\s+[0-9a-f]{5,16} .+ \(\S.*\)\s*$", re.MULTILINE)

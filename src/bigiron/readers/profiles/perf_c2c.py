@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import Text, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _PARETO = "Shared Cache Line Distribution Pareto"
@@ -23,9 +23,11 @@ _RULER = re.compile(r"\s*([=#]|-{20,}|\.{3,}\s*$)|\s*$")
 _COLUMNS = re.compile(r"#\s+Num\s+(.*?)\s+Offset\s")
 _LINE = re.compile(r"\s*(\d+)((?:\s+[^\s%]+){4,7})\s+(0x[0-9a-f]+)\s*$")
 _ROW = re.compile(
-    r"\s*((?:-?[\d.]+%\s+){4,7})(0x[0-9a-f]+)\s+(?:\S+\s+)*?(0x[0-9a-f]+)((?:\s+\d+){5,6})\s+\[(.)\] (.+)$"
+    r"\s*((?:(?:-?[\d.]+%|N/A)\s+){4,7})(0x[0-9a-f]+)\s+(?:\S+\s+)*?(0x[0-9a-f]+)"
+    r"((?:\s+(?:\d+|N/A)){5,6})\s+\[(.)\] (.+)$"
 )
-_STARTS_ROW = re.compile(r"\s*-?[\d.]+%\s+-?[\d.]+%")
+_STARTS_ROW = re.compile(r"\s*(-?[\d.]+%|N/A)\s+(-?[\d.]+%|N/A)")
+_NOT_KNOWN = "N/A"
 _FRAME = re.compile(r"[\s|]*(?:-*(?:[\d.]+%)?-*)?([\w.$:~<>]+)\s*$")
 _TRANSFERS = {"RmtHitm", "LclHitm", "Rmt", "Lcl", "Peer"}
 """Columns with loads that another cache answered; those of stores are called after a level, or N/A."""
@@ -74,7 +76,7 @@ def _taken(report: _Report, at: int, written: str) -> bool:
     if columns := _COLUMNS.search(written):
         report.columns = _names(columns[1])
     elif found := _LINE.match(written):
-        counts = [number(count, at, "a count of the cache line") for count in found[2].split()]
+        counts = [_number(count, at, "a count of the cache line") for count in found[2].split()]
         report.found.append(_Line(found[3], counts))
     elif _STARTS_ROW.match(written):
         if not report.found:
@@ -85,6 +87,10 @@ def _taken(report: _Report, at: int, written: str) -> bool:
     else:
         return bool(report.found) and _in_chain(report.found[-1], written)
     return True
+
+
+def _number(text: str, at: int, what: str) -> float:
+    return 0.0 if text == _NOT_KNOWN else number(text, at, what)
 
 
 def _names(columns: str) -> list[str]:
@@ -105,7 +111,7 @@ def _add_row(report: _Report, at: int, written: str) -> None:
             f"line {at}: this row of a cache line has no instruction and function: is the file cut off? "
             "(a report that is grouped needs --coalesce iaddr)"
         )
-    shares = [number(share.rstrip("%"), at, "a share") / 100 for share in found[1].split()]
+    shares = [_number(share.rstrip("%"), at, "a share") / 100 for share in found[1].split()]
     if len(shares) != len(line.counts):
         raise UserError(
             f"line {at}: {len(shares)} shares of a cache line with {len(line.counts)} counts: is it cut off?"

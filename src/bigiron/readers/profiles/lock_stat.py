@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import Text, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(r"^ *class name +con-bounces +contentions +waittime-min", re.MULTILINE)

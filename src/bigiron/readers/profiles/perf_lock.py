@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import NANOSECONDS, Text, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(r"^ *contended +total wait +max wait +avg wait +", re.MULTILINE)
@@ -17,7 +17,6 @@ _ROW = re.compile(rf"\s*(\d+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(.*\S)\s*$")
 _CALLER = re.compile(r"(\S+)\s+(\S.*)")
 _ADDRESS = re.compile(r"(?:0x)?([0-9a-f]{8,16})(?:\s+([^\s(]\S*))?(?:\s+\((.+)\))?")
 _FRAME = re.compile(r"\s*0x[0-9a-f]+\s+\S+$")
-_NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _STARTS_ROW = re.compile(r"\s*\d+\s+[\d.]+ (?:[mun]s|s|m|h)\b")
 
 
@@ -54,7 +53,7 @@ def _checked(column: str, at: int) -> str:
 
 def _lock(by: str, found: re.Match[str], at: int) -> tuple[tuple[str, str], MeasuredPart]:
     """The lock's name and type, and the function that waits for it. Callers share a lock only if named so."""
-    waited = number(found[2], at, "total wait") * _NANOSECONDS[found[3]]
+    waited = number(found[2], at, "total wait") * NANOSECONDS[found[3]]
     contended = number(found[1], at, "contended")
     whose = label(found[8], at)
     if by == "type" and (row := _CALLER.fullmatch(whose)):

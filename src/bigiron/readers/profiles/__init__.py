@@ -1,0 +1,1 @@
+"""Profiles of real machines: one module per format, and what they share in `profile`."""

@@ -1,0 +1,126 @@
+"""What the formats of profiles have in common: lines that are kept in mind if they were not understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+
+from bigiron.errors import UserError
+from bigiron.readers.figure import Reading, lines
+from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, symbol
+
+LEAVES_CPU = re.compile(
+    r"(__|io_|preempt_)?schedule(_timeout\w*|_hrtimeout\w*|_preempt_disabled|_irq|_common|_notrace|_idle)?"
+    r"|finish_task_switch|__switch_to(_asm)?|_*cond_resched|__traceiter_\w+|__bpf_trace_\w+|bpf_(prog|trace)_\w+"
+)
+"""Functions with which a stack ends whose task left its CPU, and those of what traced it."""
+
+_ENTRY = re.compile(
+    r"entry_SYSCALL|asm_exc_|asm_sysvec_|asm_common_|do_syscall_64|el0t?_|system_call|ret_from_fork"
+    r"|page_fault$|secondary_startup"
+)
+_QUOTE = re.compile(r"^(?:> ?)+", re.MULTILINE)
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
+_SHOWN = 120  # characters of a line that was not understood
+_MOST = 1000  # such lines that are kept
+
+
+class Text:
+    """The lines of a profile with their numbers, and those that were not understood."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.not_read: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return lines(self._text)
+
+    def skip(self, at: int, written: str) -> None:
+        """Keep in mind that a line was not understood."""
+        if written.strip() and len(self.not_read) < _MOST:
+            self.not_read.append((at, written.strip()[:_SHOWN]))
+
+
+def without_quotes(text: str) -> str:
+    r"""A text as it was before a mail quoted it.
+
+    >>> without_quotes("> # Index\n> >   0  0x40")
+    '# Index\n  0  0x40'
+    """
+    return _QUOTE.sub("", text)
+
+
+def measured(kind: Kind, unit: str, things: Iterable[MeasuredThing], text: Text) -> Measured:
+    """The profile, its largest things first."""
+    ranked = sorted(things, key=lambda thing: -thing.weight)
+    return Measured(kind, unit, tuple(ranked), tuple(text.not_read))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A call stack: names of functions, outermost first, and from which of them on they are the kernel's."""
+
+    frames: tuple[str, ...]
+    kernel_from: int  # len(frames) if none is
+
+    @classmethod
+    def of(cls, frames: Sequence[str], at: int) -> Stack:
+        """A stack as a profiler printed it, which may mark the kernel's functions, or their beginning.
+
+        >>> Stack.of(["cat", "read", "-", "entry_SYSCALL_64", "vfs_read_[k]"], 1)
+        Stack(frames=('cat', 'read', 'entry_SYSCALL_64', 'vfs_read'), kernel_from=2)
+        """
+        if not all(name.isprintable() for name in frames):
+            raise UserError(f"line {at}: a function's name has characters that cannot be printed")
+        named = [name for name in frames if name.strip("-")]
+        first = next(
+            (at for at, name in enumerate(named) if name.endswith("_[k]") or _ENTRY.match(name)), len(named)
+        )
+        return cls(tuple(symbol(name.removesuffix("_[k]")) for name in named), first)
+
+    @property
+    def waits_in(self) -> tuple[str, ...]:
+        """The kernel's functions, innermost first, without the scheduler's; empty for a task on its CPU."""
+        names = [name for name in reversed(self.frames[self.kernel_from :]) if name]
+        if not names or not LEAVES_CPU.fullmatch(names[0]):
+            return ()
+        return tuple(dropwhile(LEAVES_CPU.fullmatch, names))
+
+
+def of_stacks(weights: Mapping[Stack, float], text: Text) -> Reading:
+    """Samples by the innermost function of each stack; waits, if most tasks had left their CPU."""
+    waits: dict[tuple[str, ...], float] = {}
+    for stack, weight in weights.items():
+        if names := stack.waits_in:
+            waits[names] = waits.get(names, 0.0) + weight
+    if 2 * sum(waits.values()) > sum(weights.values()):
+        things = [
+            MeasuredThing(names[0], weight, (MeasuredPart(names[0], weight, callers=names[1:]),))
+            for names, weight in waits.items()
+        ]
+        return Reading([], measured=measured("waits", "time off the CPU", things, text))
+    samples: dict[tuple[str, bool], float] = {}
+    for stack, weight in weights.items():
+        of = stack.frames[-1], stack.kernel_from < len(stack.frames)
+        samples[of] = samples.get(of, 0.0) + weight
+    return of_functions(samples, "samples", text)
+
+
+def of_functions(weights: Mapping[tuple[str, bool], float], unit: str, text: Text) -> Reading:
+    """Functions by their names, and whether they are the kernel's, with their weights.
+
+    UserError if there are none, or if most lines were not understood.
+    """
+    things = [
+        MeasuredThing(name, weight, (MeasuredPart(name, weight, is_kernel=is_kernel),))
+        for (name, is_kernel), weight in weights.items()
+        if name
+    ]
+    if not sum(thing.weight for thing in things):
+        raise UserError("no function has a share of the samples: is the file whole, and were symbols found?")
+    if len(text.not_read) > max(len(things), sum(weights.values())):
+        at, written = text.not_read[0]
+        raise UserError(f"line {at}: most lines are not of this format, such as {written[:60]!r}")
+    return Reading([], measured=measured("functions", unit, things, text))
