@@ -1,6 +1,7 @@
 """How far counts repeat from boot to boot and from resumption to resumption.
 
-    benchmarks/repeatability.py STUDIES [--tests WILL-IT-SCALE] [--kernel NAME] [--recordings 8] [--workloads open1,...] [--print]
+    benchmarks/repeatability.py STUDIES [--workloads open1,...] [--tests WILL-IT-SCALE] [--kernel NAME]
+                                [--recordings 8] [--print]
 
 Each workload is recorded on one kernel with 8 CPUs: on eight boots, and eight times resumed from the
 snapshot of one boot, or as many as asked. STUDIES keeps the recordings; what is missing there is recorded
