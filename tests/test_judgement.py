@@ -85,6 +85,20 @@ def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
     assert (found.kind, change.object, change.held) == ("locks", "shared.lock", (50, 900))
 
 
+def test_a_lock_that_covers_more_of_the_same_instructions_costs_only_what_tasks_wait() -> None:
+    """At four tasks nobody waits for a lock that is held for two per cent of an operation."""
+    short, long = lock(1, 50), lock(1, 9000)
+    assert judged((line(2), short, work(500_000)), (line(2), long, work(500_000)), tasks=4).kind == "neither"
+    queued = judged((line(2), short, work(500_000)), (line(2), long, work(500_000)), tasks=128)
+    assert queued.kind == "locks" and queued.share > 1
+
+
+def test_instructions_under_a_lock_are_counted_once() -> None:
+    found = judged((line(2), lock(1, 50), work(500_000)), (line(2), lock(1, 9050), work(509_000)), tasks=4)
+    assert (found.kind, found.explaining) == ("instructions", 1)
+    assert found.share == pytest.approx(0.018, rel=0.01)
+
+
 def test_a_line_in_which_a_lock_lies_that_is_taken_more_often_is_the_lock_s() -> None:
     def flags_and_lock(times: int) -> list[dict[str, Any]]:
         """Most who touch the line look at a flag that lies beside the lock."""
