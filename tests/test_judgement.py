@@ -86,7 +86,7 @@ def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
 
 
 def test_a_lock_that_covers_more_of_the_same_instructions_costs_only_what_tasks_wait() -> None:
-    """At four tasks nobody waits for a lock that is held for two per cent of an operation."""
+    """At four tasks hardly any waits for a lock that is held for two per cent of an operation."""
     short, long = lock(1, 50), lock(1, 9000)
     assert judged((line(2), short, work(500_000)), (line(2), long, work(500_000)), tasks=4).kind == "neither"
     queued = judged((line(2), short, work(500_000)), (line(2), long, work(500_000)), tasks=128)
