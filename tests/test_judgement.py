@@ -318,15 +318,18 @@ def test_a_lock_that_the_first_boot_did_not_take_counts_in_the_others() -> None:
 
 
 def test_functions_that_cancel_each_other_change_nothing_in_all() -> None:
-    both = [
-        pl.concat([work(instructions, name) for name, instructions in of])
-        for of in ((("f", 3000), ("g", 2000)), (("f", 2000), ("g", 3000)))
-    ]
-    found = judged((line(2), [], both[0]), (line(2), [], both[1]))
+    """Even if the sums differ by some instructions, as two boots do."""
+
+    def work_of(f: int, g: int) -> pl.DataFrame:
+        return pl.concat([work(f, "f"), work(g, "g")])
+
+    before, after = work_of(3000, 2000), work_of(2000, 3045)
+    found = judged((line(2), [], before), (line(2), [], after))
     (change,) = found.changes
-    assert change.cancels and (found.share, found.against_the_report) == (0.0, False)
+    assert change.cancels and change.share > 0.005
+    assert (found.kind, found.share, found.against_the_report) == ("instructions", 0.0, False)
     # What does cost something comes first, even if it contradicts the report.
-    found = judged((line(4), [], both[0]), (line(2), [], both[1]))
+    found = judged((line(4), [], before), (line(2), [], after))
     assert [one.kind for one in found.changes] == ["coherence", "instructions"]
     assert found.against_the_report and found.share < 0
 
