@@ -317,6 +317,20 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
     assert "not told" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
+def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_that_has_more() -> None:
+    new = Change("instructions", "read_tsc", 0.0, 20.0, "executions", 314.0, 0.3, instruction="rdtsc")
+    old = replace(new, object="switch_mm", before=1.0, after=0.0, cost=-95.0, instruction="wrmsr")
+    atomic = replace(new, object="lockref_get", instruction="lock")
+    told = opinion(new, Estimate(-0.3, -0.4, -0.2))
+    assert told.judgement and told.predicted
+    judged = replace(told.judgement, changes=[new, old, atomic])
+    assert second_opinion.longer(judged, "a", "b") == {"a": {"switch_mm": 95.0}, "b": {"read_tsc": 314.0}}
+    weighed = replace(told, predicted=replace(told.predicted, weighed=("rdtsc", "wrmsr")))
+    assert "90 % interval), with the additional time of rdtsc and wrmsr. The reported" in words(weighed)
+    assert json.loads(reply_json.as_json(weighed))["predicted"]["weighed"] == ["rdtsc", "wrmsr"]
+    assert "additional time" not in words(told)
+
+
 def test_kernels_given_by_hand_are_said_to_be() -> None:
     told = opinion(Change("coherence", "struct a.b", 0.0, 1.0, "f", 1.0, 1.0))
     unchecked = "a and b were given by hand: bigiron did not check that they are the report's commits."

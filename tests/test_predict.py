@@ -707,6 +707,22 @@ def test_what_one_variant_executes_more_of_is_not_added_to_others(tmp_path: Path
     assert ratio.points[1].value > 3
 
 
+def test_instructions_that_take_long_make_the_operations_of_their_variant_longer(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", without=events(2), having=events(2))
+
+    def ratio(longer: dict[str, dict[str, float]] | None) -> float:
+        found = study_prediction.predict(study, XEON, [1], samples=8, longer=longer)
+        return found.ratios[0].points[1].value
+
+    assert ratio(None) == ratio({"without": {}, "having": {}}) == 1.0
+    slower = ratio({"having": {"read_tsc": 300.0}})
+    assert slower < 0.95 and ratio({"without": {"read_tsc": 300.0}}) > 1.05
+    more = events(2, more=300)
+    assert traced(tmp_path / "t", without=events(2), having=more)
+    counted = study_prediction.predict(store.open_study(tmp_path / "t"), XEON, [1], samples=8)
+    assert slower == pytest.approx(counted.ratios[0].points[1].value, rel=0.01)
+
+
 def test_operations_that_differ_much_are_all_replayed(tmp_path: Path) -> None:
     """One in 65 that takes longer than the others together, beside as many that share its instructions."""
     light, seldom = events(0, tasks=8), events(100, tasks=8).filter(operation=1)

@@ -300,7 +300,7 @@ class Differences:
 
 def _queue(before: Line | Lock, after: Line | Lock) -> Queue:
     users, places = max(before.users, after.users), max(before.places, after.places)
-    return Queue(before.demand, after.demand, users, places)
+    return Queue(before.demand, after.demand, users, places, (before.executed, after.executed))
 
 
 def _is_chance(name: str, before: float, after: float) -> bool:

@@ -61,6 +61,8 @@ class Predicted:
     reported: float | None  # None: the report's metric is no throughput
     why_counts: str = ""
     """Why it was predicted from counts instead of traces; empty if it was predicted from traces."""
+    weighed: tuple[str, ...] = ()
+    """Instructions that take long, with whose additional time it was predicted."""
 
     @property
     def fits(self) -> bool | None:

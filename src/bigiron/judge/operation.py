@@ -27,6 +27,11 @@ class Line:
         """Instructions per operation for which it occupies the line, or lines."""
         return self.accesses * TRANSFER * self.weight
 
+    @property
+    def executed(self) -> float:
+        """The part of this that is instructions of the operation: none."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class Lock:
@@ -41,7 +46,12 @@ class Lock:
     @property
     def demand(self) -> float:
         """Instructions per operation for which it occupies the lock."""
-        return self.taken * TRANSFER + (self.held if self.excludes else 0.0)
+        return self.taken * TRANSFER + self.executed
+
+    @property
+    def executed(self) -> float:
+        """The part of this that is instructions of the operation: those under the lock."""
+        return self.held if self.excludes else 0.0
 
 
 UNTOUCHED = Line(0.0, 0.0)

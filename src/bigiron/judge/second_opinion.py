@@ -6,13 +6,14 @@ See docs/howto/answer-a-robot-mail.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from bigiron.analysis.comparison import costly
 from bigiron.errors import UserError
 from bigiron.judge import judgement
 from bigiron.judge.change import Change
@@ -249,7 +250,7 @@ def opinion(
     `differs`: in what the workload differs from the report's benchmark.
     """
     base, new = (variant.name for variant in study.spec.variant)
-    predicted, why_not = _predicted(study, mail, shaped)
+    predicted, why_not = _predicted(study, mail, shaped, judged)
     return Opinion(
         mail,
         (base, new),
@@ -274,29 +275,53 @@ def _what_ran(study: Study, judged: Judgement) -> str:
     return f"{command} ({1000 * study.spec.record_s:g} ms of it, counts per {study.operation})"
 
 
-def _predicted(study: Study, mail: RobotMail, shaped: ReportedShape) -> tuple[Predicted | None, str]:
+def longer(judged: Judgement, base: str, new: str) -> dict[str, dict[str, float]]:
+    """By how many instructions each kernel's operations take longer than those they execute, by function.
+
+    This is the time of instructions that take long and that the other kernel executes less often, as far as
+    it is relevant. What both kernels execute is not added, nor what a replay has itself (`costly.REPLAYED`).
+    """
+    found: dict[str, dict[str, float]] = {base: {}, new: {}}
+    for change in _weighed(judged):
+        of_kernel = found[new if change.cost > 0 else base]
+        of_kernel[change.object] = of_kernel.get(change.object, 0.0) + abs(change.cost)
+    return found
+
+
+def _weighed(judged: Judgement) -> list[Change]:
+    return [one for one in judged.changes if one.instruction and one.instruction not in costly.REPLAYED]
+
+
+def _predicted(
+    study: Study, mail: RobotMail, shaped: ReportedShape, judged: Judgement
+) -> tuple[Predicted | None, str]:
     if study.spec.runs_program:
         return None, "the operations of a program are not traced"
     if shaped.why_not:
         return None, shaped.why_not
     if not (tasks := mail.tasks_at_once):
         return None, "the report does not give the number of tasks"
-    found = _replayed(study, shaped.like, tasks, traces=True)
+    base, new = (variant.name for variant in study.spec.variant)
+    more = longer(judged, base, new)
+    found = _replayed(study, shaped.like, tasks, more, traces=True)
     if isinstance(found, Prediction):
         why_counts = ""
     else:
-        why_counts, found = found, _replayed(study, shaped.like, tasks, traces=False)
+        why_counts, found = found, _replayed(study, shaped.like, tasks, more, traces=False)
     if isinstance(found, str):
         return None, found
     ratio = found.ratios[0].points[tasks]
     change = ratio.changed(lambda share: share - 1)
-    return Predicted(tasks, shaped.base, change, mail.throughput_change, why_counts), ""
+    weighed = tuple(dict.fromkeys(one.instruction for one in _weighed(judged)))
+    return Predicted(tasks, shaped.base, change, mail.throughput_change, why_counts, weighed), ""
 
 
-def _replayed(study: Study, machine: str, tasks: int, *, traces: bool) -> Prediction | str:
+def _replayed(
+    study: Study, machine: str, tasks: int, more: Mapping[str, Mapping[str, float]], *, traces: bool
+) -> Prediction | str:
     """The prediction for both kernels, from traces of both or from counts; or why there is none."""
     try:
-        found = prediction.predict(study, machine, [tasks], samples=_SAMPLES, traces=traces)
+        found = prediction.predict(study, machine, [tasks], samples=_SAMPLES, traces=traces, longer=more)
     except NothingPredictedError as error:
         return error.why
     except UserError as error:

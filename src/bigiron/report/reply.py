@@ -364,9 +364,13 @@ def _prediction(opinion: Opinion) -> str:
         f"latencies of {found.machine}: "
         f"{percent_change(found.change.value)} "
         f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
-        f"90 % interval). {compared}"
+        f"90 % interval){_weighed(found)}. {compared}"
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
+
+
+def _weighed(found: Predicted) -> str:
+    return f", with the additional time of {' and '.join(found.weighed)}" if found.weighed else ""
 
 
 def _sign_not_told(found: Predicted) -> str:

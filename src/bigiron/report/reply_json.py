@@ -44,6 +44,7 @@ def as_json(opinion: Opinion) -> str:
                 "high": predicted.change.high,
                 "reported_inside": predicted.fits,
                 "tells_sign": predicted.tells_sign,
+                "weighed": list(predicted.weighed),
             }
             if predicted
             else None

@@ -118,6 +118,7 @@ def predict(
     constants: Constants = FITTED,
     traces: bool = True,
     extrapolated: Mapping[str, Extrapolated] | None = None,
+    longer: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Prediction:
     """Predict every variant at each number of tasks. Default: powers of two up to the machine's CPUs.
 
@@ -125,13 +126,14 @@ def predict(
     the measured throughput of that variant; its numbers of tasks are predicted too. Without `traces`
     everything is predicted from counts. `lock`: the kind of spinlock, instead of the machine's.
     `extrapolated`: the additional counts per operation of each variant on a machine with more CPUs;
-    default: extrapolated from the study.
+    default: extrapolated from the study. `longer`: by how many instructions the operations of each variant
+    take longer than those they execute, by function.
     """
     model = _machine(machine)
     tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
-    recordings, refused = record(study, max(tasks), traces, extrapolated, model.cpus)
+    recordings, refused = record(study, max(tasks), traces, extrapolated, model.cpus, longer)
     if not recordings:
         raise NothingPredictedError(study, refused)
     first = study.spec.variant[0].name
@@ -222,10 +224,12 @@ def record(
     traces: bool = True,
     extrapolated: Mapping[str, Extrapolated] | None = None,
     cpus: int = 0,
+    longer: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[list[Recording], list[Refused]]:
     """The recording of every variant at its largest number of CPUs; or why the variant has none.
 
     `extrapolated`: the additional counts of each variant; default: extrapolated from the study up to `cpus`.
+    `longer`: as in `predict`.
     """
     if study.spec.engine.is_model or study.spec.engine.is_imported:
         raise UserError(f"{study.folder} has no recording of a kernel: record one with `bigiron run`")
@@ -244,7 +248,7 @@ def record(
         most = max((one.tasks, one.cpus) for one in records)
         repeated = [one for one in records if (one.tasks, one.cpus) == most]
         of_trace = traces and all("trace" in one.tables for one in repeated)
-        more = adds.get(name, NOTHING)
+        more = adds.get(name, NOTHING).and_more((longer or {}).get(name, {}))
         recorded = [
             _traced(study, one, more) if of_trace else _counted(study, one, most_tasks, more)
             for one in repeated

@@ -26,6 +26,14 @@ class Queue:
     after: float
     users: float = 1.0  # share of the tasks that want it
     places: float = 1.0  # the number of cache lines or locks among which the demand is divided
+    executed: tuple[float, float] = (0.0, 0.0)
+    """The part of both demands that is instructions of the operation, such as those under a lock. They are
+    in the operation's time already, whether a task has the lock for them or not, and locks may be nested."""
+
+    @property
+    def more_alone(self) -> float:
+        """How much longer an operation that does not queue takes."""
+        return (self.after - self.executed[1]) - (self.before - self.executed[0])
 
 
 def longer(
@@ -40,9 +48,11 @@ def longer(
     >>> one, other = Queue(600, 200), Queue(100, 500)
     >>> [round(longer(1000, queues, 8)[0]) for queues in ([one], [other], [one, other])]
     [-3199, 2876, -796]
+    >>> [round(longer(9000, [Queue(100, 900, executed=(0, 800))], tasks)[0]) for tasks in (1, 8, 64)]
+    [0, 1121, 48400]
     """
     was = queueing(alone, [(queue.before, queue) for queue in queues], customers)
-    more_alone = alone + executed + sum(queue.after - queue.before for queue in queues)
+    more_alone = alone + executed + sum(queue.more_alone for queue in queues)
     more = queueing(more_alone, [(queue.after, queue) for queue in queues], customers) - was
     return more, more / (was or abs(more)) if more else 0.0
 

@@ -82,6 +82,10 @@ WEIGHTS = {
 """By the recorder's names of instructions."""
 
 
+REPLAYED = ("lock", "lse", "stxr", "stcx.", "tlbi", "tlbie")
+"""Those of which a replay takes the time: it has atomic accesses and broadcasts of its own."""
+
+
 def beyond(instruction: str) -> float:
     """How much longer than one instruction it takes, in instructions; 0 for all that have no weight.
 

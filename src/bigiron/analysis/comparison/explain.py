@@ -284,7 +284,8 @@ def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None 
     def effect(before: str, after: str) -> Effect:
         was, now = (_firm(rows, one) if one else 0.0 for one in (before, after))
         held_before, held_after = (_held(lock, one) if one else 0.0 for one in (before, after))
-        queue = Queue(was * transfer + held_before, now * transfer + held_after, places=places)
+        held = held_before, held_after
+        queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
         longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
         return Effect(was, now, longer)
 
@@ -393,7 +394,7 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
         return lock.figures[_TAKEN].mean(variant) * cost.TRANSFER + _held(lock, variant)
 
     def effect(before: str, after: str) -> Effect:
-        queue = Queue(demand(before), demand(after))
+        queue = Queue(demand(before), demand(after), executed=(_held(lock, before), _held(lock, after)))
         longer, _ = cost.longer(_alone(recorded, before), [queue], customers)
         return Effect(lock.figures[_HELD].mean(before), lock.figures[_HELD].mean(after), longer)
 

@@ -1,4 +1,4 @@
-"""What an operation does more of on a machine with more CPUs than it was recorded with.
+"""What is added to a recorded operation: what more CPUs make it do, and time that no count of it has.
 
 See docs/explanation/prediction-model.md.
 """
@@ -6,7 +6,7 @@ See docs/explanation/prediction-model.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Extrapolated:
     def instructions(self) -> float:
         """All that are added to an operation."""
         return sum(self.paths.values())
+
+    def and_more(self, by_function: Mapping[str, float]) -> Extrapolated:
+        """The same, and these instructions more an operation, by function.
+
+        >>> Extrapolated({"a;b": 5.0, "c": 1.0}).and_more({"c": 2.0, "d": 3.0}).paths
+        {'a;b': 5.0, 'c': 3.0, 'd': 3.0}
+        """
+        added = {name: self.paths.get(name, 0.0) + more for name, more in by_function.items()}
+        return replace(self, paths={**self.paths, **added})
 
     def by_function(self, functions: Collection[str]) -> dict[str, float]:
         """The instructions by the last function of each path that is among these; by "" where none is.
