@@ -21,8 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+import polars as pl
 from cgroups import LEAST, only_in
-from naming import share, touched
+from naming import touched
 
 from bigiron import open_study, workloads
 from bigiron.analysis.lines import conflicts
@@ -35,6 +36,7 @@ PAGE = Path(__file__).parents[1] / "docs/validation/arm64.md"
 KERNELS = "debian/6.12,debian/7.2"
 ARCHITECTURES = ("x86_64", "aarch64")
 PROCESS = "process"  # the context that is compared
+SIMPLEST = "getppid1"  # mostly the way into the kernel and out of it
 MOST_NAMES = 6
 INTRODUCTION = """\
 # arm64 beside x86_64
@@ -54,8 +56,23 @@ that limit may come or go by chance.
 Of {pairs} pairs of cells, {same} share the same objects. Instructions per operation on aarch64 are
 {instructions:.0%} of those on x86_64 in the median.
 """
+MANY = 20  # instructions of a function per operation
+WHAT: Mapping[str, str] = {
+    "__bp_harden_el1_vectors": "arm64: a loop against branch history injection, at each entry",
+    "el0t_64_sync": "arm64: saves the registers",
+    "ret_to_user": "arm64: restores them",
+    "entry_SYSCALL_64": "x86: saves the registers",
+    "syscall_return_via_sysret": "x86: restores them",
+    "get_random_u16": "arm64: a random offset of the kernel's stack, which x86 takes from its TSC",
+    "chacha_permute": "the same",
+    "prandom_u32_state": "the same on both, since 7.2",
+    "fpregs_assert_state_consistent": "x86: checks the registers of the FPU",
+    "__rcu_read_lock": "a function where RCU is preemptible (`CONFIG_PREEMPT_RCU`)",
+    "__rcu_read_unlock": "the same",
+}
+"""What functions do that one architecture executes, by the kernel's source."""
 WHY: Mapping[str, str] = {}
-"""Objects that are one architecture's own, and the reason, as found in the kernel's source."""
+"""Objects that are one architecture's own, and the reason, by the kernel's source."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,12 @@ class Cell:
     lines: Mapping[str, float]  # accesses per operation to shared cache lines, by object
     functions: Mapping[str, str]  # that access each of them most
     named: float  # accesses per operation whose type and field are known
-    instructions: float  # per operation
+    executed: Mapping[str, float]  # instructions per operation, by function
+
+    @property
+    def instructions(self) -> float:
+        """Per operation."""
+        return sum(self.executed.values())
 
     @property
     def accesses(self) -> float:
@@ -175,11 +197,11 @@ def cell_of(study: Study, record: CellRecord) -> Cell:
     for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, (PROCESS,))):
         found[ObjectName.parse(line.object).base].append(line)
     lines = {name: sum(line.accesses_per_op for line in those) for name, those in found.items()}
-    accesses = touched(study, record, PROCESS)
-    known = share(accesses) * sum(lines.values()) if lines else 0.0
-    executed = record.facts["instructions"]
-    instructions = executed["instructions"][PROCESS] / sum(executed["operations"])
-    return Cell(lines, {name: hottest(those) for name, those in found.items()}, known, instructions)
+    known = touched(study, record, PROCESS).filter(pl.col("types") != "")["accesses"].sum()
+    done = sum(record.facts["instructions"]["operations"])
+    counts = study.table(record, "instructions").filter(context=PROCESS).group_by("function")
+    executed = {name: count / done for name, count in counts.agg(pl.col("instructions").sum()).iter_rows()}
+    return Cell(lines, {name: hottest(those) for name, those in found.items()}, known, executed)
 
 
 def hottest(lines: Sequence[Line]) -> str:
@@ -208,6 +230,7 @@ def page(output: Path, names: Sequence[str], kernels: Sequence[str], cpus: int) 
     for reason, cells_without in reasons.items():
         yield f"Not measured: {', '.join(cells_without)}: {reason}.\n"
     yield from totals(pairs)
+    yield from functions(pairs)
     yield from objects(pairs)
     yield from causes(pairs)
 
@@ -246,6 +269,24 @@ def totals(pairs: Sequence[Pair]) -> Iterator[str]:
         ]
         instructions = [f"{cell.instructions:.0f}" for cell in pair.cells]
         yield f"| `{pair.workload}` | {short(pair.kernel)} | {' | '.join([*accesses, *instructions])} |"
+
+
+def functions(pairs: Sequence[Pair]) -> Iterator[str]:
+    """What the way into the kernel and out of it takes on each."""
+    chosen = [pair for pair in pairs if pair.workload == SIMPLEST]
+    counts: dict[str, list[float]] = defaultdict(list)
+    for name in {name for pair in chosen for cell in pair.cells for name in cell.executed}:
+        counts[name] = [cell.executed.get(name, 0.0) for pair in chosen for cell in pair.cells]
+    if not chosen:
+        return
+    yield f"\n## Instructions of `{SIMPLEST}`, by function\n"
+    yield f"Per operation; functions with {MANY} or more on one of them.\n"
+    headings = [f"{short(pair.kernel)}, {one}" for pair in chosen for one in ARCHITECTURES]
+    yield f"| function | {' | '.join(headings)} | what |"
+    yield f"|---|{'--:|' * len(headings)}---|"
+    for name, those in sorted(counts.items(), key=lambda each: (-max(each[1]), each[0])):
+        if max(those) >= MANY:
+            yield f"| `{name}` | {' | '.join(f'{one:.0f}' for one in those)} | {WHAT.get(name, '')} |"
 
 
 def objects(pairs: Sequence[Pair]) -> Iterator[str]:

@@ -202,8 +202,9 @@ def test_one_common_byte_is_enough_to_be_no_false_sharing() -> None:
 
 @pytest.mark.parametrize(
     ("function", "writes", "recycled"),
-    [("memset", 1, True), ("memset", 0, False), ("clear_page_erms", 1, True), ("fput", 1, False)],
-)
+    [("memset", 1, True), ("memset", 0, False), ("__pi_memset_generic", 1, True),
+     ("clear_page_erms", 1, True), ("fput", 1, False)],
+)  # fmt: skip
 def test_memory_that_each_cpu_s_allocator_clears_is_recycled(
     function: str, writes: int, recycled: bool
 ) -> None:

@@ -122,7 +122,8 @@ PRIMITIVES = (
     *SEMAPHORE_SLOW_PATHS,
     *REFERENCE_COUNTS,
     *LISTS,
-    *("xas_*", "memset*", "memcpy*", "__x86_*", "_find_*", "find_next_*"),
+    *("xas_*", "memset*", "memcpy*", "__memset*", "__memcpy*", "__pi_mem*"),  # the last three on arm64
+    *("__x86_*", "_find_*", "find_next_*"),
 )
 """Functions that do the same for every caller: their caller is what touches the cache line. Globs."""
 
@@ -131,7 +132,7 @@ ALLOCATING_FOR_CALLER = re.compile(
 )
 """Functions that allocate memory for their callers. Since 6.10 they have `_noprof` variants."""
 
-CLEARING_NEW_OBJECTS = r"^(_*memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
+CLEARING_NEW_OBJECTS = r"^((_*|__pi_)memset|clear_page|clear_highpage|kmem_cache_alloc|__kmalloc|kmalloc)"
 """Functions that write an object when it is allocated: Debian's kernels set memory to zero then."""
 
 NEW_PAGES = re.compile(
