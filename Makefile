@@ -26,11 +26,7 @@ setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron c
 	@./setup.sh ppc64le
 
 demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in a few minutes
-	$(BIGIRON) kernel fetch debian/6.1
-	$(BIGIRON) kernel fetch debian/6.12
-	$(BIGIRON) run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o $(DEMO)
-	$(BIGIRON) compare $(DEMO)
-	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) report $(DEMO) -o report.html"
+	$(BIGIRON) demo -o $(DEMO)
 
 test: ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
 	@./setup.sh test

@@ -1,11 +1,11 @@
-"""Makes the wheel: the simulator compiled, and the programs of virtual machines compiled beside their sources.
+"""Makes the wheel: the simulator compiled, and the programs of virtual machines beside their C sources.
 
     .venv/bin/python tools/wheel.py                   # `make wheel`: into dist/
     .venv/bin/python tools/wheel.py --arch aarch64    # for a host of another architecture
 
-Needs what `make setup` installs, and takes zig, maturin and auditwheel from PyPI into build/wheel: zig links with
-the symbols of an old C library, auditwheel says which the wheel needs. Guests of x86_64 are served; the programs
-of others are compiled on first use.
+Needs what `make setup` installs, and takes zig, maturin and auditwheel from PyPI into build/wheel: zig links
+with the symbols of an old C library, and auditwheel says which ones the wheel needs. The wheel has programs
+for guests of x86_64; those of others are compiled on first use.
 """
 
 import argparse
@@ -38,8 +38,8 @@ CROSS = {"x86_64": X86_64.compiler, "aarch64": "aarch64-linux-gnu-gcc"}
 
 def main() -> None:
     """Build a wheel of this checkout's tracked files, and check it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", choices=CROSS, default=platform.machine(), help="of the machines to run on")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--arch", choices=CROSS, default=platform.machine(), help="of the hosts")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the wheel")
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -55,8 +55,9 @@ def main() -> None:
     print("wheel: compiling the simulator", flush=True)
     made = BUILD / "made"
     shutil.rmtree(made, ignore_errors=True)
-    run(tools / "maturin", "build", "--release", "--locked", "--zig", "--target", f"{asked.arch}-unknown-linux-gnu",
-        "--compatibility", tag(), "--out", made, cwd=source, env=with_tools(tools))  # fmt: skip
+    target = ("--target", f"{asked.arch}-unknown-linux-gnu", "--compatibility", tag())
+    maturin = (tools / "maturin", "build", "--release", "--locked", "--zig", *target, "--out", made)
+    run(*maturin, cwd=source, env=with_tools(tools))
     (wheel,) = made.glob("*.whl")
     check_tag(tools, wheel)
     asked.out.mkdir(exist_ok=True)
@@ -83,7 +84,7 @@ def with_tools(tools: Path) -> dict[str, str]:
 
 
 def copy_of_tracked_files() -> Path:
-    """A copy of the checkout as it is, without what git does not know; with its times, by which cargo goes."""
+    """A copy of the files that git knows, as they are now; with their times, by which cargo goes."""
     source = BUILD / "source"
     shutil.rmtree(source, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
@@ -100,7 +101,7 @@ def make_programs(folder: Path, arch: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     index: dict[str, str] = {}
-    with tarfile.open(folder / ARCHIVE, "w:xz", filters=FILTERS) as archive:  # type: ignore[call-overload]
+    with lzma.open(folder / ARCHIVE, "wb", filters=FILTERS) as xz, tarfile.open(None, "w|", xz) as archive:
         for key, program in guest_programs():
             member = tarfile.TarInfo(f"{key}/{program.name}")
             member.size, member.mode = program.stat().st_size, 0o755
@@ -136,7 +137,8 @@ def guest_programs() -> Iterator[tuple[str, Path]]:
 def link_recorder(to: Path, arch: str) -> None:
     """The recorder as gcc compiles it, linked with the symbols of GLIBC."""
     whole = BUILD / "recorder.o"
-    run(CROSS[arch], *compile.RECORDER_FLAGS, "-r", "-flinker-output=nolto-rel", *compile.recorder_files(), "-o", whole)
+    flags = (*compile.RECORDER_FLAGS, "-r", "-flinker-output=nolto-rel")
+    run(CROSS[arch], *flags, *compile.recorder_files(), "-o", whole)
     target = "{}-linux-gnu.{}.{}".format(arch, *GLIBC)
     run(install_tools() / "python", "-m", "ziglang", "cc", "-target", target, "-shared", whole, "-o", to)
 
@@ -153,7 +155,7 @@ def made_with(arch: str) -> Iterator[str]:
 
 
 def check_tag(tools: Path, wheel: Path) -> None:
-    """Exit unless auditwheel, which reads the recorder too, finds that the wheel keeps what its tag promises."""
+    """Exit unless auditwheel, which reads the recorder too, finds that the wheel keeps its tag's promise."""
     shown = subprocess.run([tools / "auditwheel", "show", wheel], check=True, capture_output=True, text=True)
     said = " ".join(shown.stdout.split())
     found = re.search(r'platform tag: "manylinux_(\d+)_(\d+)_', said)

@@ -1,7 +1,7 @@
 """Programs that a wheel brings compiled, for machines without a compiler; tools/wheel.py makes them.
 
-A program is found by its key, a hash of the sources in this package and of how they are compiled: where one of
-them was changed, the compiler is asked. A checkout has no such programs.
+A program is found by its key, a hash of the sources in this package and of how they are compiled: where one
+of them was changed, the compiler is used. A checkout has no such programs.
 """
 
 import hashlib
