@@ -118,8 +118,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command, installed from the wheel into a new virtual environment with the libraries of this one."""
     venv = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = (venv / "bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps")
-    subprocess.run([*pip, wheel], check=True)
+    python = venv / "bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
     (libraries,) = venv.glob("lib/python*/site-packages")
     (libraries / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     return venv / "bin/bigiron"
@@ -188,8 +188,8 @@ def test_the_doctor_misses_no_compiler(installed: Path, no_compiler: dict[str, s
 @pytest.mark.slow
 @pytest.mark.needs_more
 def test_a_workload_is_run(installed: Path, no_compiler: dict[str, str], tmp_path: Path) -> None:
-    command = ("run", "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "-o", "s")
-    assert said(installed, *command, env=no_compiler, cwd=tmp_path).startswith("1 of 1 cells measured")
+    asked = ("run", "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "-o", "s")
+    assert said(installed, *asked, env=no_compiler, cwd=tmp_path).startswith("1 of 1 cells measured")
     compared = said(installed, "compare", "s", "--probe", "instructions", env=no_compiler, cwd=tmp_path)
     assert "getppid" in compared
     assert not list((tmp_path / "cache/compiled").glob("*.inputs"))  # which compiling leaves

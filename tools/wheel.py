@@ -166,7 +166,7 @@ def check_tag(tools: Path, wheel: Path) -> None:
 
 def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
     """Run a program; if it fails, this script ends with its status."""
-    done = subprocess.run(list(map(str, command)), cwd=cwd, env=env, check=False)
+    done = subprocess.run(command, cwd=cwd, env=env, check=False)
     if done.returncode:
         sys.exit(done.returncode)
 
