@@ -96,7 +96,7 @@ def test_a_damaged_package_says_what_to_do(wheel_s: Path) -> None:
             slices("open1")
     index = wheel_s / prebuilt.INDEX
     index.write_text("{")
-    prebuilt._index.cache_clear()
+    prebuilt.read.cache_clear()
     with pytest.raises(UserError, match=r"index\.json cannot be read: .*; install bigiron again"):
         slices("open1")
 

@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -50,8 +51,9 @@ def main() -> None:
     source = copy_of_tracked_files()
     print("wheel: compiling the programs of virtual machines", flush=True)
     staged = dict(os.environ, PYTHONPATH=str(source / "src"), BIGIRON_CACHE=str(BUILD / "cache"))
-    programs = source / "src/bigiron/compiled"
+    programs = BUILD / f"compiled-{asked.arch}"
     run(sys.executable, __file__, "--arch", asked.arch, "--programs", programs, env=staged)
+    shutil.copytree(programs, source / "src/bigiron/compiled")
     print("wheel: compiling the simulator", flush=True)
     made = BUILD / "made"
     shutil.rmtree(made, ignore_errors=True)
@@ -96,42 +98,42 @@ def copy_of_tracked_files() -> Path:
 
 
 def make_programs(folder: Path, arch: str) -> None:
-    """Fill a folder as `bigiron.prebuilt` reads it. The package is the copy's, so its sources are hashed."""
-    assert folder == prebuilt.FOLDER
+    """Fill a folder as `bigiron.prebuilt` reads it, unless it is. The package is the copy's: it is hashed."""
+    guest, recorder = guest_programs(), compile.recorder_key(arch)
+    index = dict.fromkeys(guest, ARCHIVE) | {recorder: ""}
+    if prebuilt.read(folder / prebuilt.INDEX).programs == index:
+        return
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    index: dict[str, str] = {}
+    (folder / recorder).mkdir(parents=True)
     with lzma.open(folder / ARCHIVE, "wb", filters=FILTERS) as xz, tarfile.open(None, "w|", xz) as archive:
-        for key, program in guest_programs():
+        for key, make in guest.items():
+            program = make()
             member = tarfile.TarInfo(f"{key}/{program.name}")
             member.size, member.mode = program.stat().st_size, 0o755
             with program.open("rb") as content:
                 archive.addfile(member, content)
-            index[key] = ARCHIVE
-    key = compile.recorder_key(arch)
-    (folder / key).mkdir()
-    link_recorder(folder / key / "recorder.so", arch)
-    index[key] = ""
+    link_recorder(folder / recorder / "recorder.so", arch)
     calls = {X86_64.compiler: compile.system_calls(X86_64.compiler)}
     whole = prebuilt.Index(tuple(made_with(arch)), index, calls)
     (folder / prebuilt.INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1))
 
 
-def guest_programs() -> Iterator[tuple[str, Path]]:
+def guest_programs() -> dict[str, Callable[[], Path]]:
     """The static programs of virtual machines by key, as `bigiron run` and `bigiron matrix` ask for them."""
     gcc = X86_64.compiler
-    yield compile.boot_key(gcc), compile.boot(gcc)
-    yield compile.mark_key(gcc), compile.mark(gcc)
-    yield compile.matrix_agent_key(gcc), compile.matrix_agent(gcc)
-    yield compile.agent_key(None, gcc, False), compile.agent(None, gcc)
     tries_kvm = workloads.find("getppid1")
-    yield compile.agent_key(tries_kvm, gcc, False), compile.agent(tries_kvm, gcc)
+    programs = {
+        compile.boot_key(gcc): partial(compile.boot, gcc),
+        compile.mark_key(gcc): partial(compile.mark, gcc),
+        compile.matrix_agent_key(gcc): partial(compile.matrix_agent, gcc),
+        compile.agent_key(None, gcc, False): partial(compile.agent, None, gcc),
+        compile.agent_key(tries_kvm, gcc, False): partial(compile.agent, tries_kvm, gcc),
+    }
     for workload in workloads.builtin():
-        by_operation = not workload.has_rounds
-        yield (
-            compile.agent_key(workload, gcc, by_operation),
-            compile.agent(workload, gcc, time_slices=by_operation),
-        )
+        slices = not workload.has_rounds
+        key = compile.agent_key(workload, gcc, slices)
+        programs[key] = partial(compile.agent, workload, gcc, time_slices=slices)
+    return programs
 
 
 def link_recorder(to: Path, arch: str) -> None:
@@ -149,8 +151,8 @@ def made_with(arch: str) -> Iterator[str]:
         version = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
         yield version.stdout.partition("\n")[0]
     yield f"static programs: {os.confstr('CS_GNU_LIBC_VERSION')}, LGPL-2.1-or-later"
-    header = (prebuilt.FOLDER.parent / "plugin/qemu_api.h").read_text()
-    oldest, newest = re.findall(r"define (?:QEMU_PLUGIN|NEWEST)_API_VERSION (\d+)", header)
+    header = prebuilt.FOLDER.with_name("plugin") / "qemu_api.h"
+    oldest, newest = re.findall(r"define (?:QEMU_PLUGIN|NEWEST)_API_VERSION (\d+)", header.read_text())
     yield f"recorder: QEMU plugin API {oldest} to {newest}, glibc {GLIBC[0]}.{GLIBC[1]} or newer"
 
 

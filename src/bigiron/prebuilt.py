@@ -60,11 +60,12 @@ def find(name: str, wanted: str) -> Path | None:
 
 def index() -> Index:
     """What came with the package: nothing in a checkout."""
-    return _index(FOLDER / INDEX)
+    return read(FOLDER / INDEX)
 
 
 @cache
-def _index(file: Path) -> Index:
+def read(file: Path) -> Index:
+    """An index; an empty one if there is no such file."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Index)
     except FileNotFoundError:
