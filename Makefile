@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c fresh docs book bench
+.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel fresh docs book bench
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -26,11 +26,7 @@ setup-ppc64le: ## the same, and what virtual machines of ppc64le need (bigiron c
 	@./setup.sh ppc64le
 
 demo: setup ## compare open1 on Debian's kernels 6.1 and 6.12: the main job, in a few minutes
-	$(BIGIRON) kernel fetch debian/6.1
-	$(BIGIRON) kernel fetch debian/6.12
-	$(BIGIRON) run open1 --kernel debian/6.1 --kernel debian/6.12 --cpus 8 -o $(DEMO)
-	$(BIGIRON) compare $(DEMO)
-	@echo "The study lies in $(abspath $(DEMO)). Next: $(BIGIRON) report $(DEMO) -o report.html"
+	$(BIGIRON) demo -o $(DEMO)
 
 test: ## every test, the slow ones too; building a whole kernel is left out (pytest -m build)
 	@./setup.sh test
@@ -66,6 +62,9 @@ lint-rust:
 lint-c:
 	$(if $(C_SOURCES),gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest $(C_SOURCES))
 	clang -target bpfel -Wall -Wextra -Werror -idirafter /usr/include/$$(gcc -print-multiarch) -fsyntax-only bpf/*.bpf.c
+
+wheel: setup ## the package for machines without a compiler, in dist/ (docs/howto/install.md)
+	$(PYTHON) tools/wheel.py
 
 fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
 	@tools/fresh.sh all $(RELEASE)

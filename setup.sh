@@ -25,7 +25,6 @@ program   dpkg                         dpkg             compares their versions
 program   dpkg-deb                     dpkg             unpacks them
 keyring   -                            debian-archive-keyring  verifies the kernels that bigiron fetches
 program   gcc                          gcc              compiles the guest agent, the workloads and the QEMU plugin
-program   nm                           binutils         says where a program's functions are
 program   objcopy                      binutils         strips kernels that were built here
 program   objdump                      binutils         shows the tests what was compiled
 program   ar                           binutils         makes the tests' libraries

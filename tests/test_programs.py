@@ -46,7 +46,6 @@ STANDS_FOR = {
     "path": QEMU | GCC | {"perf"},
     "program": OURS,
     "python": OURS,
-    "re.sub()": {"nm"},
     "ssh.program()": {"ssh"},
     "starts": OURS,
     "sys.executable": OURS,

@@ -60,7 +60,7 @@ def test_functions_are_distinguished_from_the_kernel_s() -> None:
 
 def test_the_agent_has_the_symbols_that_names_need() -> None:
     agent = compile.agent(workloads.find("counters_packed"), "gcc")
-    symbols = SymbolTable(compile.symbols(agent, "gcc"))
+    symbols = SymbolTable(compile.symbols(agent))
     for name in ("_end", "counters", "testcase"):
         assert symbols.address(name), name
 

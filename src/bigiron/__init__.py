@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bigiron.study.store import Study, open_study
 
-__version__ = "0.1.0"  # as pyproject.toml has it, which would have to be looked for each time
+__version__ = "0.2.0"  # as pyproject.toml has it, which would have to be looked for each time
 
 __all__ = ["Study", "__version__", "open_study"]
 

@@ -23,7 +23,7 @@ _PANELS = {
     "Patch, gate, bisect, judge": ("patch", "check", "bisect", "judge"),
     "Predict and simulate": ("predict", "simulate", "machine"),
     "Many kernels": ("history", "matrix"),
-    "Setup and data": ("doctor", "kernel", "workload", "root", "snapshot", "fleet"),
+    "Setup and data": ("demo", "doctor", "kernel", "workload", "root", "snapshot", "fleet"),
 }
 """Commands by their heading in --help. A command's module has a function of its name, or a group `app`."""
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}

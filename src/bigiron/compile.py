@@ -1,4 +1,7 @@
-"""The C programs that run in or beside the machine under test, compiled on first use into the cache."""
+"""The C programs that run in or beside the machine under test.
+
+They are compiled on first use into the cache, or come with an installed wheel (`bigiron.prebuilt`).
+"""
 
 import hashlib
 import platform
@@ -8,15 +11,24 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bigiron.architectures import architectures
+from bigiron import prebuilt
+from bigiron.architectures import X86_64, architectures
 from bigiron.errors import UserError
-from bigiron.util import distribution, subprocesses
+from bigiron.util import distribution, lazy, subprocesses
 from bigiron.util.cache_dir import cache_folder
 from bigiron.workloads import Workload
 
+if TYPE_CHECKING:
+    from bigiron.kernels import elf
+else:
+    elf = lazy.Module("bigiron.kernels.elf")
+
 _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2")
+# What each access calls lies in several files.
+RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden")
 
 
 def agent(
@@ -29,6 +41,8 @@ def agent(
     operation, which a real machine's throughput must not pay for (guest/time_slices.h). UserError with the
     compiler's first error if the workload does not compile.
     """
+    if not libbpf and (ready := prebuilt.find("agent", agent_key(workload, compiler, time_slices))):
+        return ready
     ours = sorted(_source_folder("guest").glob("*.c"))
     flags: tuple[str, ...] = (*_FLAGS, "-static", "-pthread", "-iquote", str(_source_folder("guest")))
     if libbpf:
@@ -49,6 +63,8 @@ def agent(
 
 def matrix_agent(compiler: str) -> Path:
     """The guest agent that runs the tests of the matrix, pairs of system calls, in place of a workload."""
+    if ready := prebuilt.find("agent", matrix_agent_key(compiler)):
+        return ready
     guest = _source_folder("guest")
     flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(guest))
     shared = [source for source in sorted(guest.glob("pairs/*.c")) if source.name != "main.c"]
@@ -58,6 +74,8 @@ def matrix_agent(compiler: str) -> Path:
 
 def boot(compiler: str) -> Path:
     """PID 1 of a virtual machine until it is given its agent: a static program."""
+    if ready := prebuilt.find("boot", boot_key(compiler)):
+        return ready
     guest = _source_folder("guest")
     shared = (guest / name for name in ("init.c", "recorder.c", "report.c"))
     sources = [*sorted(guest.glob("boot/*.c")), *shared]
@@ -67,6 +85,8 @@ def boot(compiler: str) -> Path:
 
 def mark(compiler: str) -> Path:
     """bigiron-mark, with which a program marks its own recorded part."""
+    if ready := prebuilt.find("bigiron-mark", mark_key(compiler)):
+        return ready
     source = _source_folder("guest") / "mark" / "mark.c"
     return _compile("bigiron-mark", compiler, (*_FLAGS, "-static"), [source], "bigiron-mark")
 
@@ -90,10 +110,14 @@ def bpf(name: str) -> Path:
 
 def recorder() -> Path:
     """The QEMU plugin that counts."""
-    sources = sorted(_source_folder("plugin").glob("*.c"))
-    # What each access calls lies in several files.
-    flags = (*_FLAGS, "-flto=auto", "-shared", "-fPIC", "-fvisibility=hidden")
-    return _compile("recorder.so", "gcc", flags, sources, "the recorder")
+    if ready := prebuilt.find("recorder.so", recorder_key()):
+        return ready
+    return _compile("recorder.so", "gcc", (*RECORDER_FLAGS, "-shared"), recorder_files(), "the recorder")
+
+
+def recorder_files() -> list[Path]:
+    """The recorder's C files."""
+    return sorted(_source_folder("plugin").glob("*.c"))
 
 
 def recorder_source() -> str:
@@ -104,6 +128,8 @@ def recorder_source() -> str:
 @cache
 def system_calls(compiler: str) -> dict[str, int]:
     """The numbers of system calls by name, as the C library's headers for an architecture have them."""
+    if known := prebuilt.index().system_calls.get(compiler):
+        return known
     program = shutil.which(compiler)
     if program is None:
         raise UserError(f"no {compiler} on PATH: {distribution.install(*_packages(compiler))}")
@@ -114,14 +140,53 @@ def system_calls(compiler: str) -> dict[str, int]:
     return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", text)}
 
 
-def symbols(program: Path, compiler: str) -> str:
+def agent_key(workload: Workload | None, compiler: str, time_slices: bool) -> str:
+    """The key of an agent without libbpf among the programs that come compiled."""
+    return _key("agent", compiler, workload.sha256 if workload else "", "time slices" if time_slices else "")
+
+
+def matrix_agent_key(compiler: str) -> str:
+    """The key of the agent of the matrix."""
+    return _key("agent of the matrix", compiler)
+
+
+def boot_key(compiler: str) -> str:
+    """The key of what a virtual machine boots into."""
+    return _key("boot", compiler)
+
+
+def mark_key(compiler: str) -> str:
+    """The key of bigiron-mark."""
+    return _key("bigiron-mark", compiler)
+
+
+def recorder_key(machine: str = platform.machine()) -> str:
+    """The key of the recorder for hosts of an architecture, as uname(2) names it."""
+    return prebuilt.key("recorder.so", machine, recorder_source(), _this_file())
+
+
+def comes_compiled() -> bool:
+    """Whether a virtual machine of x86_64 needs no compiler, unless it is given a workload file."""
+    return all(map(prebuilt.holds, (recorder_key(), boot_key(X86_64.compiler))))
+
+
+def _key(name: str, compiler: str, *parts: str) -> str:
+    guest = _contents(map(str, sorted(_source_folder("guest").rglob("*.[ch]"))))
+    return prebuilt.key(name, compiler, *guest, *parts, _this_file())
+
+
+def _this_file() -> str:
+    """How things are compiled."""
+    return "".join(_contents([__file__]))
+
+
+def symbols(program: Path) -> str:
     """A program's symbols in the format of /proc/kallsyms: address, type, name."""
-    nm = shutil.which(re.sub("gcc$", "nm", compiler))
-    if nm is None:
-        raise UserError(f"no nm on PATH to read the symbols of {program}: {distribution.install('binutils')}")
-    return subprocesses.run(
-        [nm, "--defined-only", program], f"the symbols of {program} cannot be read"
-    ).stdout
+    try:
+        with program.open("rb") as file, elf.reading(file) as read:
+            return "".join(elf.kallsyms(read))
+    except (OSError, elf.DamagedElfError) as error:
+        raise UserError(f"the symbols of {program} cannot be read: {error}") from None
 
 
 def _source_folder(name: str) -> Path:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -54,8 +54,8 @@ def examine() -> list[Check]:
     return [
         _qemu(X86_64),
         _plugins(),
-        _compiler("gcc", "gcc", "gcc"),
-        _static_library(X86_64),
+        _own_workloads_only(_compiler("gcc", "gcc", "gcc")),
+        _own_workloads_only(_static_library(X86_64)),
         _memory(),
         _cpus(),
         _apt(),
@@ -72,10 +72,12 @@ def examine() -> list[Check]:
 
 def lacking(target: Architecture, *, builds_kernels: bool, loads_bpf: bool) -> list[Check]:
     """What virtual machines of an architecture need and this machine lacks."""
-    cross = [] if target.is_native else [_compiler("gcc", "gcc", "gcc")]
+    compiled = compile.comes_compiled() and not loads_bpf
+    gcc = [] if target.is_native or compiled else [_compiler("gcc", "gcc", "gcc")]
+    library = [] if target is X86_64 and compiled else [_static_library(target)]
     builds = [_kernel_builds(target)] if builds_kernels else []
     bpf = [_bpf_programs(target)] if loads_bpf else []
-    checks = [_qemu(target), *cross, _static_library(target), *builds, *bpf]
+    checks = [_qemu(target), *gcc, *library, *builds, *bpf]
     return [check for check in checks if check.state != "ok"]
 
 
@@ -92,8 +94,10 @@ def can_run(checks: list[Check]) -> bool:
     >>> can_run([Check("gcc", "missing", "no gcc on PATH")])
     False
     """
-    needed = ("QEMU for x86_64", "QEMU plugins", "gcc", _row_of_compiler(X86_64))
-    return {check.name for check in checks if check.state == "ok"}.issuperset(needed)
+    state = {check.name: check.state for check in checks}
+    emulates = all(state.get(name) == "ok" for name in ("QEMU for x86_64", "QEMU plugins"))
+    compilers = ("gcc", _row_of_compiler(X86_64))
+    return emulates and all(state.get(name, "missing") != "missing" for name in compilers)
 
 
 def _qemu(target: Architecture) -> Check:
@@ -141,6 +145,14 @@ def _compiler(name: str, binary: str, *needed: str, static: bool = False) -> Che
         library = _run_tool(path, "-print-file-name=libc.a").stdout.strip()
         return Check(name, "ok", os.path.realpath(library))
     return Check(name, "ok", _run_tool(path, "--version").stdout.partition("\n")[0])
+
+
+def _own_workloads_only(check: Check) -> Check:
+    """The compiler's check, where this installation brought all that a built-in workload needs."""
+    if check.state == "ok" or not compile.comes_compiled():
+        return check
+    found = f"{check.found}; needed for workload files: built-in workloads come compiled"
+    return replace(check, state="limited", found=found)
 
 
 def _memory() -> Check:

@@ -438,9 +438,9 @@ def mirrors() -> tuple[str, str]:
     if override:
         return override[0], override[1] if len(override) > 1 else ""
     main = security = ""
-    for line in _output_of(
-        "apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)"
-    ).splitlines():
+    known = ("apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)")
+    # apt 3 leaves out what it has no list of, unless it is told not to look.
+    for line in (_output_of(*known) or _output_of(*known, "--no-release-info")).splitlines():
         origin, suite, uri = line.split("|", 2)
         if origin not in ("Debian", "$(ORIGIN)", "") or uri.startswith("cdrom:"):
             continue

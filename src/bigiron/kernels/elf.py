@@ -8,6 +8,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_E_MACHINE
+from elftools.elf.sections import SymbolTableSection
 
 IN_MEMORY = SH_FLAGS.SHF_ALLOC
 
@@ -40,3 +41,21 @@ def least_bytes(elf: ELFFile) -> int:
     if end > elf.stream_len:
         return end
     return max([end, *(segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments())])
+
+
+def kallsyms(elf: ELFFile) -> Iterator[str]:
+    """The symbols of a program, a line each, as /proc/kallsyms has them: address, type, name.
+
+    Of the types of nm(1) only "a" (no place), "t" (code) and "d" (data) are told apart; capitals are global.
+    """
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return
+    for symbol in table.iter_symbols():
+        section, kind = symbol["st_shndx"], symbol["st_info"]["type"]
+        if section == "SHN_UNDEF" or kind in ("STT_FILE", "STT_SECTION") or not symbol.name:
+            continue
+        letter = "a" if section == "SHN_ABS" else "t" if kind in ("STT_FUNC", "STT_LOOS") else "d"
+        if symbol["st_info"]["bind"] != "STB_LOCAL":
+            letter = letter.upper()
+        yield f"{symbol['st_value']:016x} {letter} {symbol.name}\n"

@@ -151,7 +151,7 @@ def _user_memory(raw: RawOutput) -> UserMemory:
         return UserMemory(SymbolTable(""), [], {})
     files = (message.content for message in raw.messages if message.type == "file")
     maps = [line for file in files if file["path"] == _MAPS for line in file["lines"]]
-    symbols = compile.symbols(raw.agent, raw.architecture.compiler)
+    symbols = compile.symbols(raw.agent)
     return UserMemory(SymbolTable(symbols), maps, read_pages(raw.results / "pages.csv"))
 
 

@@ -1,0 +1,208 @@
+"""What a wheel brings compiled is used while its sources are those it was made from; and the wheel itself."""
+
+import io
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from test_setup import ROOT
+
+import bigiron
+from bigiron import compile, doctor, prebuilt, workloads
+from bigiron.errors import UserError
+
+AGENT = b"an agent"
+RECORDER = b"a recorder"
+COMPILERS = re.compile(r"(.*-)?(gcc|g\+\+|cc|c89|c99|cpp|clang|ld|as|cargo|rustc|nm|tcc)([-.\d].*)?")
+
+
+@pytest.fixture
+def wheel_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of compiled programs, as if this package had come with one; and no compiler."""
+    folder = tmp_path / "compiled"
+    monkeypatch.setenv("BIGIRON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(prebuilt, "FOLDER", folder)
+    agent, recorder = compile.agent_key(workloads.find("open1"), "gcc", True), compile.recorder_key()
+    boot = compile.boot_key("gcc")
+    (folder / recorder).mkdir(parents=True)
+    (folder / recorder / "recorder.so").write_bytes(RECORDER)
+    with tarfile.open(folder / "guest.tar.xz", "w:xz") as archive:
+        for name in (f"{boot}/boot", f"{agent}/agent"):
+            member = tarfile.TarInfo(name)
+            member.size = len(AGENT)
+            archive.addfile(member, io.BytesIO(AGENT))
+    programs = {agent: "guest.tar.xz", boot: "guest.tar.xz", recorder: ""}
+    index = prebuilt.Index((), programs, {"gcc": {"openat": 257}})
+    (folder / prebuilt.INDEX).write_bytes(msgspec.json.encode(index))
+    return folder
+
+
+def slices(name: str) -> Path:
+    return compile.agent(workloads.find(name), "gcc", time_slices=True)
+
+
+@pytest.mark.usefixtures("wheel_s")
+def test_what_comes_compiled_needs_no_compiler() -> None:
+    for _ in range(2):
+        assert slices("open1").read_bytes() == compile.boot("gcc").read_bytes() == AGENT
+    assert os.access(slices("open1"), os.X_OK)
+    assert compile.recorder().read_bytes() == RECORDER
+    assert compile.system_calls.__wrapped__("gcc") == {"openat": 257}
+    with pytest.raises(UserError, match="no gcc on PATH to compile the agent"):
+        slices("dup1")
+    with pytest.raises(UserError, match="no gcc on PATH to compile"):
+        compile.agent(workloads.find("open1"), "gcc")  # on a real machine
+
+
+@pytest.mark.usefixtures("wheel_s")
+def test_a_compiler_is_not_missed_where_programs_come_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check() -> doctor.Check:
+        return doctor._own_workloads_only(doctor._compiler("gcc", "gcc", "gcc"))
+
+    assert compile.comes_compiled()
+    assert (check().state, check().found.partition(";")[0]) == ("limited", "no gcc on PATH")
+    monkeypatch.setattr(prebuilt, "FOLDER", Path("/nonexistent"))
+    assert check().state == "missing"
+
+
+def test_changed_sources_are_compiled(wheel_s: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = tmp_path / "guest"
+    guest.mkdir()
+    (guest / "agent.c").write_text("changed\n")
+    monkeypatch.setattr(compile, "_source_folder", lambda name: tmp_path / name)
+    with pytest.raises(UserError, match="no gcc on PATH"):
+        slices("open1")
+    assert not compile.comes_compiled()
+
+
+def test_a_damaged_package_says_what_to_do(wheel_s: Path) -> None:
+    archive = wheel_s / "guest.tar.xz"
+    whole = archive.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"no archive"):
+        archive.write_bytes(damaged)
+        with pytest.raises(
+            UserError, match=r"guest\.tar\.xz .*: install bigiron again|; install bigiron again"
+        ):
+            slices("open1")
+    index = wheel_s / prebuilt.INDEX
+    index.write_text("{")
+    prebuilt.read.cache_clear()
+    with pytest.raises(UserError, match=r"index\.json cannot be read: .*; install bigiron again"):
+        slices("open1")
+
+
+# The wheel itself
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of this checkout: compiling the simulator takes minutes, unless build/wheel has it."""
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, ROOT / "tools/wheel.py", "--out", out], check=True)
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, installed from the wheel into a new virtual environment with the libraries of this one."""
+    venv = tmp_path_factory.mktemp("installed") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    python = venv / "bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
+    (libraries,) = venv.glob("lib/python*/site-packages")
+    (libraries / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    return venv / "bin/bigiron"
+
+
+@pytest.fixture
+def no_compiler(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a user whose PATH has all of this machine's programs but compilers."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin"):
+        for program in Path(folder).iterdir():
+            if not COMPILERS.fullmatch(program.name) and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
+    cache = str(tmp_path / "cache")
+    kernels = Path(os.environ.get("BIGIRON_CACHE", Path.home() / ".cache/bigiron")) / "kernels"
+    Path(cache).mkdir()
+    (Path(cache) / "kernels").symlink_to(kernels)
+    yield {"PATH": str(programs), "BIGIRON_CACHE": cache, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+
+
+def said(command: Path, *arguments: str, env: dict[str, str], cwd: Path) -> str:
+    done = subprocess.run(
+        [command, *arguments], env=env, cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_wheel_has_all_that_is_used(wheel: Path) -> None:
+    assert f"-manylinux_2_28_{platform.machine()}.whl" in wheel.name
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "src/bigiron", "guest", "plugin", "bpf", "cases"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    moved = {"src/bigiron/": "bigiron/", "cases/": "bigiron/cases/"}
+    for file in filter(None, listed.stdout.split("\0")):
+        start = next((one for one in moved if file.startswith(one)), "")
+        if not (ROOT / file).is_symlink():
+            assert moved.get(start, "bigiron/") + file.removeprefix(start) in names, file
+    assert {"bigiron/_sim.abi3.so", "bigiron/compiled/index.json"} <= names
+
+
+@pytest.mark.slow
+def test_the_command_needs_no_checkout(installed: Path, no_compiler: dict[str, str], tmp_path: Path) -> None:
+    assert said(installed, "--version", env=no_compiler, cwd=tmp_path) == f"bigiron {bigiron.__version__}\n"
+    listed = said(installed, "workload", "list", "--format", "csv", env=no_compiler, cwd=tmp_path)
+    assert len(listed.splitlines()) == 1 + len(workloads.builtin())
+    where = said(installed.with_name("python"), "-c", "import bigiron; print(bigiron.__file__)",
+                 env=no_compiler, cwd=tmp_path)  # fmt: skip
+    assert where.startswith(str(installed.parent.parent))
+
+
+@pytest.mark.slow
+@pytest.mark.needs_more
+def test_the_doctor_misses_no_compiler(installed: Path, no_compiler: dict[str, str], tmp_path: Path) -> None:
+    found = said(installed, "doctor", "--report", env=no_compiler, cwd=tmp_path)
+    assert re.search(
+        r"^limited +gcc: no gcc on PATH; .*built-in workloads come compiled$", found, re.MULTILINE
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.needs_more
+def test_a_workload_is_run(installed: Path, no_compiler: dict[str, str], tmp_path: Path) -> None:
+    asked = ("run", "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "-o", "s")
+    assert said(installed, *asked, env=no_compiler, cwd=tmp_path).startswith("1 of 1 cells measured")
+    compared = said(installed, "compare", "s", "--probe", "instructions", env=no_compiler, cwd=tmp_path)
+    assert "getppid" in compared
+    assert not list((tmp_path / "cache/compiled").glob("*.inputs"))  # which compiling leaves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", ["dup1", "fxmark/DWAL", "hotplug-offline"])
+def test_each_workload_comes_compiled(installed: Path, workload: str, no_compiler: dict[str, str]) -> None:
+    script = (
+        "import sys; from bigiron import compile, workloads\n"
+        f"one = workloads.find({workload!r})\n"
+        "print(compile.agent(one, 'gcc', time_slices=not one.has_rounds).read_bytes()[:4])"
+    )
+    assert (
+        said(installed.with_name("python"), "-c", script, env=no_compiler, cwd=Path("/")) == "b'\\x7fELF'\n"
+    )
