@@ -10,6 +10,8 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from email import message_from_bytes
+from email.mime.nonmultipart import MIMENonMultipart
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,16 +25,19 @@ from test_bisect import MAIN, MAKEFILE, Tree
 from test_bisect import tree as tree  # a fixture
 from test_compare import counts
 from test_judgement import LOCKS, OPERATIONS, executed, line
+from test_layout import WIDGET, accesses_table, fields_table, hot_widget, objects_table, rows_of
 
 from bigiron import kernels
+from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.commands import patch as command
 from bigiron.errors import MachineError, UserError
 from bigiron.judge import differences
+from bigiron.judge.change import Change
 from bigiron.kernels import image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
-from bigiron.patch import bench, compared, examine, series
+from bigiron.patch import bench, compared, examine, outlook, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
 from bigiron.probes import Table
@@ -249,13 +254,16 @@ class Cells(Bench):
 
 def tables(cell: Cell, study: Study) -> dict[str, Table]:
     """What the image says: accesses to `nr_opens`, and how far those of `by_chance` differ between boots."""
-    found = re.search(rb"open1=(\S+) chance=([^\s;]+);", kernels.find(cell.variant.kernel).image.read_bytes())
+    image = kernels.find(cell.variant.kernel).image.read_bytes()
+    found = re.search(rb"open1=(\S+) chance=([^\s;]+)(?: widget=(\S+))?;", image)
     assert found
     is_open = study.spec.workload == "open1"
     accesses = float(found[1]) if is_open else 0.0
     chance = float(found[2]) * (1 + cell.repetition % 2) if is_open else 0.0
     rows = [row for row in line(8, object="old.lock")]
-    for times, object, at in (accesses, "nr_opens", 1), (chance, "by_chance", 2):
+    widget = float(found[3] or 0) if is_open else 0.0
+    of_widget = widget, "struct widget.count (tmpfs)", 3
+    for times, object, at in (accesses, "nr_opens", 1), (chance, "by_chance", 2), of_widget:
         if times:
             rows += [row | {"line": row["line"] + 64 * at, "address": row["line"] + 64 * at}
                      for row in line(round(times), object=object)]  # fmt: skip
@@ -266,13 +274,30 @@ def tables(cell: Cell, study: Study) -> dict[str, Table]:
         "pair_bytes": 128,
     }
     function = "do_open" if is_open else "do_other"
+    ran = [executed(("open", function, 900 * OPERATIONS))]
+    if is_open and b"do_more" in image:
+        ran.append(executed(("open", "do_more", 90 * OPERATIONS)))
+    if study.spec.workload == "unlink1":
+        ran.append(executed(("tick", "do_tick", 90 * OPERATIONS), context="interrupt"))
+    if study.spec.probes == ["layout"]:
+        return layout_tables(facts)
     made = {
         "conflicts": counts(*rows),
-        "instructions": executed(("open", function, 900 * OPERATIONS)),
+        "instructions": pl.concat(ran),
         "locks": pl.DataFrame(schema=LOCKS),
         "trace": pl.DataFrame(schema=TRACE),
     }
     return {name: Table(made[name], facts) for name in study.spec.probes}
+
+
+def layout_tables(facts: dict[str, Any]) -> dict[str, Table]:
+    """Objects whose place in a cache line decides whether two fields of theirs share it."""
+    there = objects_table(88, 8)
+    return {
+        "layout": Table(accesses_table(hot_widget(), there), facts),
+        "layout_objects": Table(there),
+        "layout_fields": Table(fields_table(rows_of("widget", WIDGET, 88))),
+    }
 
 
 @dataclass
@@ -283,14 +308,23 @@ class Given:
     folder: Path
     fails: Callable[[str, Cell], bool] = lambda _title, _cell: False
 
-    def examined(self, found: series.Series, *, each: bool = False) -> list[Examined]:
+    def examined(
+        self,
+        found: series.Series,
+        *,
+        each: bool = False,
+        mine: Sequence[Subject] = (),
+        first: Sequence[str] = WORKLOADS,
+    ) -> list[Examined]:
         base = series.build(found, found.base, [], lambda _step: None)
         self.said: list[str] = []
         self.bench = Cells(self.folder / "studies", 3, None, ProgressBar([]))
         self.bench.ran = self.ran = []  # type: ignore[attr-defined]
         self.bench.fails = self.fails  # type: ignore[attr-defined]
-        subjects = [one for one in bench.builtin() if one.name in WORKLOADS]
-        examiner = Examiner(self.bench, base, subjects, [2, 4, 8], self.said.append)
+        known = [one for one in bench.builtin() if one.name in WORKLOADS]
+        subjects = [*mine, *(one for one in known if one.name in first)]
+        others = [one for one in known if one.name not in first]
+        examiner = Examiner(self.bench, base, subjects, [2, 4, 8], self.said.append, others)
         return command._examined(found, each, base, [], examiner)
 
     def between(self, base: str, topic: str, *, each: bool = False) -> list[Examined]:
@@ -551,7 +585,7 @@ def test_each_workload_is_compared_once_with_few_boots(given: Given, monkeypatch
     real = compared._differences
     monkeypatch.setattr(compared, "_differences", lambda *of: seen.append(of[1].title) or real(*of))
     assert not only(given.between(base, topic)).changed
-    assert seen == ["open1", "open1 (threads)"]
+    assert sorted(seen) == ["open1", "open1 (threads)"]
 
 
 def test_page_faults_of_all_workloads_are_recorded_for_fewer_operations() -> None:
@@ -567,6 +601,311 @@ def test_a_commit_s_files_have_their_names_as_they_are(tree: Tree) -> None:
     tree.commit("rename")
     found = series.of_range(tree.folder, f"{base}..")
     assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c", "fs/ü b.c"]
+
+
+# What may be missed
+
+
+def test_what_an_earlier_step_added_is_reached_in_the_next_one(given: Given) -> None:
+    """The base does not execute do_more(), which the first commit calls and the second changes."""
+    base = given.tree.head
+    more = "__attribute__((noinline)) int do_more(void) {{ return {}; }}\n"
+    for number in (1, 2):
+        text = more.format(number) + kernel_c(7, open1=0, chance=0)
+        given.tree.commit(f"step {number}", fs__open_c=text)
+    steps = given.between(base, given.tree.head, each=True)
+    assert steps[1].functions and steps[1].functions.changed == ("do_more",)
+    assert {one.subject.name for one in steps[1].compared} == {"open1"}
+
+
+def test_a_commit_that_does_not_boot_is_named_and_the_others_go_on(given: Given) -> None:
+    base = given.tree.head
+    panics = given.tree.commit("fs: Panic", fs__open_c=kernel_c(2, open1=9, chance=0))
+    given.tree.commit("fs: Repair", fs__open_c=kernel_c(3, open1=0, chance=0))
+    given.fails = lambda _title, cell: cell.variant.kernel == f"g{panics[:12]}"
+    steps = given.between(base, given.tree.head, each=True)
+    assert steps[0].why_not == f"g{panics[:12]} does not run open1: it burnt"
+    assert steps[1].before.id == base and not steps[1].why_not
+    assert command._status(steps) == 3
+    text = report.as_text(steps)
+    assert "does not run open1" in text and "nothing" in text
+
+
+def test_a_commit_whose_configuration_does_not_hold_is_named(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, real = given.tree.head, series.build
+    bad = given.tree.commit("fs: Depend", fs__open_c=kernel_c(2, open1=4, chance=0))
+    given.tree.commit("fs: More", fs__open_c=kernel_c(3, open1=4, chance=0))
+
+    def build(found: series.Series, step: series.Step, *rest: Any) -> Kernel:
+        if step.id == bad:
+            raise UserError("the kernel's configuration drops CONFIG_X=y")
+        return real(found, step, *rest)
+
+    monkeypatch.setattr(series, "build", build)
+    steps = given.between(base, given.tree.head, each=True)
+    assert [one.why_not for one in steps] == ["the kernel's configuration drops CONFIG_X=y", ""]
+    assert command._status(steps) == 1, "the second one is worse"
+
+
+def test_patches_that_do_not_apply_are_refused_before_anything_is_built(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.commit("fs: One", fs__open_c="int one;\n")
+    tree.commit("fs: Two", fs__open_c="int two;\n")
+    mails = mbox(tree, base)
+    (tmp_path / "mails").write_bytes(mails[mails.index(b"From ", 10) :])  # without the first
+    with pytest.raises(UserError, match=r"-0001-fs-Two.patch does not apply to .*: fs/open.c"):
+        series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
+
+
+def test_a_mail_that_is_in_no_mbox_is_decoded(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.commit("fs: Three = 3", fs__open_c="int three = 3;\n")
+    (mail,) = [message_from_bytes(mbox(tree, base).partition(b"\n")[2])]
+    text = mail.get_payload()
+    assert isinstance(text, str)
+    encoded = MIMENonMultipart("text", "plain", charset="utf-8")
+    encoded.set_payload(text, "utf-8")
+    for name in ("From", "Subject"):
+        encoded[name] = mail[name]
+    (tmp_path / "mail.eml").write_bytes(encoded.as_bytes())
+    assert b"int three" not in encoded.as_bytes(), "it is in base64"
+    found, _ = series.of_file(tree.folder, tmp_path / "mail.eml", base, tmp_path / "out")
+    assert [step.subject for step in found.steps] == ["fs: Three = 3"]
+    assert found.files(found.base, found.topic) == ["fs/open.c"]
+
+
+DIFF = '--- {}/fs/open.c\n+++ {}/fs/open.c\n@@ -1 +1,2 @@\n+int x;\n #include "../include/fs.h"\n'
+
+
+def test_a_diff_after_any_text_and_with_quilt_s_names_is_a_patch(tree: Tree, tmp_path: Path) -> None:
+    for text in "Count.\n\nFrom the docs: count.\n\n", "":
+        (tmp_path / "one.patch").write_text(text + DIFF.format("linux.orig", "linux"))
+        found, _ = series.of_file(tree.folder, tmp_path / "one.patch", "", tmp_path / "out")
+        assert found.files(found.base, found.topic) == ["fs/open.c"]
+    (tmp_path / "series").write_text("one.patch -R\n")
+    with pytest.raises(UserError, match=r"one\.patch has -R, but patches are applied with -p1 only"):
+        series.of_file(tree.folder, tmp_path / "series", "", tmp_path / "out")
+
+
+def test_a_workload_of_one_s_own_that_reaches_nothing_is_no_workload_that_reaches_it(given: Given) -> None:
+    changed = kernel_c(1, open1=0, chance=0) + "int __x64_sys_new(void) { return do_open(); }\n"
+    base = given.tree.commit("a call", fs__open_c=changed)
+    more = changed.replace("return do_open();", "return do_open() * 3;")
+    topic = given.tree.commit("more", fs__open_c=more)
+    mine = replace(next(one for one in bench.builtin() if one.name == "dup1"), always=True)
+    one = only(given.examined(series.of_range(given.tree.folder, f"{base}..{topic}"), mine=[mine]))
+    assert [each.subject.name for each in one.compared] == ["dup1"] and one.reached == 0
+    text = " ".join(report.block(one).split())
+    assert "No workload of 4 reaches a changed function: system calls that lead there: new; Nothing" in text
+
+
+def test_other_workloads_are_tried_where_none_reaches_the_change(given: Given) -> None:
+    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+    found = series.of_range(given.tree.folder, f"{base}..{topic}")
+    one = only(given.examined(found, first=["open1", "getppid1"]))
+    assert (one.workloads, {title for title, *_ in given.ran if title.startswith("unlink")}) == (2, set())
+    one = only(given.examined(found, first=["getppid1"]))
+    assert {each.subject.name for each in one.worse} == {"open1"} and one.workloads == 3
+    assert len({one.name for one in bench.builtin()}) == 107
+    assert not {one.name for one in bench.builtin()} & {one.name for one in bench.others()}
+
+
+def test_what_only_an_interrupt_reaches_is_not_said_to_be_compared(given: Given) -> None:
+    tick = "__attribute__((noinline)) int do_tick(void) {{ return {}; }}\n"
+    base = given.tree.commit("one", fs__open_c=kernel_c(1, open1=0, chance=0) + tick.format(1))
+    topic = given.tree.commit("two", fs__open_c=kernel_c(1, open1=0, chance=0) + tick.format(2))
+    one = only(given.between(base, topic))
+    text = " ".join(report.block(one).split())
+    assert "1 reaches one only in interrupts or kernel threads, which are not compared" in text
+    assert json.loads(report.as_json([one]))[0]["only_in_other_contexts"] == ["unlink1"]
+
+
+def test_a_user_of_a_variable_that_begins_with_something_else_is_reached(given: Given) -> None:
+    """A default that a function in no workload's way sets aside, and one in its way uses."""
+    head = 'extern long limit;\n#include "../include/fs.h"\n'
+    body = kernel_c(1, open1=0, chance=0).replace("return counts[0]", "return limit + counts[0]")
+    unused = "__attribute__((noinline)) int do_set(void) {{ limit = {}; return 0; }}\nlong limit = {};\n"
+    base = given.tree.commit("one", fs__open_c=head + body + unused.format(5, 5))
+    topic = given.tree.commit("two", fs__open_c=head + body + unused.format(7, 7))
+    one = only(given.between(base, topic))
+    assert one.functions and (one.functions.changed, one.functions.users) == (
+        ("do_set",),
+        ("do_open", "do_set"),
+    )
+    assert {each.subject.name for each in one.compared} == {"open1"}
+
+
+def test_another_static_of_a_name_changes_no_other_one(tmp_path: Path) -> None:
+    first = "static __attribute__((noinline)) int show(long n) { return say(%s, n); }"
+    user = "int %s(long n) { static const char *const name[] = { %s }; return say(name[n & 1], show(n)); }"
+    other = (
+        'int picks(long n) { static const char *const name[] = { "c", "d" }; return say(name[n & 1], n); }'
+    )
+    base = compiled(tmp_path / "base", first=other)
+    more = user % ("user", '"a", "b"')
+    topic = compiled(tmp_path / "topic", first="\n".join([first % '"show"', more, other]))
+    assert image_functions.differences(base, topic).changed == ()
+    assert set(image_functions.differences(base, topic).added) == {"user", "show"}
+
+    def image(*codes: bytes) -> Image:
+        sections = [image_functions._Section(0x1000, b"".join(codes), 16 * len(codes), True)]
+        return Image(sections, [(0x1000 + 16 * n, len(one), "show", True) for n, one in enumerate(codes)])
+
+    a, b, c = (bytes([0x90 + n]) * 16 for n in range(3))
+    found = image_functions.differences(image(a, b), image(c, a, b))
+    assert (found.changed, found.added, found.removed) == ((), ("show",), ())
+    assert image_functions.differences(image(a, b), image(a, c)).changed == ("show",)
+
+
+# What the verdict is
+
+
+def change(object: str, before: float, after: float, **other: Any) -> Change:
+    given: dict[str, Any] = {"kind": "coherence", "unit": "accesses", "share": 0.1} | other
+    cost = given.pop("cost", 90 * (after - before))
+    return Change(given.pop("kind"), object, before, after, given.pop("unit"), cost, **given)
+
+
+def examined(**changes: Sequence[Change]) -> Examined:
+    """A step that changed these counts, by workload."""
+    base, topic = (series.Step(letter * 40, "fs: Count", letter * 40) for letter in "ab")
+    subjects = {one.title: one for one in bench.builtin()}
+    compared_ = [compared.Compared(subjects[name], tuple(of), boots=4) for name, of in changes.items()]
+    differences_ = image_functions.FunctionDifferences(("do_open",), (), ())
+    return Examined(base, topic, ("k", "l"), functions=differences_, compared=tuple(compared_))
+
+
+INSTRUCTIONS = {"kind": "instructions", "unit": "instructions"}
+
+
+def test_what_is_worse_in_one_workload_and_better_in_another_is_both() -> None:
+    one = examined(
+        open1=[change("f", 1000, 1050, cost=50, **INSTRUCTIONS)],
+        unlink1=[change("g", 1000, 900, cost=-100, **INSTRUCTIONS)],
+    )
+    lines = report.block(one).splitlines()
+    assert "- instructions: 1,000 -> 1,050 in open1" in lines, lines
+    assert "- instructions: 1,000 -> 900.0 in unlink1" in lines
+    assert command._status([one]) == 1
+
+
+def test_two_changes_of_a_struct_in_one_workload_are_not_one() -> None:
+    fields = [change(f"struct inode.{name}", 0, number) for number, name in enumerate("abc", 1)]
+    assert "struct inode.c: 0 -> 3.00 accesses (and 2 more such changes)" in " ".join(
+        report.block(examined(open1=fields)).split()
+    )
+
+
+def test_code_that_moved_is_neither_better_nor_worse() -> None:
+    one = examined(open1=[change("f", 441, 441, cost=0.0, cancels=True, moved=(0.1, 0.1), **INSTRUCTIONS)])
+    assert command._status([one]) == 0
+    assert "as long: instructions: 441.0 -> 441.0" in report.as_text([one, one])
+    page = report.as_page([one])
+    assert 'class="as long"' in page and ">better<" not in page
+
+
+def test_the_growth_of_all_instructions_is_not_that_of_one(tmp_path: Path) -> None:
+    rdtsc = change("f", 0, 1, instruction="rdtsc", kind="instructions", unit="executions")
+    one = examined(open1=[rdtsc])
+    idle = Bench(tmp_path, 1, None, ProgressBar([]))
+    kernel = Kernel(*"kkkk", tmp_path, "", "")
+    assert outlook._growth(idle, one.compared[0].subject, rdtsc, kernel, kernel) is None
+    assert "law" not in report.block(one)
+
+
+def test_a_change_grows_as_its_own_series_does() -> None:
+    def row(name: str, most: float) -> Any:
+        return SimpleNamespace(series=SimpleNamespace(name=name), most=most)
+
+    rows = [row("struct inode.i_count", 9.0), row("struct inode.nr_new", 1.0), row("struct file.f_pos", 50.0)]
+    assert outlook._row(rows, "struct inode.nr_new") is rows[1]
+    assert outlook._row(rows, "struct inode.i_lock") is rows[0], "its place in a cache line is chance"
+    assert outlook._row(rows, "struct dentry.d_lockref") is None
+
+
+def test_what_costs_little_and_what_the_control_changes_too_is_named() -> None:
+    one = examined(open1=[])
+    little, luck = change("nr_opens", 0, 1, share=0.004), change("struct inode.i_lock", 2, 9)
+    told = replace(one.compared[0], small=(little,), by_chance=(luck,))
+    text = " ".join(report.block(replace(one, compared=(told,))).split())
+    assert "- less than 1 % of an operation: nr_opens: 0 -> 1.00 accesses in open1" in text
+    assert "(left out, as the A/A control differs there, too: struct inode.i_lock: 2.00 -> 9.00" in text
+
+
+def test_the_verdict_is_in_the_block_however_long_names_are() -> None:
+    one = examined(open1=[change(f"struct {'very_' * 30}long.field", 0, 4)])
+    long = replace(one.compared[0].subject, name="stress-ng --with " + "an-option " * 60)
+    crowded = replace(
+        one,
+        compared=(
+            replace(
+                one.compared[0], subject=long, functions={f"{'f' * 90}{n}": (1.0, 9.0) for n in range(5)}
+            ),
+            replace(one.compared[0], subject=long, failed="it burnt", changes=()),
+        ),
+        functions=replace(one.functions, changed=tuple(f"{'g' * 90}{n}" for n in range(5))),  # type: ignore[type-var]
+        effects=(outlook.Effect(long, "epyc", 256, None, "no trace, " * 40),),
+        not_compiled=tuple(f"fs/{'x' * 90}{n}.c" for n in range(5)),
+    )
+    lines = report.block(crowded).splitlines()
+    assert len(lines) <= report.LINES and max(map(len, lines)) <= report.WIDTH
+    assert "1 failed: stress-ng" in " ".join(lines) and "changed" in " ".join(lines)
+
+
+def test_a_workload_that_failed_is_an_error_and_not_left_out(given: Given) -> None:
+    one = examined(open1=[])
+    failed = replace(one.compared[0], failed="k: it burnt", changes=())
+    broken = replace(one, compared=(), why_not="the kernel does not build: fs/open.c:1: error")
+    for step in replace(one, compared=(failed,)), broken:
+        suite = ElementTree.fromstring(report.as_junit([step]))
+        assert (suite.get("errors"), suite.get("skipped")) == ("1", "0")
+        assert "not ok 1 " in report.as_ktap([step]) and "# " in report.as_ktap([step])
+        assert command._status([step]) == 3
+
+
+def test_a_lock_that_is_held_longer_fails_in_junit_as_in_the_exit_status() -> None:
+    held = change("shared.lock", 1, 1, kind="locks", unit="times taken", held=(0.4, 0.9), cost=40.0)
+    one = examined(open1=[held])
+    assert command._status([one]) == 1
+    assert ElementTree.fromstring(report.as_junit([one])).get("failures") == "1"
+
+
+def test_lost_counts_are_said(given: Given) -> None:
+    one = examined(open1=[])
+    lost = replace(one.compared[0], lost=("k: 7 lost: accesses, for which there was no room",))
+    text = " ".join(report.block(replace(one, compared=(lost,))).split())
+    assert "counts were lost in 1: open1 (k: 7 lost: accesses" in text
+
+
+# Where objects lie
+
+
+def test_a_change_of_a_struct_says_how_much_is_where_its_objects_lie(given: Given) -> None:
+    """Both kernels have the same struct and the same accesses: only chance is left."""
+    base = given.tree.commit("two", fs__open_c=kernel_c(1, open1=0, chance=0, widget=50))
+    topic = given.tree.commit("three", fs__open_c=kernel_c(2, open1=0, chance=0, widget=2))
+    one = only(given.between(base, topic))
+    (found,) = one.compared[0].changes
+    assert found.struct == "struct widget" and found.by_alignment and found.by_alignment[0].varies
+    text = " ".join(report.block(one).split())
+    assert "all fields of struct widget, by where it begins in a cache line: 0 to 50.000 before, 0" in text, (
+        text
+    )
+    assert json.loads(report.as_json([one]))[0]["workloads"][0]["changes"][0]["by_alignment"]
+    ran = {title for title, *_ in given.ran}
+    assert "open1, layout" in ran and "unlink1, layout" not in ran
+
+
+def test_what_either_kernel_may_count_is_not_worse() -> None:
+    def may(recorded: float, expected: float = 20.0) -> LayoutCounts:
+        return LayoutCounts(recorded, 0.0, 50.0, expected)
+
+    luck = change("struct widget.count", 2, 50, by_alignment=(may(2.0), may(50.0)))
+    real = change("struct widget.count", 2, 50, by_alignment=(may(2.0), may(50.0, 40.0)))
+    assert [compared.verdict(one) for one in (luck, real)] == ["by alignment", "worse"]
+    assert [command._status([examined(open1=[one])]) for one in (luck, real)] == [0, 1]
 
 
 # CI

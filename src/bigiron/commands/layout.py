@@ -24,6 +24,14 @@ def layout(
         typer.Option(help="a field to keep alone in a block of bytes: FIELD:64; may be repeated"),
     ] = None,
     align: Annotated[int | None, typer.Option(help="begin each object at a multiple of these bytes")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="fields to keep apart from all others, in cache lines of their own: FIELD,FIELD"),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="the kernel's source tree: changes are then shown as a diff of the declaration"),
+    ] = None,
     variant: Annotated[str | None, typer.Option(help="the variant to look at  [default: the first]")] = None,
     machine: Annotated[
         str | None,
@@ -39,9 +47,10 @@ def layout(
     changes: list[change.Change] = [
         *map(change.move, move or []),
         *map(change.pad, pad or []),
+        *([change.split(split)] if split is not None else []),
         *([change.align(align)] if align is not None else []),
     ]
     found = layout_results.layout_study(
-        store.open_study(study), what, changes, variant, contexts(context), machine
+        store.open_study(study), what, changes, variant, contexts(context), machine, source
     )
     print(layout_report.FORMATS[format.value](found), end="")

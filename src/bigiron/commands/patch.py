@@ -23,7 +23,7 @@ from bigiron.commands.common.output import say
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.commands.run import FileSystems, MachineOptions, ProgramOptions, Repetitions, Variants, question
 from bigiron.commands.run import WorkloadOptions as OfAStudy
-from bigiron.errors import BuildHostError, SourceBuildError, UserError
+from bigiron.errors import BuildHostError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.configuration import of_root
 from bigiron.patch import bench, series
@@ -33,6 +33,7 @@ from bigiron.patch.series import Series, Step
 from bigiron.probes import Options
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
+from bigiron.study.resolve import check_cpus
 from bigiron.study.store import write_whole
 
 _FILES = {
@@ -122,6 +123,7 @@ def patch(
     Example: `bigiron patch ~/linux v6.12..my-topic`
     """
     cpus = numbers("--cpus", execution.cpus)
+    check_cpus(cpus)
     mine = [
         *bench.asked(workloads.workload or [], workloads.workload_file or []),
         *_program(workloads, program),
@@ -136,7 +138,8 @@ def patch(
             base = series.build(found, found.base, fragments, say(found.base.short))
             running = Bench(folder / "studies", execution.jobs, fleet, bar)
             subjects = _each_once([*mine, *bench.builtin()])
-            examiner = Examiner(running, base, subjects, cpus, _say)
+            others = [one for one in bench.others() if one.title not in {each.title for each in mine}]
+            examiner = Examiner(running, base, subjects, cpus, _say, others)
             steps = _examined(found, asked.each, base, fragments, examiner)
     except KeyboardInterrupt:
         raise stopped(folder) from None
@@ -147,7 +150,7 @@ def patch(
 
 
 def _status(steps: list[Examined]) -> int:
-    """1: something is worse; else 3: a workload failed, or a step does not build."""
+    """1: something is worse; else 3: a workload failed, or a step does not build or boot."""
     if any(one.worse for one in steps):
         return 1
     return 3 if any(one.failed or one.why_not for one in steps) else 0
@@ -165,6 +168,10 @@ def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
         if asked.base:
             raise UserError(f"--base {asked.base}: {asked.change} names its base: leave out --base")
         found = series.of_range(asked.linux, asked.change)
+        if asked.each and len(found.steps) > series.MOST_STEPS:
+            raise UserError(
+                f"--each: {asked.change} has {len(found.steps)} commits: at most {series.MOST_STEPS}"
+            )
         return found, output or Path(f"patch-{found.base.short}")
     file = Path(asked.change)
     if not file.is_file():
@@ -195,24 +202,25 @@ def _each_once(subjects: list[Subject]) -> list[Subject]:
 def _examined(
     found: Series, each: bool, base: Kernel, fragments: list[Path], examiner: Examiner
 ) -> list[Examined]:
-    """Each step compared with the last one that builds; or the last step with the base."""
+    """Each step compared with the last one that builds and boots; or the last step with the base."""
     examined = []
     before: tuple[Step, Kernel] = found.base, base
     for step in found.steps if each else [found.topic]:
+        if each:
+            _say(step.title)
         try:
             kernel = series.build(found, step, fragments, say(step.short))
         except BuildHostError:
             raise
-        except SourceBuildError as error:
+        except UserError as error:  # of its source, or of its configuration
             if not each:
                 raise UserError(f"{step.title}: {error}") from None
             _say(f"{step.title}: {error}")
             examined.append(Examined(before[0], step, (before[1].name, ""), why_not=str(error)))
             continue
-        if each:
-            _say(step.title)
         examined.append(examiner.examine(before, (step, kernel), found.files(before[0], step)))
-        before = step, kernel
+        if not examined[-1].why_not:
+            before = step, kernel
     return examined
 
 

@@ -171,6 +171,7 @@ class CheckedPoint:
     findings: list[Finding]
     skipped: str = ""
     left_out: Mapping[Probe, str] = field(default_factory=dict)  # probes that were not compared, and why
+    failed: str = ""  # why it could not be measured
 
     @property
     def worse(self) -> list[Finding]:

@@ -73,3 +73,11 @@ class Change:
         if before.recorded is None or after.recorded is None:
             return False
         return before.can_be(after.recorded) and after.can_be(before.recorded)
+
+    @property
+    def is_only_luck(self) -> bool:
+        """Whether it is luck, and both kernels have the same count on average over the objects' places."""
+        if not (self.by_alignment and self.is_luck):
+            return False
+        before, after = self.by_alignment
+        return before.averages_as(after)

@@ -15,7 +15,7 @@ import msgspec
 
 from bigiron.analysis.comparison import costly
 from bigiron.errors import UserError
-from bigiron.judge import judgement
+from bigiron.judge import alignments, judgement
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Claim, Judgement, Predicted
 from bigiron.readers.robot_mail import RobotMail
@@ -206,7 +206,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
 
 def structs_to_lay_out(judged: Judgement) -> list[str]:
     """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
-    return list(dict.fromkeys(change.struct for change in judged.changes if change.struct))
+    return alignments.structs(judged.changes)
 
 
 def layout_spec(study: Study) -> Spec:
@@ -220,20 +220,8 @@ def with_alignments(judged: Judgement, study: Study) -> Judgement:
 
     `study`: that of the layouts.
     """
-    structs = structs_to_lay_out(judged)
-    before, after = (
-        layout.of_structs(layout.cell(study, one.name), study, structs) for one in study.spec.variant
-    )
-
-    def of(change: Change) -> Change:
-        if change.struct not in before.keys() & after.keys():
-            return change
-        old, new = before[change.struct], after[change.struct]
-        return replace(
-            change, by_alignment=(old.pairs, new.pairs) if change.is_pair else (old.lines, new.lines)
-        )
-
-    return replace(judged, changes=[of(change) for change in judged.changes])
+    base, new = (one.name for one in study.spec.variant)
+    return replace(judged, changes=alignments.counted(judged.changes, study, base, new))
 
 
 def opinion(

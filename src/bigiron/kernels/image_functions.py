@@ -7,9 +7,10 @@ an object without a symbol (a string, a constant) with the same content.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,20 +27,26 @@ else:
 _EXECUTABLE = 4  # SHF_EXECINSTR
 _FUNC, _OBJECT = 2, 1  # STT_FUNC, STT_OBJECT
 _FIELD = 4  # bytes of an address in an instruction
+_POINTER = 8
 _AFTER_IT = (0, 1, 2, 4)  # bytes of an immediate operand between the field and the end of its instruction
 _CONSTANT = 16  # bytes of an object without a symbol that are compared
 _LONGEST_STRING = 1024
+_STRING = re.compile(rb"[\x01\t\n -~]+\0")  # with printk()'s level
 _CALLS = (0xE8, 0xE9)  # call rel32, and jmp rel32 as the last call of a function
 _OF_A_CALL = 5  # bytes
+_CHUNK = 1 << 20  # bytes of code that are searched at once
+_NUMBERED = re.compile(r"(\w+)\.\d+")  # a static variable of a function: `__func__.3`
 
 
 @dataclass(frozen=True)
 class FunctionDifferences:
-    """The functions that differ between two images, by name and in order of the new one's addresses."""
+    """What differs between two images: functions by name, in order of the new one's addresses."""
 
     changed: tuple[str, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    users: tuple[str, ...] = ()
+    """The functions of the base image that use a variable whose initial content differs."""
 
     @property
     def of_base(self) -> tuple[str, ...]:
@@ -56,13 +63,12 @@ class FunctionDifferences:
 
 
 @dataclass(frozen=True)
-class _Function:
-    """A function; functions of the same name are numbered."""
+class _Content:
+    """A function's code, or what a variable begins with; static ones may have the same name."""
 
     name: str
-    number: int
     address: int
-    code: bytes
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -84,13 +90,18 @@ class _Place:
 
     names: frozenset[str] = frozenset()
     offset: int = 0
-    content: bytes = b""
+    content: bytes = b""  # also of a variable that the compiler has numbered
+    stem: str = ""  # its name without the number
 
     def is_same(self, other: _Place | None) -> bool:
         """Whether both may mean the same: the end of one table is the start of another by chance."""
-        if other is None or (self.offset, self.content) != (other.offset, other.content):
+        if other is None or self.offset != other.offset:
             return False
-        return bool(self.names & other.names) or not (self.names or other.names)
+        if self.names & other.names:
+            return True
+        if self.names or other.names:
+            return bool(self.stem) and (self.stem, self.content) == (other.stem, other.content)
+        return bool(self.content) and self.content == other.content
 
 
 @dataclass(frozen=True)
@@ -101,15 +112,23 @@ class Image:
     symbols: list[tuple[int, int, str, bool]]  # address, size, name, whether it is a function; by address
 
     @cached_property
-    def functions(self) -> list[_Function]:
+    def functions(self) -> list[_Content]:
         """All functions that have code."""
-        seen: Counter[str] = Counter()
         found = []
         for address, size, name, is_function in self.symbols:
             section = self._section(address) if is_function and size else None
             if section and section.is_code:
-                found.append(_Function(name, seen[name], address, section.at(address, size)))
-                seen[name] += 1
+                found.append(_Content(name, address, section.at(address, size)))
+        return found
+
+    @cached_property
+    def variables(self) -> list[_Content]:
+        """All variables that begin with something else than zeros."""
+        found = []
+        for address, size, name, is_function in self.symbols:
+            section = None if is_function or not size else self._section(address)
+            if section and section.content and not section.is_code:
+                found.append(_Content(name, address, section.at(address, size)))
         return found
 
     @cached_property
@@ -135,11 +154,20 @@ class Image:
         if at >= 0:
             start, size, *_ = self.symbols[at]
             if start >= section.address and (address < start + size or address == start or section.is_code):
-                return _Place(self._names_at(start), address - start)
+                return self._named(section, at, address - start)
         if section.content:
             content = section.at(address, _LONGEST_STRING)
-            return _Place(content=content[: max(content.find(b"\0"), _CONSTANT)])
+            string = _STRING.match(content)  # what lies behind it is another one
+            return _Place(content=string[0] if string else content[: max(content.find(b"\0"), _CONSTANT)])
         return _Place(self._names_at(self._addresses[at]), address - self._addresses[at]) if at >= 0 else None
+
+    def _named(self, section: _Section, at: int, offset: int) -> _Place:
+        """A place from a symbol on. Another static variable of a file gives others in it other numbers."""
+        start, size, name, is_function = self.symbols[at]
+        numbered = None if is_function else _NUMBERED.fullmatch(name)
+        if not numbered:
+            return _Place(self._names_at(start), offset)
+        return _Place(self._names_at(start), offset, section.at(start, size), numbered[1])
 
     def _names_at(self, address: int) -> frozenset[str]:
         first, end = bisect_left(self._addresses, address), bisect_right(self._addresses, address)
@@ -154,6 +182,24 @@ class Image:
             if section.is_code and len(section.content) > _OF_A_CALL:
                 for caller, callee in _calls(section, starts):
                     found.setdefault(names[callee], set()).add(names[caller])
+        return found
+
+    def users_of(self, variables: Collection[str]) -> set[str]:
+        """The functions whose code may have the address of a part of these variables."""
+        wanted = sorted(
+            (_signed(one.address), len(one.content)) for one in self.variables if one.name in variables
+        )
+        functions = sorted((_signed(one.address), one.name) for one in self.functions)
+        if not (wanted and functions):
+            return set()
+        begin = np.array([at for at, _ in wanted])
+        end = begin + np.array([size for _, size in wanted])
+        starts = np.array([at for at, _ in functions])
+        found: set[str] = set()
+        for section in self.sections:
+            for at in _addresses_in(section, begin, end) if section.is_code else []:
+                number = np.searchsorted(starts, at, side="right") - 1
+                found.update(functions[one][1] for one in np.unique(number[number >= 0]).tolist())
         return found
 
     def pointers_to(self, functions: Iterable[str]) -> dict[str, set[str]]:
@@ -225,19 +271,50 @@ def _calls(section: _Section, starts: np.ndarray) -> Iterator[tuple[int, int]]:
         yield int(starts[pair[0]]), int(starts[pair[1]])
 
 
+def _signed(address: int) -> int:
+    """An address as the processor extends it: those of the kernel are negative."""
+    return address - (1 << 64) if address >> 63 else address
+
+
+def _addresses_in(section: _Section, begin: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
+    """Where code has the address of something in these ranges, which are in order: relative or absolute."""
+    bias = _signed(section.address)
+    for first in range(0, len(section.content) - _FIELD + 1, _CHUNK):
+        code = np.frombuffer(section.content[first : first + _CHUNK + _FIELD - 1], dtype=np.uint8)
+        at = np.arange(len(code) - _FIELD + 1)
+        field = sum(code[at + byte].astype(np.int64) << 8 * byte for byte in range(_FIELD))
+        field = np.where(field >= 1 << 31, field - (1 << 32), field)
+        place = bias + first + at
+        for target in (field, *(place + _FIELD + field + more for more in _AFTER_IT)):
+            number = np.searchsorted(begin, target, side="right") - 1
+            yield place[(number >= 0) & (target < end[number])]
+
+
 def differences(one: Image, other: Image) -> FunctionDifferences:
     """The functions whose code differs."""
-    before = {(function.name, function.number): function for function in one.functions}
-    after = {(function.name, function.number): function for function in other.functions}
     same = _Same(one, other)
-    changed = (
-        key[0] for key, function in after.items() if key in before and not same.code(before[key], function)
-    )
+    before, after = _by_name(one.functions), _by_name(other.functions)
+    found: dict[str, tuple[int, int]] = {}  # by name: how many of each image have no twin in the other
+    for name in [*after, *(name for name in before if name not in after)]:
+        found[name] = same.without_twin(before.get(name, []), after.get(name, []), same.code)
+    was, now = _by_name(one.variables), _by_name(other.variables)
+    variables = {
+        name for name in was if name in now and any(same.without_twin(was[name], now[name], same.data))
+    }
     return FunctionDifferences(
-        tuple(dict.fromkeys(changed)),
-        tuple(dict.fromkeys(name for name, number in after if (name, number) not in before)),
-        tuple(dict.fromkeys(name for name, number in before if (name, number) not in after)),
+        tuple(name for name, (old, new) in found.items() if old and new),
+        tuple(name for name, (old, new) in found.items() if new > old),
+        tuple(name for name, (old, new) in found.items() if old > new),
+        tuple(sorted(one.users_of(variables))),
     )
+
+
+def _by_name(functions: Iterable[_Content]) -> dict[str, list[_Content]]:
+    """Static functions of several files may have one name."""
+    found: dict[str, list[_Content]] = {}
+    for function in functions:
+        found.setdefault(function.name, []).append(function)
+    return found
 
 
 class _Same:
@@ -247,14 +324,30 @@ class _Same:
         self._one, self._other = one, other
         self._known: dict[tuple[int, int], bool] = {}
 
-    def code(self, before: _Function, after: _Function) -> bool:
+    @staticmethod
+    def without_twin(
+        before: Sequence[_Content],
+        after: Sequence[_Content],
+        are_same: Callable[[_Content, _Content], bool],
+    ) -> tuple[int, int]:
+        """How many functions or variables of one name are not the same as one of the other image."""
+        old, new = list(before), 0
+        for one in after:
+            twin = next((other for other in old if are_same(other, one)), None)
+            if twin:
+                old.remove(twin)
+            else:
+                new += 1
+        return len(old), new
+
+    def code(self, before: _Content, after: _Content) -> bool:
         """Whether two functions are the same but for where things are."""
-        if before.code == after.code:
+        if before.content == after.content:
             return True
-        if len(before.code) != len(after.code):
+        if len(before.content) != len(after.content):
             return False
         explained = 0  # up to which byte
-        for byte in _different_bytes(before.code, after.code):
+        for byte in _different_bytes(before.content, after.content):
             if byte < explained:
                 continue
             starts = range(max(explained, byte - _FIELD + 1), byte + 1)
@@ -264,9 +357,21 @@ class _Same:
             explained = start + _FIELD
         return True
 
-    def _field(self, before: _Function, after: _Function, at: int) -> bool:
+    def data(self, before: _Content, after: _Content) -> bool:
+        """Whether two variables begin with the same but for where things are."""
+        if before.content == after.content:
+            return True
+        if len(before.content) != len(after.content):
+            return False
+        for at in range(0, len(before.content), _POINTER):
+            was, now = (one.content[at : at + _POINTER] for one in (before, after))
+            if was != now and not self._place(*(int.from_bytes(word, "little") for word in (was, now))):
+                return False
+        return True
+
+    def _field(self, before: _Content, after: _Content, at: int) -> bool:
         """Whether four bytes of both functions are the address of the same thing."""
-        fields = [one.code[at : at + _FIELD] for one in (before, after)]
+        fields = [one.content[at : at + _FIELD] for one in (before, after)]
         if len(fields[0]) < _FIELD:
             return False
         was, now = (int.from_bytes(field, "little", signed=True) for field in fields)

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from bigiron import compile, workloads
 from bigiron.analysis.comparison.model import Measurements
+from bigiron.analysis.lines import conflicts
+from bigiron.analysis.probes import instructions as executed
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.architectures import architecture
-from bigiron.errors import MachineError, UserError
+from bigiron.errors import UserError
+from bigiron.history import measure as history
 from bigiron.history.measure import Watcher
 from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
 from bigiron.machines.vm.qemu import require_qemu
-from bigiron.results import measurements
+from bigiron.results import layout, measurements
+from bigiron.study import caveats, store
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
-from bigiron.study import store
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pools, Stoppable, Threads, missing
@@ -42,6 +45,7 @@ REACH = ("instructions",)
 COUNTS = ("conflicts", "locks", "instructions")
 CPUS = 8
 
+_Counted = TypeVar("_Counted")
 _IsWanted: TypeAlias = Callable[[Cell], bool]
 _Work: TypeAlias = tuple[Study, Workload | None, _IsWanted, str, int]
 """A study, its workload, which cells are wanted, the subject's title, and how many cells are missing."""
@@ -54,37 +58,59 @@ class Subject:
     name: str  # of the workload, or the program's command
     spec: Spec  # with the probes for `REACH`, without variants
     always: bool = False  # whether it runs even if it reaches no changed function
+    of_layout: bool = False  # whether the layout of objects is recorded, and nothing else
 
     @property
     def title(self) -> str:
         """Its name and mode."""
-        return f"{self.name} (threads)" if self.spec.mode == "thread" else self.name
+        mode = " (threads)" if self.spec.mode == "thread" else ""
+        return f"{self.name}{mode}{', layout' if self.of_layout else ''}"
+
+    @property
+    def laid_out(self) -> Subject:
+        """The same for the layout of objects: in a study of its own, as most counts do without."""
+        return replace(self, of_layout=True)
 
     @property
     def probes(self) -> tuple[str, ...]:
         """What is recorded to compare kernels: the operations of a program have no trace."""
+        if self.of_layout:
+            return (layout.PROBE,)
         return COUNTS if self.spec.runs_program else (*COUNTS, "trace")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Cells of a subject: which kernels, how many CPUs, which boots, what is recorded."""
+    """Cells of a subject: which boots of which kernels, how many CPUs, what is recorded."""
 
     subject: Subject
-    kernels: Sequence[Kernel]
-    boots: Sequence[int]
+    boots: Sequence[tuple[Kernel, Sequence[int]]]
     cpus: Sequence[int] = (CPUS,)
     reach: bool = False  # whether only the functions are asked for
 
 
+@dataclass(frozen=True)
+class Executed:
+    """Functions by the names that they have in all kernels, by where a workload executes them."""
+
+    process: frozenset[str] = frozenset()  # in process context
+    elsewhere: frozenset[str] = frozenset()  # only in interrupts and kernel threads
+
+
 def builtin() -> list[Subject]:
-    """All built-in workloads that run until they are stopped, with processes and with threads."""
-    return [
-        Subject(one.name, _spec(workload=one.name, mode=mode))
-        for one in workloads.builtin()
-        if not one.has_rounds
-        for mode in ("process", "thread")
-    ]
+    """The built-in workloads that a history has by default, with processes and with threads."""
+    return [one for each in history.chosen([]) for one in _both_modes(each.workload.name)]
+
+
+def others() -> list[Subject]:
+    """All other built-in workloads that run until they are stopped: they repeat much of `builtin`."""
+    first = {one.name for one in builtin()}
+    rest = (one.name for one in workloads.builtin() if not one.has_rounds and one.name not in first)
+    return [one for name in rest for one in _both_modes(name)]
+
+
+def _both_modes(name: str) -> list[Subject]:
+    return [Subject(name, _spec(workload=name, mode=mode)) for mode in ("process", "thread")]
 
 
 def asked(names: Iterable[str], files: Iterable[Path]) -> list[Subject]:
@@ -127,34 +153,57 @@ class Bench:
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
     """By the title of a subject and a kernel's variant: why one of their cells with `CPUS` failed."""
     _studies: dict[str, Study] = field(default_factory=dict)
+    _executed: dict[tuple[str, str], Executed] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Wanted]) -> None:
         """Measure all of these cells that are missing. Failures are noted, and the others go on.
 
         Each is of another subject, because only one thread may write to a study.
         """
-        with StoppableThreads() as threads:
-            works = (work for one in wanted if (work := self._work(one)))
-            cpus = max((number for one in wanted for number in one.cpus), default=CPUS)
-            threads.do_all((partial(self._run, *work) for work in works), self._at_once(cpus))
+        self.count(wanted, lambda _subject: None)
 
-    def require_boot(self, subject: Subject, kernel: Kernel) -> None:
-        """MachineError if a kernel cannot run a workload: then it would run none, one after the other."""
-        self.measure([Wanted(subject, [kernel], [1])])
-        if why := self.why_failed(subject, kernel):
-            raise MachineError(f"{kernel.name} does not run {subject.title}: {why}", "")
+    def count(self, wanted: Sequence[Wanted], then: Callable[[Subject], _Counted]) -> list[_Counted]:
+        """Like `measure`, and `then` of each subject, while others are still measured."""
+        found: dict[str, _Counted] = {}
+
+        def task(subject: Subject, work: _Work | None) -> Callable[[], None]:
+            if work:
+                self._run(*work)()
+            return partial(found.__setitem__, subject.title, then(subject))
+
+        with StoppableThreads() as threads:
+            tasks = (partial(task, one.subject, self._work(one)) for one in wanted)
+            cpus = max((number for one in wanted for number in one.cpus), default=CPUS)
+            threads.do_all(tasks, self._at_once(cpus))
+        return [found[one.subject.title] for one in wanted]
+
+    def why_not_run(self, subject: Subject, kernel: Kernel, *, reach: bool = False) -> str:
+        """Why a kernel does not run a workload, tried alone: it may run none, one after the other."""
+        self.measure([Wanted(subject, [(kernel, [1])], reach=reach)])
+        why = self.why_failed(subject, kernel)
+        return f"{kernel.name} does not run {subject.title}: {why}" if why else ""
 
     def why_failed(self, subject: Subject, kernel: Kernel) -> str:
         """Why a kernel does not run a workload with `CPUS`; empty if nothing failed."""
         return self.failed.get((subject.title, variant_name(kernel)), "")
 
-    def functions(self, subject: Subject, kernel: Kernel) -> set[str]:
-        """The functions that a workload executed; empty if it failed: `why_failed` tells."""
-        record = self._record(subject, kernel, CPUS, 1)
-        if not record:
-            return set()
-        table = self.study(subject).table(record, REACH[0])
-        return set(table["function"].unique().to_list())
+    def functions(self, subject: Subject, kernel: Kernel) -> Executed | None:
+        """The functions that a workload executed on a kernel; None if it did not run there."""
+        key = subject.title, variant_name(kernel)
+        if key not in self._executed and (record := self._record(subject, kernel, CPUS, 1)):
+            table = self.study(subject).table(record, REACH[0])
+            in_process = table["context"] == conflicts.CONTEXTS[0]
+            process, others = (
+                frozenset(map(executed.same_function, table.filter(mask)["function"].unique()))
+                for mask in (in_process, ~in_process)
+            )
+            self._executed[key] = Executed(process, others - process)
+        return self._executed.get(key)
+
+    def losses(self, subject: Subject, kernels: Sequence[Kernel]) -> list[str]:
+        """Which counts the recorder had no room for, in the cells with `CPUS` of these kernels."""
+        records = self.alone(subject, kernels).all_records()
+        return caveats.losses(one for one in records if one.cpus == CPUS)
 
     def measurements(
         self, subject: Subject, probe: str, variants: Mapping[str, tuple[Kernel, Sequence[int]]]
@@ -206,12 +255,14 @@ class Bench:
     def _work(self, wanted: Wanted) -> _Work | None:
         """The study of a subject, extended by what is wanted; None if nothing is missing."""
         subject = wanted.subject
-        kernels = [one for one in wanted.kernels if not self.why_failed(subject, one)]
-        if not kernels:
+        boots = {
+            variant_name(one): numbers for one, numbers in wanted.boots if not self.why_failed(subject, one)
+        }
+        if not boots:
             return None
         variants = [
             Variant(name=variant_name(one), kernel=one.name, kernel_sha256=one.sha256)
-            for one in wanted.kernels
+            for one, _ in wanted.boots
         ]
         question = msgspec.structs.replace(
             subject.spec,
@@ -224,11 +275,10 @@ class Bench:
         if (folder / "study.toml").exists():
             spec = extended(store.open_study(folder).spec, spec)
         study = self._studies[subject.title] = store.create(folder, spec, workload)
-        names = set(map(variant_name, kernels))
 
         def is_wanted(cell: Cell) -> bool:
-            of = cell.variant.name in names and cell.cpus in wanted.cpus
-            return of and cell.repetition in wanted.boots and cell.tasks == cell.cpus
+            is_boot = cell.repetition in boots.get(cell.variant.name, ())
+            return is_boot and cell.cpus in wanted.cpus and cell.tasks == cell.cpus
 
         number = len(missing(study, is_wanted))
         return (study, workload, is_wanted, subject.title, number) if number else None

@@ -41,6 +41,7 @@ class Compared:
     """Self instructions of the functions that the patch changes, before and after, where they differ by more
     than chance."""
     boots: int = 1
+    lost: tuple[str, ...] = ()  # counts that the recorder had no room for
     failed: str = ""
 
     @property
@@ -55,8 +56,17 @@ class Compared:
 
 
 def is_worse(change: Change) -> bool:
-    """Whether it costs time."""
-    return change.cost > 0 and not change.cancels
+    """Whether it costs time, and is not only where objects lie."""
+    return change.cost > 0 and not change.cancels and not change.is_only_luck
+
+
+def verdict(change: Change) -> str:
+    """What it does to an operation. Code that moved between functions makes it neither longer nor shorter."""
+    if change.is_only_luck:
+        return "by alignment"
+    if change.cancels or not change.cost:
+        return "as long"
+    return "worse" if change.cost > 0 else "better"
 
 
 def key(change: Change) -> Key:
@@ -102,6 +112,7 @@ def compare(
         (found.base.instructions, found.new.instructions),
         _functions(found, changed),
         len(boots[1]),
+        tuple(bench.losses(subject, (before, after))),
     )
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bigiron import kernels
 from bigiron.analysis.probes import instructions as executed
+from bigiron.errors import MachineError
 from bigiron.kernels import Kernel, image_functions
 from bigiron.kernels.image_equality import Sameness, sameness
 from bigiron.kernels.image_functions import FunctionDifferences, Image
 from bigiron.patch import compared as comparing
-from bigiron.patch import outlook
-from bigiron.patch.bench import Bench, Subject, Wanted
+from bigiron.patch import luck, outlook
+from bigiron.patch.bench import Bench, Executed, Subject, Wanted
 from bigiron.patch.compared import ALL, SCREEN, Compared
 from bigiron.patch.outlook import Effect, Grown
 from bigiron.patch.series import Step
@@ -40,9 +41,11 @@ class Examined:
     not_reached: tuple[Subject, ...] = ()
     system_calls: tuple[str, ...] = ()  # that lead to the change by direct calls, where no workload does
     tables: tuple[str, ...] = ()  # variables that hold a pointer to a function that leads there
+    ran_anyway: tuple[Subject, ...] = ()  # that were asked for, and reach no changed function
+    elsewhere: tuple[Subject, ...] = ()  # that reach one only in interrupts and kernel threads
     grown: tuple[Grown, ...] = ()
     effects: tuple[Effect, ...] = ()
-    why_not: str = ""  # why there is no kernel: it does not build
+    why_not: str = ""  # why there are no counts: it does not build, or it does not boot
 
     @property
     def changed(self) -> list[Compared]:
@@ -61,13 +64,34 @@ class Examined:
 
     @property
     def reached(self) -> int:
-        """How many workloads ran, in any mode."""
-        return len({one.subject.name for one in self.compared})
+        """How many workloads reach a changed function, in any mode, or may reach one."""
+        return len(self._names - {one.name for one in self.ran_anyway})
 
     @property
     def workloads(self) -> int:
         """How many workloads there are, in any mode."""
-        return len({one.subject.name for one in self.compared} | {one.name for one in self.not_reached})
+        return len(self._names | {one.name for one in self.not_reached})
+
+    @property
+    def _names(self) -> set[str]:
+        return {one.subject.name for one in self.compared}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which workloads reach a change."""
+
+    run: Sequence[Subject]  # those that reach it or may, and those that were asked for
+    others: Sequence[Subject] = ()
+    anyway: Sequence[Subject] = ()  # of those that run: they do not reach it
+    elsewhere: Sequence[Subject] = ()  # of those that run: they reach it outside of process context only
+    calls: Sequence[str] = ()  # system calls that lead there, where no workload does
+    tables: Sequence[str] = ()
+
+    @property
+    def reached(self) -> set[str]:
+        """The names of those that reach it or may."""
+        return {one.name for one in self.run} - {one.name for one in self.anyway}
 
 
 @dataclass
@@ -79,13 +103,18 @@ class Examiner:
     subjects: Sequence[Subject]
     cpus: Sequence[int]  # for the growth
     say: Callable[[str], None]
+    others: Sequence[Subject] = ()  # that are tried where none of the subjects reaches a change
     _images: dict[str, Image | None] = field(default_factory=dict)
-    _reach: dict[str, set[str]] = field(default_factory=dict)
+    _ran: list[Kernel] = field(default_factory=list)
+    """The kernels on which workloads ran, oldest first."""
 
     def examine(
         self, before: tuple[Step, Kernel], after: tuple[Step, Kernel], files: Sequence[str]
     ) -> Examined:
-        """Compare two kernels. `files`: those in which their sources differ."""
+        """Compare two kernels. `files`: those in which their sources differ.
+
+        MachineError if the base runs nothing.
+        """
         steps, both = (before[0], after[0]), (before[1], after[1])
         names = both[0].name, both[1].name
         left_out = _not_compiled(both, files)
@@ -94,92 +123,107 @@ class Examiner:
             return Examined(*steps, names, same, not_compiled=left_out)
         functions = self._differences(*both)
         self.say(_in_words(functions))
-        reaching, others = self._reaching(functions)
-        if not reaching:
-            assert functions
-            calls, tables = self._leading_to(both[0], functions)
-            return Examined(
-                *steps, names, "", functions, left_out, (), tuple(others), tuple(calls), tuple(tables)
-            )
-        return self._counted(steps, both, functions, left_out, reaching, others)
-
-    def _counted(
-        self,
-        steps: tuple[Step, Step],
-        both: tuple[Kernel, Kernel],
-        functions: FunctionDifferences | None,
-        left_out: tuple[str, ...],
-        reaching: Sequence[Subject],
-        others: Sequence[Subject],
-    ) -> Examined:
-        """Run what reaches the change on both kernels, and follow what changed."""
-        counted = self._compare(both, functions, reaching)
-        changed = list(outlook.most_changed(counted).values())[:_MOST_GROWN]
-        grown: list[Grown] = []
-        effects: list[Effect] = []
-        if changed:
-            self.say(f"growth of {plural(len(changed), 'change')}, and predictions")
-            grown = outlook.grown(self.bench, changed, *both, self.cpus)
-            effects = outlook.effects(self.bench, changed[0][0].subject, *both)
-        return Examined(
+        if not self._ran:
+            if why := self.bench.why_not_run(self.subjects[0], self.base, reach=True):
+                raise MachineError(why)
+            self._ran.append(self.base)
+        reach = self._reaching(both[0], functions)
+        found = Examined(
             *steps,
-            (both[0].name, both[1].name),
-            "",
-            functions,
-            left_out,
-            tuple(counted),
-            tuple(others),
-            grown=tuple(grown),
-            effects=tuple(effects),
+            names,
+            functions=functions,
+            not_compiled=left_out,
+            not_reached=tuple(reach.others),
+            system_calls=tuple(reach.calls),
+            tables=tuple(reach.tables),
+            ran_anyway=tuple(reach.anyway),
+            elsewhere=tuple(reach.elsewhere),
+        )
+        return self._counted(found, both, reach.run) if reach.run else found
+
+    def _counted(self, found: Examined, both: tuple[Kernel, Kernel], run: Sequence[Subject]) -> Examined:
+        """Run what reaches the change on both kernels, and follow what changed."""
+        runs = (one for one in run if not self.bench.why_failed(one, both[0]))
+        if (first := next(runs, None)) is not None and (why := self.bench.why_not_run(first, both[1])):
+            self.say(why)
+            return replace(found, why_not=why)
+        counted = self._compare(both, found.functions, run)
+        self._ran.append(both[1])
+        counted = luck.with_alignments(self.bench, counted, *both)
+        changed = outlook.most_changed(counted)[:_MOST_GROWN]
+        if not changed:
+            return replace(found, compared=tuple(counted))
+        self.say(f"growth of {plural(len(changed), 'change')}, and predictions")
+        return replace(
+            found,
+            compared=tuple(counted),
+            grown=tuple(outlook.grown(self.bench, changed, *both, self.cpus)),
+            effects=tuple(outlook.effects(self.bench, changed[0][0].subject, *both)),
         )
 
     def _compare(
-        self, both: tuple[Kernel, Kernel], functions: FunctionDifferences | None, reaching: Sequence[Subject]
+        self, both: tuple[Kernel, Kernel], functions: FunctionDifferences | None, run: Sequence[Subject]
     ) -> list[Compared]:
-        """All reaching workloads after few boots, then those that seem to differ after more."""
-        before, after = both
-        runs = (one for one in reaching if not self.bench.why_failed(one, before))
-        if (first := next(runs, None)) is not None:
-            self.bench.require_boot(first, after)
-        for kernel, boots in zip(both, SCREEN, strict=True):
-            self.bench.measure([Wanted(one, [kernel], boots) for one in reaching])
+        """All these workloads after few boots, then those that seem to differ after more."""
         changed = functions.names if functions else ()
-        compare = partial(comparing.compare, self.bench, before=before, after=after, changed=changed)
-        counted = [compare(one, boots=SCREEN) for one in reaching]
+
+        def count(subjects: Sequence[Subject], boots: tuple[Sequence[int], Sequence[int]]) -> list[Compared]:
+            compare = partial(comparing.compare, self.bench, boots=boots, changed=changed)
+            wanted = [Wanted(one, list(zip(both, boots, strict=True))) for one in subjects]
+            return self.bench.count(wanted, lambda one: compare(one, before=both[0], after=both[1]))
+
+        counted = count(run, SCREEN)
         seem = [one.subject for one in counted if one.may_differ]
-        self.say(f"{len(seem)} of {plural(len(reaching), 'workload')} may differ")
-        self.bench.measure([Wanted(one, [before, after], ALL) for one in seem])
-        return [compare(one.subject, boots=(ALL, ALL)) if one.may_differ else one for one in counted]
+        self.say(f"{len(seem)} of {plural(len(run), 'workload')} may differ")
+        again = {one.subject.title: one for one in count(seem, (ALL, ALL))}
+        return [again.get(one.subject.title, one) for one in counted]
 
-    def _reaching(self, functions: FunctionDifferences | None) -> tuple[list[Subject], list[Subject]]:
-        """The workloads that execute a changed function on the base, and the others.
+    def _reaching(self, before: Kernel, functions: FunctionDifferences | None) -> Reach:
+        """The workloads that execute a changed function on the kernel before.
 
-        Where the base has none, because only data and new functions differ, or nothing is known of functions,
-        all may. So may a workload that fails on the base: comparing it tells why.
+        Where it has none, because only data and new functions differ, or nothing is known of functions, all
+        may. So may a workload that fails there: comparing it tells why.
         """
         if not (functions and functions.of_base):
-            return list(self.subjects), []
-        if not self._reach:
-            self.bench.require_boot(self.subjects[0], self.base)
-            self.bench.measure([Wanted(one, [self.base], [1], reach=True) for one in self.subjects])
-            self._reach = {
-                one.title: {*map(executed.same_function, self.bench.functions(one, self.base))}
-                for one in self.subjects
-            }
-        changed = {*map(executed.same_function, functions.of_base)}
-        reaching = [
-            one
-            for one in self.subjects
-            if one.always
-            or self.bench.why_failed(one, self.base)
-            or not changed.isdisjoint(self._reach[one.title])
-        ]
-        others = [one for one in self.subjects if one not in reaching]
-        self.say(
-            f"{len({one.name for one in reaching})} of {len({one.name for one in self.subjects})} workloads "
-            "reach a changed function"
+            return Reach(self.subjects)
+        changed = {*map(executed.same_function, (*functions.of_base, *functions.users))}
+        found = self._reaching_of(self.subjects, before, changed)
+        if not found.reached and self.others:
+            self.say("no workload reaches a changed function: others are tried")
+            found = self._reaching_of([*self.subjects, *self.others], before, changed)
+        names = {one.name for one in (*found.run, *found.others)}
+        self.say(f"{len(found.reached)} of {plural(len(names), 'workload')} reach a changed function")
+        if found.reached:
+            return found
+        calls, tables = self._leading_to(before, functions)
+        return replace(found, calls=calls, tables=tables)
+
+    def _reaching_of(self, subjects: Sequence[Subject], before: Kernel, changed: set[str]) -> Reach:
+        self.bench.count(
+            [Wanted(one, [(self.base, [1])], reach=True) for one in subjects],
+            lambda one: self.bench.functions(one, self.base),
         )
-        return reaching, others
+        run, others, anyway, elsewhere = (list[Subject]() for _ in range(4))
+        for one in subjects:
+            ran = self._executed(one)
+            may = self.bench.why_failed(one, before) or self.bench.why_failed(one, self.base)
+            reaches = bool(may) or not changed.isdisjoint(ran.process)
+            is_elsewhere = not reaches and not changed.isdisjoint(ran.elsewhere)
+            (run if reaches or is_elsewhere or one.always else others).append(one)
+            if is_elsewhere:
+                elsewhere.append(one)
+            elif one.always and not reaches:
+                anyway.append(one)
+        return Reach(run, others, anyway, elsewhere)
+
+    def _executed(self, subject: Subject) -> Executed:
+        """What a workload executes on the kernel before.
+
+        Where it did not run on that one, no step since the last one on which it ran has changed a function
+        that it executes, so it still executes the same ones.
+        """
+        ran = (self.bench.functions(subject, kernel) for kernel in reversed(self._ran))
+        return next(filter(None, ran), Executed())
 
     def _leading_to(self, kernel: Kernel, functions: FunctionDifferences) -> tuple[list[str], list[str]]:
         """The system calls that are fewest calls away, and the tables of functions on the way."""

@@ -11,9 +11,11 @@ from bigiron.history.predict import MACHINES
 from bigiron.judge.change import Change
 from bigiron.kernels import Kernel
 from bigiron.patch.bench import CPUS, Bench, Subject, Wanted
-from bigiron.patch.compared import Compared, Key, key
+from bigiron.patch.compared import Compared, Key, key, verdict
 from bigiron.results import growth, prediction
+from bigiron.results.prediction import NothingPredictedError
 from bigiron.util.object_name import object_type
+from bigiron.util.threads import StoppableThreads, result
 
 AT = 512
 """The CPUs that counts are extrapolated to."""
@@ -27,7 +29,7 @@ _PROBE = {"coherence": "conflicts", "locks": "locks", "instructions": "instructi
 class Grown:
     """How a changed count grows, in the workload where it changed most."""
 
-    of: Key
+    change: Change
     subject: Subject
     law: str  # empty: none fits
     formula: str
@@ -45,15 +47,24 @@ class Effect:
     why_not: str = ""
 
 
-def most_changed(compared: Sequence[Compared]) -> dict[Key, tuple[Compared, Change]]:
-    """By what changed: the workload in which it changed most, most expensive first."""
-    found: dict[Key, tuple[Compared, Change]] = {}
+def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
+    """Of each kind and object what became worse most and better most, with the workload; worst first.
+
+    What is worse in one workload may be better in another.
+    """
+    found: dict[tuple[Key, str], tuple[Compared, Change]] = {}
     for one in compared:
         for change in one.changes:
-            there = found.get(key(change))
+            group = group_of(change)
+            there = found.get(group)
             if not there or abs(change.after - change.before) > abs(there[1].after - there[1].before):
-                found[key(change)] = one, change
-    return dict(sorted(found.items(), key=lambda item: -abs(item[1][1].cost)))
+                found[group] = one, change
+    return sorted(found.values(), key=lambda item: (item[1].is_only_luck, -abs(item[1].cost)))
+
+
+def group_of(change: Change) -> tuple[Key, str]:
+    """What changes are of one kind and object, and do the same to an operation."""
+    return key(change), verdict(change)
 
 
 def grown(
@@ -63,36 +74,65 @@ def grown(
     after: Kernel,
     cpus: Sequence[int],
 ) -> list[Grown]:
-    """The growth of each change, from one boot of both kernels at each other number of CPUs."""
+    """The growth of each change, from one boot at each other number of CPUs.
+
+    That of the kernel with more is shown. Throughput is predicted in the first change's workload, for both.
+    """
     others = sorted({*cpus} - {CPUS})
-    subjects = {one.subject.title: one.subject for one, _ in changed}
-    bench.measure([Wanted(subject, [before, after], [1], others) for subject in subjects.values() if others])
-    return [_growth(bench, one.subject, change, before, after) for one, change in changed]
+    if not others:
+        return []
+    wanted: dict[str, tuple[Subject, set[bool]]] = {}
+    for number, (one, change) in enumerate(changed):
+        are_new = wanted.setdefault(one.subject.title, (one.subject, set()))[1]
+        are_new |= {False, True} if number == 0 else {change.after >= change.before}
+    bench.measure(
+        [
+            Wanted(subject, [((before, after)[is_new], [1]) for is_new in sorted(are_new)], others)
+            for subject, are_new in wanted.values()
+        ]
+    )
+    fitted = (_growth(bench, one.subject, change, before, after) for one, change in changed)
+    return [one for one in fitted if one]
 
 
-def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown:
+def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
+    """None: it was not counted with enough numbers of CPUs, or is one instruction, which has no series."""
     kernel = after if change.after >= change.before else before
+    if change.instruction:
+        return None
     try:
         study = bench.alone(subject, [kernel])
         (table,) = growth.growth_study(study, at=AT, probe=_PROBE[change.kind]).tables
     except (UserError, ValueError):
-        return Grown(key(change), subject, "", "", None)
-    named = [one for one in table.rows if object_type(one.series.name) == object_type(change.object)]
-    row = table.total if change.kind == "instructions" else max(named, key=lambda one: one.most, default=None)
-    if row is None or not row.growth.law:
-        return Grown(key(change), subject, "", "", None)
-    return Grown(key(change), subject, row.growth.law.value, row.growth.best.formula, row.prediction)
+        return None
+    row = table.total if change.kind == "instructions" else _row(table.rows, change.object)
+    if row is None:
+        return None
+    if not row.growth.law:
+        return Grown(change, subject, "", "", None)
+    return Grown(change, subject, row.growth.law.value, row.growth.best.formula, row.prediction)
+
+
+def _row(rows: Sequence[growth.Row], object: str) -> growth.Row | None:
+    """The series of an object; else the largest one of its type, as its place in a cache line is chance."""
+    same = [one for one in rows if one.series.name == object]
+    of_type = [one for one in rows if object_type(one.series.name) == object_type(object)]
+    return max(same or of_type, key=lambda one: one.most, default=None)
 
 
 def effects(bench: Bench, subject: Subject, before: Kernel, after: Kernel) -> list[Effect]:
     """The predicted change of throughput on each machine, or why there is none."""
-    return [_effect(bench, subject, machine, before, after) for machine in MACHINES]
+    with StoppableThreads() as threads:
+        predicted = [threads.submit(_effect, bench, subject, machine, before, after) for machine in MACHINES]
+        return [result(one) for one in predicted]
 
 
 def _effect(bench: Bench, subject: Subject, machine: str, before: Kernel, after: Kernel) -> Effect:
     try:
         study = bench.alone(subject, [before, after])
         found = prediction.predict(study, machine, [TASKS], samples=_SAMPLES)
+    except NothingPredictedError as error:
+        return Effect(subject, machine, TASKS, None, error.why)
     except UserError as error:
         return Effect(subject, machine, TASKS, None, str(error))
     if not found.ratios:

@@ -12,13 +12,15 @@ from email.header import decode_header, make_header
 from pathlib import Path
 
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel, commits
+from bigiron.kernels import Kernel, commits, source
 from bigiron.kernels.source import commit_id, of_tree
+from bigiron.study.spec import slug
 from bigiron.study.store import write_whole
 from bigiron.util.sanitize import sanitize
 
-_MOST_PATCHES = 200
-_MAILS = re.compile(rb"^From \S+ ", re.MULTILINE)
+MOST_STEPS = 200  # that are built one after the other
+_SUBJECT = 40  # characters of a patch's subject in the name of its file
+_HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:.*\n(?:[ \t].*\n)*)+")  # of a mail that is in no mbox
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def of_range(tree: Path, text: str) -> Series:
 def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Series, Path]:
     """The patches of a patch, an mbox or a quilt series on a base, and the base's folder, which keeps them.
 
-    UserError where the file cannot be read or has no patch.
+    UserError where the file cannot be read or has no patch, or where a patch does not apply.
     """
     tree = commits.git_tree(tree, "")
     below = commit_id(tree, base or "HEAD")
@@ -99,17 +101,20 @@ def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Ser
         raise UserError(
             f"{file} has no patch: give what `git format-patch --stdout` writes, or a series file"
         )
-    if len(found) > _MOST_PATCHES:
-        raise UserError(f"{file} has {len(found)} patches: at most {_MOST_PATCHES}")
+    if len(found) > MOST_STEPS:
+        raise UserError(f"{file} has {len(found)} patches: at most {MOST_STEPS}")
     output = output or Path(f"patch-{below[:12]}")
     folder = output / "patches"
     folder.mkdir(parents=True, exist_ok=True)
     digest, kept, steps = hashlib.sha256(below.encode()), list[Path](), list[Step]()
     for number, (subject, content) in enumerate(found, 1):
         digest.update(content)
-        kept.append(folder / f"{digest.hexdigest()[:12]}-{number:04}.patch")
+        name = f"{digest.hexdigest()[:12]}-{number:04}-{slug(subject)[:_SUBJECT]}"
+        kept.append(folder / f"{name}.patch")
         write_whole(kept[-1], content)
         steps.append(Step(digest.hexdigest(), sanitize(subject), below, tuple(kept)))
+    # Now, because building the base takes long.
+    source.patched(source.find(f"{tree}@{below}", lambda _step: None), kept)
     return Series(tree, _steps(tree, [below])[0], tuple(steps)), output
 
 
@@ -139,22 +144,40 @@ def _steps(tree: Path, ids: Sequence[str]) -> list[Step]:
 
 def _of_series(file: Path) -> list[tuple[str, bytes]]:
     """The patches that a quilt series names, which lie beside it."""
-    lines = (line.partition("#")[0].split() for line in file.read_text(errors="replace").splitlines())
-    return [(words[0], (file.parent / words[0]).read_bytes()) for words in lines if words]
+    found = []
+    for line in file.read_text(errors="replace").splitlines():
+        name, *options = line.partition("#")[0].split() or [""]
+        if set(options) - {"-p1"}:
+            raise UserError(f"{file}: {name} has {' '.join(options)}, but patches are applied with -p1 only")
+        if name:
+            found.append((name, (file.parent / name).read_bytes()))
+    return found
 
 
 def _of_mails(content: bytes) -> list[tuple[str, bytes]]:
     """The subject and the diff of each mail that has one, as git takes mails apart; or one plain diff."""
-    if not _MAILS.match(content):
+    if not _is_mail(content):
         return [(_subject(content), content)] if _named_in(content.decode(errors="replace")) else []
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         (where / "mbox").write_bytes(content)
-        _git(where, "mailsplit", f"-o{where}", str(where / "mbox"))
+        _git(where, "mailsplit", "-b", f"-o{where}", str(where / "mbox"))  # -b: one mail alone, too
         mails = sorted(where.glob("[0-9]*"))
         found = [(mail, _of_mail(mail)) for mail in mails]
     # A cover letter may have lines after a `---`, too.
     return [(subject, patch) for _, (subject, patch) in found if _named_in(patch.decode(errors="replace"))]
+
+
+def _is_mail(content: bytes) -> bool:
+    r"""Whether it begins as an mbox or as a mail: the body of either may be encoded.
+
+    >>> _is_mail(b"From: A <a@b.c>\nSubject: Count\n\n..."), _is_mail(b"Count.\n\nFrom the docs.\n")
+    (True, False)
+    """
+    start = content.lstrip()
+    headers = _HEADERS.match(start.replace(b"\r\n", b"\n"))
+    named = {line.partition(b":")[0].lower() for line in headers[0].splitlines()} if headers else set()
+    return start.startswith(b"From ") or {b"from", b"subject"} <= named
 
 
 def _of_mail(mail: Path) -> tuple[str, bytes]:
@@ -186,8 +209,10 @@ def _subject(content: bytes) -> str:
 def _named_in(patch: str) -> set[str]:
     r"""The files of a diff.
 
-    >>> _named_in("--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1 @@\n")
+    >>> _named_in("--- linux.orig/fs/open.c\n+++ linux/fs/open.c\n@@ -1 +1 @@\n")
     {'fs/open.c'}
     """
-    lines = re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)|^diff --git a/(\S+) b/(\S+)", patch, re.MULTILINE)
-    return {name for names in lines for name in names if name}
+    of_git = re.findall(r"^diff --git a/(\S+) b/(\S+)", patch, re.MULTILINE)
+    plain = re.findall(r"^--- ([^\t\r\n]+).*\n\+\+\+ ([^\t\r\n]+)", patch, re.MULTILINE)
+    below = {name.partition("/")[2] for names in plain for name in names if name != "/dev/null"}
+    return {name for names in of_git for name in names} | (below - {""})

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bigiron.analysis.layout.change import Move, declaration
+from bigiron.analysis.layout.change import Change, Move, declaration
 from bigiron.analysis.layout.fields import Use
 from bigiron.analysis.layout.outcome import At, Counts, Outcome
 from bigiron.analysis.layout.search import Proposal
 from bigiron.analysis.layout.structure import Structure, Unit
+from bigiron.errors import UserError
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
 from bigiron.results.layout import Layout
+from bigiron.results.layout_source import Declared
 from bigiron.util.english import cpus_and_tasks, plural
 from bigiron.util.numbers import short_count, three_decimals, three_digits
 
@@ -183,7 +185,7 @@ def _asked(layout: Layout, asked: Outcome) -> str:
     lines = [f"after {', then '.join(map(str, asked.changes))}:"]
     lines += [f"{'':24}{'recorded':>10}{'best':>10}{'worst':>10}{'on average':>12}"]
     lines += [_counts("cache lines", asked.lines), _counts("adjacent lines only", asked.pairs)]
-    lines += [_saved(layout, asked)]
+    lines += [_saved(layout, asked), *_source_diff(layout, asked.changes)]
     return "\n".join([*lines, *("\n".join(one) for one in _alignments(asked))])
 
 
@@ -212,9 +214,24 @@ def _proposed(layout: Layout) -> list[str]:
     for number, proposal in enumerate(layout.proposals, 1):
         before = layout.proposals[number - 2].outcome if number > 1 else layout.before
         lines = [f"proposal {number}: {'then ' if number > 1 else ''}{proposal.changes[-1]}"]
-        lines += _diff(before.structure, proposal)
-        parts.append("\n".join([*lines, _saved(layout, proposal.outcome)]))
+        lines += [] if layout.declared else _diff(before.structure, proposal)
+        lines += [_saved(layout, proposal.outcome), *_source_diff(layout, proposal.changes)]
+        parts.append("\n".join(lines))
     return parts
+
+
+def _source_diff(layout: Layout, changes: Sequence[Change]) -> Iterator[str]:
+    """The diff of the source with all these changes, or why there is none."""
+    if layout.declared:
+        diff, why_not = _diff_of(layout.declared, changes)
+        yield f"no diff: {why_not}" if why_not else diff.rstrip("\n")
+
+
+def _diff_of(declared: Declared, changes: Sequence[Change]) -> tuple[str, str]:
+    try:
+        return declared.diff(changes), ""
+    except UserError as error:
+        return "", str(error)
 
 
 def _diff(before: Structure, proposal: Proposal) -> Iterator[str]:
@@ -293,6 +310,9 @@ def _outcome(layout: Layout, outcome: Outcome) -> dict[str, Any]:
             for at in places
         ],
     }
+    if layout.declared and outcome.changes:
+        diff, why_not = _diff_of(layout.declared, outcome.changes)
+        document |= {"diff": diff or None, "no_diff": why_not or None}
     if layout.transfer:
         one = layout.transfer
         document["predicted_ns_per_op"] = {

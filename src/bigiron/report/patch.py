@@ -5,6 +5,7 @@ The block has at most twelve lines of 72 columns, whatever changed.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -15,10 +16,11 @@ from bigiron.gate.check_lines import CheckedPoint, Finding
 from bigiron.judge.change import Change
 from bigiron.patch import compared as comparing
 from bigiron.patch import outlook
-from bigiron.patch.bench import CPUS
+from bigiron.patch.bench import CPUS, Subject
 from bigiron.patch.compared import Compared
 from bigiron.patch.examine import Examined
 from bigiron.patch.outlook import Effect, Grown
+from bigiron.report import alignments
 from bigiron.report.formats import comment, junit, ktap
 from bigiron.report.formats.html import ENVIRONMENT, policy, style_of
 from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
@@ -29,19 +31,22 @@ WIDTH, LINES = 72, 12
 _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS = 2  # workloads that are named of a change
 _FUNCTIONS = 3
+_WHY = 160  # characters of a reason
 _SHOWN = 40  # rows of a page's table
 
 
 def block(one: Examined) -> str:
-    """The block for the changelog. Where it would be too long, fewer changes are in it."""
-    for most in range(len(outlook.most_changed(one.compared)), -1, -1):
-        lines = [line for paragraph in _paragraphs(one, most) for line in paragraph]
+    """The block for the changelog. Where it would be too long, fewer changes are in it, then no details."""
+    changed = len(outlook.most_changed(one.compared))
+    fewer = [(most, True) for most in range(changed, 0, -1)]
+    for most, has_details in [*fewer, *([(1, False)] if changed else [(0, True)]), (0, False)]:
+        lines = [line for paragraph in _paragraphs(one, most, has_details) for line in paragraph]
         if len(lines) <= LINES:
             break
     return "\n".join(lines[:LINES]) + "\n"
 
 
-def _paragraphs(one: Examined, most: int) -> Iterator[list[str]]:
+def _paragraphs(one: Examined, most: int, has_details: bool) -> Iterator[list[str]]:
     if one.why_not:
         yield _wrapped(f"{one.after.title}: {one.why_not}")
         return
@@ -52,15 +57,16 @@ def _paragraphs(one: Examined, most: int) -> Iterator[list[str]]:
     if one.same:
         yield _wrapped(_identical(one))
         return
-    changed = list(outlook.most_changed(one.compared).values())
+    changed = outlook.most_changed(one.compared)
     for compared, change in changed[:most]:
         yield _wrapped(f"- {_change(one, compared, change)}", later=2)
     if len(changed) > most:
         yield _wrapped(f"- {plural(len(changed) - most, 'further change')} that cost less", later=2)
-    if of_functions := _of_functions(one):
-        yield _wrapped(f"- {of_functions}", later=2)
-    if predicted := _predicted(one):
-        yield _wrapped(predicted)
+    if has_details:
+        for text in filter(None, (_of_functions(one), _small(one))):
+            yield _wrapped(f"- {text}", later=2)
+        if predicted := _predicted(one):
+            yield _wrapped(predicted)
     yield _wrapped(_rest(one))
 
 
@@ -91,21 +97,30 @@ def _sameness(one: Examined) -> str:
 def _left_out(one: Examined) -> str:
     if not one.not_compiled:
         return ""
-    files = first_n(list(one.not_compiled), _FUNCTIONS)
+    files = first_n([name[-_NAME:] for name in one.not_compiled], _FUNCTIONS)
     return f" Not built by this configuration: {files}."
 
 
 def _change(one: Examined, compared: Compared, change: Change) -> str:
-    """A change, where it is, and how it grows."""
+    """A change, where it is, how it grows, and how much of it is luck."""
+    group = outlook.group_of(change)
+    here = sum(outlook.group_of(other) == group for other in compared.changes)
     same = [
-        each.subject.title
+        _title(each.subject)
         for each in one.compared
-        if any(comparing.key(other) == comparing.key(change) for other in each.changes)
+        if each is not compared and any(outlook.group_of(other) == group for other in each.changes)
     ]
-    where = [compared.subject.title, *(title for title in same if title != compared.subject.title)]
     functions = change.by[:_FUNCTIONS]
     by = f" by {join_and([name[:_NAME] for name in functions])}" if functions else ""
-    return f"{_what(change)}{by} in {first_n(where, _SUBJECTS)}{_growth(one, change)}"
+    more = f" (and {plural(here - 1, 'more such change')})" if here > 1 else ""
+    where = first_n([_title(compared.subject), *same], _SUBJECTS)
+    luck = alignments.by_alignment(change, change.struct[:_NAME])
+    return f"{_what(change)}{by}{more} in {where}{_growth(one, change)}{f'; {luck}' if luck else ''}"
+
+
+def _title(subject: Subject) -> str:
+    """A workload's name and mode, or as much of a program's command as there is room for."""
+    return subject.title[:_NAME]
 
 
 def _what(change: Change) -> str:
@@ -129,7 +144,7 @@ def _what(change: Change) -> str:
 
 
 def _growth(one: Examined, change: Change) -> str:
-    found = next((each for each in one.grown if each.of == comparing.key(change)), None)
+    found = next((each for each in one.grown if each.change == change), None)
     if found is None:
         return ""
     if found.at is None:
@@ -151,9 +166,24 @@ def _of_functions(one: Examined) -> str:
     found: dict[str, str] = {}
     for name, before, after, title in sorted(every, key=lambda item: -abs(item[2] - item[1])):
         if len(found) < _FUNCTIONS:
-            figures = f"{short_count(before)} -> {short_count(after)} in {title}"
+            figures = f"{short_count(before)} -> {short_count(after)} in {title[:_NAME]}"
             found.setdefault(name, f"{name[:_NAME]}: {figures}")
     return f"instructions of {'; '.join(found.values())}" if found else ""
+
+
+def _small(one: Examined) -> str:
+    """The cache lines and locks that differ in too small a share of an operation to be a verdict."""
+    every = [
+        (change, each.subject)
+        for each in one.compared
+        for change in each.small
+        if change.kind in ("coherence", "locks")
+    ]
+    if not every:
+        return ""
+    change, subject = max(every, key=lambda item: abs(item[0].cost))
+    more = f", and {len(every) - 1} more" if len(every) > 1 else ""
+    return f"less than 1 % of an operation: {_what(change)} in {_title(subject)}{more}"
 
 
 def _predicted(one: Examined) -> str:
@@ -163,9 +193,9 @@ def _predicted(one: Examined) -> str:
     first = one.effects[0]
     known = [effect for effect in one.effects if effect.change]
     if not known:
-        return f"No prediction for {first.subject.title}: {first.why_not}."
+        return f"No prediction for {_title(first.subject)}: {first.why_not[:_WHY]}."
     parts = [_effect(effect) for effect in known]
-    return f"Predicted for {first.subject.title}, {first.tasks} tasks (90 % interval): {'; '.join(parts)}."
+    return f"Predicted for {_title(first.subject)}, {first.tasks} tasks (90 % interval): {'; '.join(parts)}."
 
 
 def _effect(effect: Effect) -> str:
@@ -175,19 +205,23 @@ def _effect(effect: Effect) -> str:
 
 
 def _rest(one: Examined) -> str:
-    """What did not change, what was not reached, what the control says, what failed."""
+    """What did not change, what failed, what was not reached or not compared, what the control says."""
     parts = []
-    ran = len(one.compared) - len(one.failed)
-    if not one.compared:
+    if not one.reached:
         parts.append(f"No workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
-    else:
-        if ran:
-            what = "Nothing else" if one.changed else "Nothing"
-            parts.append(f"{what} of {plural(one.workloads, 'workload')} changed{_control(one)}")
-        if one.not_reached:
-            parts.append(f"{one.workloads - one.reached} do not reach a changed function")
+    if len(one.compared) > len(one.failed):
+        what = "Nothing else" if one.changed else "Nothing"
+        counted = one.workloads - len({each.subject.name for each in one.failed})
+        parts.append(f"{what} of {plural(counted, 'workload')} changed{_control(one)}")
     if one.failed:
-        parts.append(f"{len(one.failed)} failed: {first_n([each.subject.title for each in one.failed], 2)}")
+        parts.append(f"{len(one.failed)} failed: {first_n([_title(each.subject) for each in one.failed], 2)}")
+    if lost := [each for each in one.compared if each.lost]:
+        parts.append(f"counts were lost in {len(lost)}: {_title(lost[0].subject)} ({lost[0].lost[0]})")
+    if one.reached and one.not_reached:
+        parts.append(f"{one.workloads - one.reached} do not reach a changed function")
+    if elsewhere := len({each.name for each in one.elsewhere}):
+        reach = "reaches" if elsewhere == 1 else "reach"
+        parts.append(f"{elsewhere} {reach} one only in interrupts or kernel threads, which are not compared")
     return f"{'; '.join(parts)}.{_left_out(one)}"
 
 
@@ -195,15 +229,18 @@ def _control(one: Examined) -> str:
     """What the base's own boots say of what differed; empty where nothing did, so that none were compared."""
     if not any(each.changes or each.small or each.by_chance for each in one.compared):
         return ""
-    chance = {comparing.key(change) for each in one.compared for change in each.by_chance}
-    if not chance:
+    left_out = [(change, each.subject) for each in one.compared for change in each.by_chance]
+    if not left_out:
         return " (A/A control clean)"
-    return f" ({plural(len(chance), 'count')} left out that the A/A control changes, too)"
+    change, subject = max(left_out, key=lambda item: abs(item[0].cost))
+    more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+    return f" (left out, as the A/A control differs there, too: {_what(change)} in {_title(subject)}{more})"
 
 
 def _how_to_reach(one: Examined) -> str:
     calls = f": system calls that lead there: {', '.join(one.system_calls)}" if one.system_calls else ""
-    tables = f"; through {', '.join(one.tables)}" if one.tables else ""
+    named = first_n([name[:_NAME] for name in one.tables], _FUNCTIONS)
+    tables = f"; through {named}" if one.tables else ""
     return f"{calls}{tables}"
 
 
@@ -246,12 +283,10 @@ def _does(one: Examined) -> str:
         return one.why_not
     if one.same:
         return _sameness(one)
-    changed = outlook.most_changed(one.compared).values()
-    parts = [
-        f"{'worse' if comparing.is_worse(change) else 'better'}: {_what(change)}" for _, change in changed
-    ]
+    changed = outlook.most_changed(one.compared)
+    parts = [f"{comparing.verdict(change)}: {_what(change)}" for _, change in changed]
     parts += [f"{len(one.failed)} failed"] if one.failed else []
-    if not one.compared:
+    if not (one.reached or parts):
         return f"no workload reaches it{_how_to_reach(one)}"
     return "; ".join(parts) or "nothing"
 
@@ -293,17 +328,17 @@ def _points_of(one: Examined, commit: str) -> Iterator[CheckedPoint]:
         findings = [_finding(change, "small") for change in each.small]
         findings += [_finding(change, "chance") for change in each.by_chance]
         findings += [_finding(change, "real") for change in each.changes]
-        yield CheckedPoint(place, place, findings, skipped=each.failed)
+        yield CheckedPoint(place, place, findings, failed=each.failed)
+    if one.why_not:
+        yield CheckedPoint(f"{before}the kernel", "", [], failed=one.why_not)
     if why := _why_others_did_not_run(one):
         yield CheckedPoint(f"{before}{why[0]}", "", [], skipped=why[1])
 
 
 def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
-    if one.why_not:
-        return "the kernel", one.why_not
     if one.same:
         return "all workloads", _identical(one)
-    if one.not_reached:
+    if one.not_reached and not one.why_not:
         others = one.workloads - one.reached
         return plural(others, "other workload"), "no changed function is reached"
     return None
@@ -312,9 +347,14 @@ def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
 def _finding(change: Change, kind: str) -> Finding:
     """A change as a finding. Only a real one that costs time exceeds its limit."""
     before, after, unit = change.before, change.after, change.unit
-    if change.held and after <= before < change.held[1]:
+    if change.held and after <= before and change.held[0] < change.held[1]:
         (before, after), unit = change.held, "instructions held"
-    limit = before if comparing.is_worse(change) and kind != "small" else max(before, after)
+    # What costs more may be counted as often: a lock that now excludes others, say.
+    limit = (
+        min(before, math.nextafter(after, 0.0))
+        if comparing.is_worse(change) and kind != "small"
+        else max(before, after)
+    )
     by = f"touched by {', '.join(change.by)}" if change.by else ""
     return Finding(
         change.instruction or change.object,
@@ -345,12 +385,13 @@ def _document(one: Examined) -> dict[str, Any]:
         "not_compiled": list(one.not_compiled),
         "workloads": [_workload(each) for each in one.compared],
         "not_reached": sorted({each.name for each in one.not_reached}),
+        "only_in_other_contexts": sorted({each.name for each in one.elsewhere}),
         "system_calls": list(one.system_calls),
         "tables": list(one.tables),
         "growth": [
             {
-                "kind": each.of[0],
-                "object": each.of[1] or None,
+                "kind": each.change.kind,
+                "object": comparing.key(each.change)[1] or None,
                 "workload": each.subject.title,
                 "law": each.law or None,
                 "formula": each.formula or None,
@@ -378,6 +419,7 @@ def _workload(each: Compared) -> dict[str, Any]:
         "mode": None if each.subject.spec.runs_program else each.subject.spec.mode,
         "boots": each.boots,
         "failed": each.failed or None,
+        "lost": list(each.lost),
         "instructions_per_op": list(each.instructions),
         "functions": {name: list(both) for name, both in each.functions.items()},
         "changes": list(map(_item, each.changes)),
@@ -387,7 +429,11 @@ def _workload(each: Compared) -> dict[str, Any]:
 
 
 def _item(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "rule": change.rule.name if change.rule else None}
+    return {
+        **asdict(change),
+        "rule": change.rule.name if change.rule else None,
+        "verdict": comparing.verdict(change),
+    }
 
 
 def as_page(steps: Sequence[Examined]) -> str:
@@ -424,15 +470,16 @@ def _section(one: Examined) -> dict[str, Any]:
 
 
 def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[Change]]]:
-    yield "worse", [change for change in each.changes if comparing.is_worse(change)]
-    yield "better", [change for change in each.changes if not comparing.is_worse(change)]
+    for verdict in ("worse", "better", "as long", "by alignment"):
+        yield verdict, [change for change in each.changes if comparing.verdict(change) == verdict]
     yield "too small to matter", each.small
     yield "differs in the control, too", each.by_chance
 
 
 def _why(change: Change) -> str:
-    """Who does it, and what is known of such an object."""
-    return "; ".join(filter(None, (first_n(change.by, 6), change.rule.what if change.rule else "")))
+    """Who does it, what is known of such an object, and how much is where objects lie."""
+    rule, luck = change.rule.what if change.rule else "", alignments.by_alignment(change, change.struct)
+    return "; ".join(filter(None, (first_n(change.by, 6), rule, luck)))
 
 
 FORMATS: dict[str, Callable[[Sequence[Examined]], str]] = {

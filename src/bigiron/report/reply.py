@@ -9,7 +9,7 @@ from bigiron.judge.change import Change
 from bigiron.judge.judgement import Judgement, Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
-from bigiron.report.explain.text import range_of
+from bigiron.report import alignments
 from bigiron.report.reply_json import as_json
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import count, percent_change
@@ -304,7 +304,7 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.by_alignment:
-        yield "layout", _by_alignment(change)
+        yield "layout", alignments.by_alignment(change, _plain(change.struct))
     if change.is_pair:
         yield "confirm", _OF_A_PAIR
     elif change.instruction:
@@ -315,15 +315,6 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "confirm", "on that machine, perf diff of both kernels should show these functions"
     elif change.kind in _ON_THE_MACHINE:
         yield "confirm", f"on that machine, {_ON_THE_MACHINE[change.kind][change.cost < 0]}"
-
-
-def _by_alignment(change: Change) -> str:
-    """Whether the count depends on where objects lie."""
-    struct, both = _plain(change.struct), change.by_alignment or ()
-    if not any(counts.varies for counts in both):
-        return f"the same wherever {struct} begins in a cache line"
-    before, after = map(range_of, both)
-    return f"all fields of {struct}, by where it begins in a cache line: {before} before, {after} after"
 
 
 def _seen(change: Change, mail: RobotMail) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from bigiron import _sim
 from bigiron.analysis.layout import recorded, search
@@ -16,6 +17,7 @@ from bigiron.analysis.layout.search import Proposal
 from bigiron.analysis.statistics.estimate import Estimate, of_samples
 from bigiron.errors import UserError
 from bigiron.results import measurements
+from bigiron.results.layout_source import Declared, declared
 from bigiron.simulator import machine_files
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import numpy as np
@@ -53,6 +55,7 @@ class Layout:
     proposals: list[Proposal]  # where no change was asked for
     transfer: Transfer | None
     lost: int  # accesses for which the recorder had no room
+    declared: Declared | None = None  # in the source tree, where one is given
 
 
 def layout_study(
@@ -62,12 +65,16 @@ def layout_study(
     variant: str | None,
     contexts: tuple[str, ...],
     machine: str | None,
+    source: Path | None = None,
 ) -> Layout:
     """The layout of a struct or variable in a variant's cell with the most CPUs and tasks."""
     name = study.base(variant)
     transfer = _transfer(machine) if machine else None
     record = cell(study, name)
     found = recorded.find(_tables(study, record, contexts), wanted)
+    if source and found.is_variable:
+        raise UserError(f"--source: {wanted} is a variable, whose place the linker chooses")
+    in_source = declared(source, found.structure, study.spec.arch) if source else None
     members, before = Members(found), Outcome(found)
     return Layout(
         study.name,
@@ -85,6 +92,7 @@ def layout_study(
         [] if changes else search.proposals(members, before),
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
+        in_source,
     )
 
 

@@ -1,4 +1,4 @@
-"""Changes of a struct's declaration: a member moved, a member padded, all of it aligned."""
+"""Changes of a struct's declaration: a member moved or padded, some split off, all of it aligned."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bigiron.analysis.layout.structure import Structure, Unit, laid_out
 from bigiron.errors import UserError
 
 _LARGEST = 4096
+_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,18 @@ class Align:
         return f"align the struct to {self.bytes} bytes"
 
 
-Change: TypeAlias = Move | Pad | Align
+@dataclass(frozen=True)
+class Split:
+    """Members apart from all others, at the end of the struct, from a cache line of their own on."""
+
+    fields: tuple[str, ...]
+    bytes: int = _LINE
+
+    def __str__(self) -> str:
+        return f"split off {', '.join(self.fields)}"
+
+
+Change: TypeAlias = Move | Pad | Align | Split
 
 
 def move(text: str) -> Move:
@@ -66,6 +78,14 @@ def pad(text: str) -> Pad:
     if not field or not number.isdecimal():
         raise UserError(f"--pad {text!r}: use FIELD:BYTES, for instance i_version:64")
     return Pad(field, _power(f"--pad {text}", int(number)))
+
+
+def split(text: str) -> Split:
+    """The split of an option: `i_count,i_lock`."""
+    fields = tuple(dict.fromkeys(text.split(",")))
+    if not all(fields):
+        raise UserError(f"--split {text!r}: use FIELD,FIELD, for instance i_count,i_lock")
+    return Split(fields)
 
 
 def align(number: int) -> Align:
@@ -89,6 +109,8 @@ def changed(structure: Structure, changes: Sequence[Change]) -> Structure:
                 structure = _padded(structure, one)
             case Align():
                 structure = laid_out(replace(structure, align=max(structure.align, one.bytes)))
+            case Split():
+                structure = _split(structure, one)
     return structure
 
 
@@ -124,6 +146,18 @@ def _padded(structure: Structure, asked: Pad) -> Structure:
             align = max(units[number].align, asked.bytes)
             units[number] = replace(units[number], align=align, more=0)
     return laid_out(replace(structure, units=tuple(units), align=max(structure.align, asked.bytes)))
+
+
+def _split(structure: Structure, asked: Split) -> Structure:
+    chosen = list(dict.fromkeys(_number(structure, name, f"{asked}") for name in asked.fields))
+    rest = [unit for number, unit in enumerate(structure.units) if number not in chosen]
+    if not rest or any(unit.is_open_ended for unit in structure.units):
+        why = "a flexible array must be the last member" if rest else "no other member is left"
+        raise UserError(f"{asked}: {why}")
+    first, *others = (replace(structure.units[number], more=0) for number in chosen)
+    first = replace(first, align=max(first.align, asked.bytes))
+    align = max(structure.align, asked.bytes)
+    return laid_out(replace(structure, units=(*rest, first, *others), align=align))
 
 
 def declaration(unit: Unit) -> str:

@@ -47,6 +47,10 @@ class Counts:
         """Whether the places decide, and objects can lie so that there are as many accesses as this."""
         return self.varies and self.best * (1 - _SAME) <= count <= self.worst * (1 + _SAME)
 
+    def averages_as(self, other: Counts) -> bool:
+        """Whether both have the same count on average."""
+        return abs(self.expected - other.expected) <= _SAME * max(self.expected, other.expected)
+
 
 class Outcome:
     """A layout: that of the study, or one after changes of the struct's declaration."""

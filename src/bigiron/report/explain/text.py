@@ -29,10 +29,10 @@ from bigiron.analysis.probes import costly, instructions, locks
 from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
+from bigiron.report.alignments import range_of
 from bigiron.results import layout, measurements
 from bigiron.study.store import Study
 from bigiron.util.english import first_n, join_and, plural
-from bigiron.util.numbers import count
 from bigiron.util.object_name import ObjectName
 
 PROBES = ("conflicts", "locks", "instructions")
@@ -443,11 +443,6 @@ def _at_any_place(finding: LineFinding, anywhere: Mapping[str, LayoutCounts]) ->
         f"all fields of {_struct(finding)}: {', '.join(ranges)}, by where it begins in a cache line, "
         "which is chance"
     )
-
-
-def range_of(counts: LayoutCounts) -> str:
-    """The range of accesses over all places that objects can have."""
-    return f"{count(counts.best)} to {count(counts.worst)}" if counts.varies else count(counts.worst)
 
 
 def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:

@@ -19,6 +19,9 @@ def as_junit(workload: str, checked: list[CheckedPoint]) -> str:
         if point.skipped:
             case = ElementTree.SubElement(suite, "testcase", classname=group, name="all of it")
             ElementTree.SubElement(case, "skipped", message=_written(point.skipped))
+        if point.failed:
+            case = ElementTree.SubElement(suite, "testcase", classname=group, name="all of it")
+            ElementTree.SubElement(case, "error", message=_written(point.failed))
         for probe, why in point.left_out.items():
             case = ElementTree.SubElement(suite, "testcase", classname=group, name=_written(probe))
             ElementTree.SubElement(case, "skipped", message=_written(f"not compared: {why}"))
@@ -36,10 +39,11 @@ def as_junit(workload: str, checked: list[CheckedPoint]) -> str:
 def _totals(checked: list[CheckedPoint]) -> dict[str, str]:
     left_out = sum(bool(point.skipped) + len(point.left_out) for point in checked)
     skipped = left_out + sum(len(point.undecided) for point in checked)
+    errors = sum(bool(point.failed) for point in checked)
     return {
-        "tests": str(left_out + sum(len(point.findings) for point in checked)),
+        "tests": str(left_out + errors + sum(len(point.findings) for point in checked)),
         "failures": str(sum(len(point.worse) for point in checked)),
-        "errors": "0",
+        "errors": str(errors),
         "skipped": str(skipped),
     }
 

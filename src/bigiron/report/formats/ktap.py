@@ -9,7 +9,9 @@ def as_ktap(workload: str, checked: list[CheckedPoint]) -> str:
     for number, point in enumerate(checked, 1):
         if point.findings or point.left_out:
             lines += ["  " + line for line in _lines_of(point)]
-        result = "not ok" if point.worse else "ok"
+        if point.failed:
+            lines.append(f"# {_plain(point.failed)}")
+        result = "not ok" if point.worse or point.failed else "ok"
         skip = f" # SKIP {_plain(point.skipped)}" if point.skipped else ""
         lines.append(f"{result} {number} {_plain(f'{workload}, {point.place}')}{skip}")
     return "\n".join(lines) + "\n"

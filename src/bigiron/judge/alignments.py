@@ -1,0 +1,35 @@
+"""How much of a change in a struct's cache lines is where its objects happen to lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bigiron.judge.change import Change
+from bigiron.results import layout
+from bigiron.study.store import Study
+
+
+def structs(changes: Iterable[Change]) -> list[str]:
+    """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
+    return list(dict.fromkeys(change.struct for change in changes if change.struct))
+
+
+def counted(changes: Iterable[Change], study: Study, base: str, new: str) -> list[Change]:
+    """The changes with what each kernel would count wherever allocators can put the objects.
+
+    `study` has the probe layout of both variants.
+    """
+    changes = list(changes)
+    before, after = (
+        layout.of_structs(layout.cell(study, name), study, structs(changes)) for name in (base, new)
+    )
+
+    def of(change: Change) -> Change:
+        if change.struct not in before.keys() & after.keys():
+            return change
+        both = before[change.struct], after[change.struct]
+        old, now = (one.pairs if change.is_pair else one.lines for one in both)
+        return replace(change, by_alignment=(old, now))
+
+    return list(map(of, changes))
