@@ -95,8 +95,9 @@ def compiled(tree: Path) -> dict[str, int]:
     body = f'{prints} printf("size %zu", sizeof(struct widget));'
     text = f"{head}int main(void) {{ {body} }}\n"
     (tree / "main.c").write_text(text)
-    subprocess.run(["gcc", "-o", "main", "main.c"], cwd=tree, check=True)
-    words = subprocess.run(["./main"], cwd=tree, check=True, capture_output=True, text=True).stdout.split()
+    program = tree / "main"
+    subprocess.run(["gcc", "-o", program, "main.c"], cwd=tree, check=True)
+    words = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 

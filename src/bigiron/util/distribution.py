@@ -40,8 +40,10 @@ debian-archive-keyring    debian-keyring        =                       -       
 dwarves                   =                     pahole                  =                    pahole
 gcc-aarch64-linux-gnu     =                     aarch64-linux-gnu-gcc   -                    -
 gcc-powerpc64le-linux-gnu =                     -                       -                    -
+gcc-x86-64-linux-gnu      gcc-x86_64-linux-gnu  -                       -                    -
 libbpf-dev                libbpf-static         -                       libbpf-devel-static  -
 libc6-dev                 glibc-static          glibc                   glibc-devel-static   glibc.static
+libc6-dev-amd64-cross     -                     -                       -                    -
 libc6-dev-arm64-cross     -                     aarch64-linux-gnu-glibc -                    -
 libc6-dev-ppc64el-cross   -                     -                       -                    -
 libelf-dev                -                     libelf                  -                    -
