@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 
 from bigiron.analysis.lines.matching import Line, match
 from bigiron.architectures import X86_64
+from bigiron.introspect import kernel_types, variables
 from bigiron.introspect.allocation_log import Allocation
+from bigiron.introspect.btf import Btf
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.mm.structs import Memory, UnreadableError
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.introspect.variables import KernelId
 from bigiron.probes import conflicts
 from bigiron.util.object_name import ObjectName, object_type
 
@@ -235,6 +238,20 @@ def nameless_of(guest: Guest, member: str, members: tuple[str, ...]) -> int:
     place = guest.btf.member(guest.btf.nameless(members), member)
     assert place
     return place.start
+
+
+def test_variables_of_one_kernel_are_not_those_of_another_with_the_same_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A patch that adds a variable changes no type."""
+    guest = left_by("debian/6.12")
+    read: list[Btf] = []
+    for build, known in (("0" * 40, {"one": "int"}), ("1" * 40, {"one": "long int", "other": "int"})):
+        monkeypatch.setattr(variables, "kernel_in", lambda *_, build=build: KernelId(build, "6.12.0"))
+        monkeypatch.setattr("bigiron.kernels.variables.known", lambda *_, known=known: known)
+        read.append(kernel_types.types_in(guest.memory, guest.symbols))
+    assert [btf.name(btf.variable("one")) for btf in read] == ["int", "long int"]
+    assert [btf.name(btf.variable("other")) for btf in read] == ["", "int"]
 
 
 def test_a_variable_is_of_no_type_that_does_not_fit() -> None:
