@@ -37,16 +37,18 @@ KERNELS = "debian/6.12,debian/7.2"
 ARCHITECTURES = ("x86_64", "aarch64")
 PROCESS = "process"  # the context that is compared
 SIMPLEST = "getppid1"  # mostly the way into the kernel and out of it
+OPERATIONS, FEWER = 500, 100  # recorded of each task
+LONG = ("page_fault", "unlink", "hackbench/")  # workloads whose operations are long
 MOST_NAMES = 6
 INTRODUCTION = """\
 # arm64 beside x86_64
 
 Made by `benchmarks/arm64.py` on {date}, with QEMU {qemu}, {cpus} CPUs and as many tasks: {number} of {of}
 built-in workloads on {kernels}, one cell per kernel and architecture, from one
-snapshot of each, with `--clock instructions`. Accesses per operation to shared cache lines, in
-process context, added up by object. An object is one architecture's own where it has 0.05 accesses
-per operation or more on it and less than that on the other. Where tasks contend, an object near
-that limit may come or go by chance.
+snapshot of each, with `--clock instructions`; {operations} operations of each task, {fewer} where they are
+long. Accesses are per operation, to shared cache lines, in process context, added up by object. An
+object is one architecture's own where it has 0.05 accesses per operation or more on it and less
+than that on the other. Where tasks contend, an object near that limit may come or go by chance.
 
 | | x86_64 | aarch64 |
 |---|--:|--:|
@@ -63,16 +65,23 @@ WHAT: Mapping[str, str] = {
     "ret_to_user": "arm64: restores them",
     "entry_SYSCALL_64": "x86: saves the registers",
     "syscall_return_via_sysret": "x86: restores them",
-    "get_random_u16": "arm64: a random offset of the kernel's stack, which x86 takes from its TSC",
-    "chacha_permute": "the same",
-    "prandom_u32_state": "the same on both, since 7.2",
+    "get_random_u16": "arm64: the random offset of the kernel's stack; x86 takes it from its TSC",
+    "chacha_permute": "arm64: makes random numbers for it",
+    "prandom_u32_state": "the random offset of the kernel's stack, since 7.2",
     "fpregs_assert_state_consistent": "x86: checks the registers of the FPU",
-    "__rcu_read_lock": "a function where RCU is preemptible (`CONFIG_PREEMPT_RCU`)",
-    "__rcu_read_unlock": "the same",
 }
 """What functions do that one architecture executes, by the kernel's source."""
-WHY: Mapping[str, str] = {}
-"""Objects that are one architecture's own, and the reason, by the kernel's source."""
+WHY: Mapping[str, str] = {
+    "in_lookup_hashtable": "chance: the bucket of `d_alloc_parallel` depends on the directory's address, and "
+    "those of two tasks are in one cache line",
+    "osq_node": "contention: tasks wait for the directory's `i_rwsem` while its owner does not run",
+    "struct maple_node": "the same: entries of a tmpfs directory (`simple_offset_remove`) that another task "
+    "has left there",
+    "struct slab": "of 6.12, the same: the slab of those nodes",
+    "struct task_struct": "the same: flags of a task that another CPU wakes",
+    "struct pglist_data": "chance: how many slabs are allocated meanwhile (`mod_node_page_state`)",
+}
+"""Objects of one architecture in these cells, and the reason, by their functions and call paths."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,7 @@ def measure(workload: str, architecture: str, kernels: Sequence[str], cpus: int,
     what = [word for kernel in kernels for word in ("--kernel", kernel)]
     what += ["--arch", architecture, "--cpus", str(cpus), "--probe", "conflicts,instructions"]
     what += ["--reps", "1", "--clock", "instructions", "--jobs", "1"]
+    what += ["--operations", str(FEWER if workload.startswith(LONG) else OPERATIONS), "--deadline", "1800"]
     if workload.startswith("smt-"):
         what += ["--topology", "threads=2"]
     folder.parent.mkdir(exist_ok=True)
@@ -250,6 +260,8 @@ def introduction(output: Path, pairs: Sequence[Pair], kernels: Sequence[str], cp
         kernels=" and ".join(f"`{kernel}`" for kernel in kernels),
         named=[sum(cell.named for cell in cells) / sum(cell.accesses for cell in cells) for cells in sharing],
         middle=[median(cell.share for cell in cells) for cells in sharing],
+        operations=OPERATIONS,
+        fewer=FEWER,
         pairs=len(pairs),
         same=sum(not (pair.own(0) or pair.own(1)) for pair in pairs),
         instructions=median(pair.cells[1].instructions / pair.cells[0].instructions for pair in pairs),
