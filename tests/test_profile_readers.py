@@ -120,7 +120,7 @@ def test_calls_of_tasks_that_take_turns_are_kept_apart() -> None:
         " 0)   5.000 us    |    }\n 0)   7.000 us    |  }\n"
     )
     started = " 0)    sh-1     =>    cat-2834\n" + text
-    assert own(started) == {"fput": 1.0, "vfs_read": 2.0}, "time off the CPU is nobody's own"
+    assert own(started) == {"fput": 1.0, "vfs_read": 2.0}, "time off the CPU is not a function's own"
 
 
 def test_lost_events_end_what_was_called() -> None:
