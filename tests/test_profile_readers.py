@@ -69,6 +69,7 @@ def test_klockstat_of_libbpf_tools_goes_on_adding_up() -> None:
         ("@us[\n    schedule+35\n    do_wait+83\n", "line 1: this stack has no total"),
         ("a;entry_SYSCALL_64;\x1b[2J 5\n", "line 1: a function's name has characters that cannot be printed"),
         (" 0)               |  dput() {\n", "no function has a duration"),
+        ("a;b " + "1" * 100_000, "line 1: it has 100004 characters: at most 100000 are read"),
         (" 0)   1.2.3 us    |  dput();\n", "line 1: duration is '1.2.3', not a number"),
     ],
 )
@@ -119,7 +120,7 @@ def test_calls_of_tasks_that_take_turns_are_kept_apart() -> None:
         " 0)   5.000 us    |    }\n 0)   7.000 us    |  }\n"
     )
     started = " 0)    sh-1     =>    cat-2834\n" + text
-    assert own(started) == {"fput": 1.0, "vfs_read": 2.0}, "time off the CPU is no function's own"
+    assert own(started) == {"fput": 1.0, "vfs_read": 2.0}, "time off the CPU is not a function's own"
 
 
 def test_lost_events_end_what_was_called() -> None:

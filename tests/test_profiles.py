@@ -30,6 +30,7 @@ MMAP1, SIGNAL1 = PROFILES / "c2c-mmap1-threads-v5.10.txt", PROFILES / "c2c-signa
 NO_LOCKS = "lock-contention-threads-v6.2.txt"
 REFUSED = {
     NO_LOCKS: "line 1: these are waits by pid, not by lock: leave --threads or --lock-cgroup out",
+    "klockstat-libbpf-threads-v6.12.txt": "line 4: these are waits by thread, not by lock: leave ",
     "klockstat-hold-v5.15.txt": "no function waits for a lock in it: has it the table of waits, ",
     "script-mem-alderlake-v6.5.txt": "another cache answered no load of 5 samples ",
     "script-mem-arm64-v5.19.txt": "line 1: this sample has no address of data, or is cut off: ",
@@ -75,6 +76,7 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
     ),
     "graph-ftrace-doc.txt": ("functions", 29, "__might_sleep", "", 4.22, ("__might_sleep",), 0),
     "graph-irq-arm64.txt": ("functions", 5, "dev_printk_emit", "", 20.259, ("dev_printk_emit",), 0),
+    "graph-open-v6.12.txt": ("functions", 30, "vfs_open", "", 883.188, ("vfs_open",), 0),
     "graph-read.txt": ("functions", 12, "__fget_light", "", 0.371, ("__fget_light",), 0),
     "graph-tcp.txt": ("functions", 22, "tcp_data_queue", "", 2.488, ("tcp_data_queue",), 0),
     "klockstat-bcc-stacks.txt": ("locks", 1, "", "mutex", 556542328, ("pipe_wait",), 1),
@@ -82,6 +84,10 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
     "klockstat-kernfs-v5.10.txt": (
         "locks", 8, "", "mutex", 189600694774 + 59110931944, ("kernfs_iop_permission",), 0,
     ),
+    "klockstat-libbpf-stacks-v6.12.txt": (
+        "locks", 3, "text_mutex", "mutex or rwsem", 15952100, ("arch_prepare_bpf_trampoline",), 0,
+    ),
+    "klockstat-libbpf-v6.12.txt": ("locks", 5, "", "mutex or rwsem", 641700, ("kthread",), 0),
     "lock-contention-addresses-v6.3.txt": ("locks", 6, "tasklist_lock", "rwlock", 6.13e6, (), 0),
     "lock-contention-arm64-v6.9.txt": (
         "locks", 6, "", "spinlock", 6.03e9 + 39960, ("__tick_broadcast_oneshot_control",), 0,
@@ -473,10 +479,20 @@ def test_explain_says_what_the_machine_loses_most_at(tables: Study, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "name", [MMAP1.name, SIGNAL1.name, "lock_stat-vmap-v6.3.txt", "script-open-v6.18.txt"]
+    "name",
+    [
+        *(MMAP1.name, SIGNAL1.name, "lock_stat-vmap-v6.3.txt", "script-open-v6.18.txt"),
+        *("graph-tcp.txt", "klockstat-libbpf-stacks-v6.12.txt", "offcputime-libbpf-v6.18.txt"),
+    ],
 )
 def test_a_profile_is_kept_as_a_study_s_variant(name: str, tables: Study, tmp_path: Path) -> None:
-    format = {"c2c": "perf-c2c", "lock_stat": "lock-stat", "script": "perf-script"}[name.partition("-")[0]]
+    formats = {
+        "c2c": "perf-c2c",
+        "lock_stat": "lock-stat",
+        "script": "perf-script",
+        "graph": "function-graph",
+    }
+    format = (formats | {"klockstat": "klockstat", "offcputime": "stacks"})[name.partition("-")[0]]
     to = ("-o", tmp_path / "m", "--tasks", "48")
     assert bigiron("import", format, PROFILES / name, *to) == Answer(
         0,

@@ -10,16 +10,16 @@ from bigiron.readers.figure import Format, Reading, number
 from bigiron.readers.profiles.profile import LEAVES_CPU, Text, of_functions, without_quotes
 from bigiron.util.measured import symbol
 
-_MARK = re.compile(r"\|\s+[\w.]+(?: \[\w+\])?\([^\n]*\)(?: \{|;)(?: |$)", re.MULTILINE)
-_CALL = re.compile(r"\|\s+([\w.]+)(?: \[\w+\])?\(.*\)( \{|;)(?: +/\*.*\*/)?\s*$")
-_RETURN = re.compile(r"\|\s+\}(?: +/\* ([\w.]+).*\*/)?\s*$")
+_MARK = re.compile(r"\|[ \t]+[\w.]+(?: \[\w+\])?\([^()|\n]*\)(?: \{|;)(?: |$)", re.MULTILINE)
+_CALL = re.compile(r"\s+([\w.]+)(?: \[\w+\])?\(.*\)( \{|;)(?: +/\*.*\*/)?\s*$")
+_RETURN = re.compile(r"\s+\}(?: +/\* ([\w.]+).*\*/)?\s*$")
 _DURATION = re.compile(r"([\d.]+) us\s*$")
 _CPU = re.compile(r"(?:^|[\s|])(\d+)\)|\[(\d+)\]|\s(\d+)[\w.]{4,5}\s")
 _TASK = re.compile(r"([^\s|]+-\d+)\s")
 _SWITCH = re.compile(r"\s*(\d+)\)\s+\S.*-\d+\s+=>\s+(\S.*-\d+)\s*$")
 _LOST = re.compile(r".*\[\d* ?(LOST \d+ EVENTS|EVENTS DROPPED)\]")
 _KNOWN = re.compile(
-    r"\s*(#.*|-+\s*|cpus=\d+|CPU \d+ is empty|.*\|\s+/\*.*\*/|.*(?:={5,}>|<={5,})\s*\|.*|.*\|\s*)$"
+    r"\s*(#.*|-+\s*|cpus=\d+|CPU \d+ is empty|.*\|\s+/\*.*\*/|[^=]*(?:={5,}>|<={5,})\s*\|.*|.*\|\s*)$"
 )
 
 
@@ -67,10 +67,11 @@ def _read(text: str) -> Reading:
     """
     lines, trace = Text(without_quotes(text)), _Trace()
     for at, written in lines:
-        if found := _CALL.search(written):
-            _called(trace, found, at)
-        elif found := _RETURN.search(written):
-            _returned(trace, found, at)
+        before, bar, body = written.rpartition("|")
+        if bar and (found := _CALL.match(body)):
+            _called(trace, before, found, at)
+        elif bar and (found := _RETURN.match(body)):
+            _returned(trace, before, found, at)
         elif found := _SWITCH.match(written):
             trace.task[found[1]] = found[2]
         elif _LOST.match(written):
@@ -82,17 +83,15 @@ def _read(text: str) -> Reading:
     return of_functions(trace.own_us, "us of its own", lines)
 
 
-def _called(trace: _Trace, found: re.Match[str], at: int) -> None:
-    before, name = found.string[: found.start()], symbol(found[1])
-    calls = trace.of(before)
+def _called(trace: _Trace, before: str, found: re.Match[str], at: int) -> None:
+    calls, name = trace.of(before), symbol(found[1])
     if found[2] != ";":
         calls.append(_Call(name))
     elif took := _DURATION.search(before):
         trace.returned(calls, _Call(name), number(took[1], at, "duration"))
 
 
-def _returned(trace: _Trace, found: re.Match[str], at: int) -> None:
-    before = found.string[: found.start()]
+def _returned(trace: _Trace, before: str, found: re.Match[str], at: int) -> None:
     calls = trace.of(before)
     if found[1] and any(call.name == symbol(found[1]) for call in calls):
         while calls[-1].name != symbol(found[1]):

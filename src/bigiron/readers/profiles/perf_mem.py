@@ -51,7 +51,7 @@ def _read(text: str) -> Reading:
     """The cache lines of which another cache answered a load."""
     lines, samples = Text(without_quotes(text)), list[_Sample]()
     for at, written in lines:
-        found = _SAMPLE.match(written)
+        found = _SAMPLE.match(written) if "|SNP " in written else None
         if found:
             samples.append(_Sample(found[1], int(found[2], 16), int(found[3], 16)))
         elif _MARK.search(written):

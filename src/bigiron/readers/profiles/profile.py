@@ -25,6 +25,7 @@ _QUOTE = re.compile(r"^(?:> ?)+", re.MULTILINE)
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _SHOWN = 120  # characters of a line that was not understood
 _MOST = 1000  # such lines that are kept
+_LONGEST = 100_000  # characters of a line: stacks of C++ have tens of thousands
 
 
 class Text:
@@ -35,7 +36,10 @@ class Text:
         self.not_read: list[tuple[int, str]] = []
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        return lines(self._text)
+        for at, written in lines(self._text):
+            if len(written) > _LONGEST:
+                raise UserError(f"line {at}: it has {len(written)} characters: at most {_LONGEST} are read")
+            yield at, written
 
     def skip(self, at: int, written: str) -> None:
         """Keep in mind that a line was not understood."""
