@@ -10,6 +10,7 @@ from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
+from bigiron.analysis.probes.instructions import by_same_names
 from bigiron.analysis.replay.program import READERS
 from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
 from bigiron.judge import moved_code
@@ -147,9 +148,7 @@ def _locks(cell: Cell) -> dict[str, Taken]:
 
 def _work(cell: Cell) -> Cell:
     """The work of operations, without waiting for locks, which is chance; functions as in all kernels."""
-    suffix = r"_noprof(;|$)"
-    named = pl.col("path", "function").str.replace_all(suffix, "${1}")
-    return replace(cell, table=work_of_operations(cell.table).with_columns(named))
+    return replace(cell, table=by_same_names(work_of_operations(cell.table)))
 
 
 def _functions(work: Cell) -> dict[str, float]:

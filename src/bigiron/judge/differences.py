@@ -18,6 +18,7 @@ from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Line as MatchedLine
 from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.probes.instructions import same_function
 from bigiron.gate import check_lines
 from bigiron.judge import moved_code
 from bigiron.judge.change import RELEVANT, Change
@@ -194,7 +195,9 @@ class Differences:
         base, new = self.setup.names
         if base not in row.lines or new not in row.lines:
             return ()
-        return tuple(one for one in row.lines[new].weights if one not in row.lines[base].weights)
+        before = set(map(same_function, row.lines[base].weights))
+        after = dict.fromkeys(map(same_function, row.lines[new].weights))
+        return tuple(one for one in after if one not in before)
 
     def _instructions(self) -> Change | None:
         """The change of all instructions, or of functions that grew and others that shrank."""
@@ -322,7 +325,7 @@ def _takers(
 ) -> tuple[str, ...]:
     """The functions that take a lock, those that take it only on the new kernel first."""
     after, before = (
-        dict.fromkeys(name for taken in one if lock in taken for name in taken[lock].takers)
+        dict.fromkeys(same_function(name) for taken in one if lock in taken for name in taken[lock].takers)
         for one in (new, base)
     )
     ordered = sorted(after or before, key=lambda function: function in before)
@@ -373,7 +376,9 @@ def _share_of(row: Row, takers: Collection[str]) -> float:
     """The share of a cache line's accesses by lock functions and by these functions that take a lock."""
     weights = [item for line in row.lines.values() for item in line.weights.items()]
     theirs = sum(
-        weight for name, weight in weights if name in takers or re.match(kernel_functions.LOCKING, name)
+        weight
+        for name, weight in weights
+        if same_function(name) in takers or re.match(kernel_functions.LOCKING, name)
     )
     return theirs / (sum(weight for _, weight in weights) or 1.0)
 

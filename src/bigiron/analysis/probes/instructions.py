@@ -234,12 +234,12 @@ def costly_ones(cells: Cells, options: Options) -> list[Costly]:
 
 def _with_same_names(cells: Cells) -> Cells:
     return {
-        variant: [replace(cell, table=_by_same_names(cell.table)) for cell in each]
+        variant: [replace(cell, table=by_same_names(cell.table)) for cell in each]
         for variant, each in cells.items()
     }
 
 
-def _by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
+def by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
     """The counts with the functions, also those on the paths, by `same_function`."""
     names = pl.concat([counts["function"], counts["path"].str.split(";").explode()]).unique().drop_nulls()
     same = {name: same_function(name) for name in names}

@@ -14,10 +14,10 @@ _TIME = re.compile(
 )
 _OF_SOMETHING_ELSE = re.compile(
     r"overhead|cost|(?<![a-z])(?:max|min)(?![a-z])|\d(?:th|st|nd|rd)(?![a-z])|(?<![a-z])p\d\d"
-    r"|percentile|stddev|jitter|\.time\.(?!elapsed)",
+    r"|percentile|%|stddev|jitter|\.time\.(?!elapsed)",
     re.IGNORECASE,
 )
-"""Extremes and percentiles of times, the time that the benchmark itself takes, and CPU time."""
+"""Extremes, percentiles and histograms of times, the time that the benchmark itself takes, and CPU time."""
 _OF_TIMES = ("boot-time", "cyclictest", "schbench", "rcuscale", "rcuperf", "autonuma-benchmark", "kbuild")
 """Benchmarks that measure nothing but times."""
 
@@ -47,8 +47,8 @@ def is_of_operations(metric: str) -> bool:
 
     >>> is_of_operations("aim7.jobs-per-min"), is_of_operations("lmbench3.PIPE.latency.us")
     (True, True)
-    >>> is_of_operations("fsmark.app_overhead"), is_of_operations("fileio.latency_95th_ms")
-    (False, False)
+    >>> [is_of_operations(f"x.{name}") for name in ("app_overhead", "latency_95th_ms", "clat_90%_us")]
+    [False, False, False]
     """
     name = metric.partition(".")[2]
     return bool(_RATE.search(name) or _AMOUNT.search(name)) or not _OF_SOMETHING_ELSE.search(f".{name}")
