@@ -122,7 +122,7 @@ def guest_programs() -> dict[str, Callable[[], Path]]:
     """The static programs of virtual machines by key, as `bigiron run` and `bigiron matrix` ask for them."""
     gcc = X86_64.compiler
     tries_kvm = workloads.find("getppid1")
-    programs = {
+    programs: dict[str, Callable[[], Path]] = {
         compile.boot_key(gcc): partial(compile.boot, gcc),
         compile.mark_key(gcc): partial(compile.mark, gcc),
         compile.matrix_agent_key(gcc): partial(compile.matrix_agent, gcc),
