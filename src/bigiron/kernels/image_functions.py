@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -123,10 +123,15 @@ class Image:
 
     @cached_property
     def variables(self) -> list[_Content]:
-        """All variables that begin with something else than zeros."""
+        """All variables that begin with something else than zeros, but those that the compiler numbered.
+
+        Most of these are the names of functions, and their numbers change with others.
+        """
         found = []
         for address, size, name, is_function in self.symbols:
-            section = None if is_function or not size else self._section(address)
+            section = self._section(address) if size and not is_function else None
+            if _NUMBERED.fullmatch(name):
+                continue
             if section and section.content and not section.is_code:
                 found.append(_Content(name, address, section.at(address, size)))
         return found
@@ -184,11 +189,9 @@ class Image:
                     found.setdefault(names[callee], set()).add(names[caller])
         return found
 
-    def users_of(self, variables: Collection[str]) -> set[str]:
+    def users_of(self, variables: Iterable[_Content]) -> set[str]:
         """The functions whose code may have the address of a part of these variables."""
-        wanted = sorted(
-            (_signed(one.address), len(one.content)) for one in self.variables if one.name in variables
-        )
+        wanted = sorted((_signed(one.address), len(one.content)) for one in variables)
         functions = sorted((_signed(one.address), one.name) for one in self.functions)
         if not (wanted and functions):
             return set()
@@ -294,17 +297,17 @@ def differences(one: Image, other: Image) -> FunctionDifferences:
     """The functions whose code differs."""
     same = _Same(one, other)
     before, after = _by_name(one.functions), _by_name(other.functions)
-    found: dict[str, tuple[int, int]] = {}  # by name: how many of each image have no twin in the other
+    found: dict[str, tuple[list[_Content], list[_Content]]] = {}
     for name in [*after, *(name for name in before if name not in after)]:
         found[name] = same.without_twin(before.get(name, []), after.get(name, []), same.code)
     was, now = _by_name(one.variables), _by_name(other.variables)
-    variables = {
-        name for name in was if name in now and any(same.without_twin(was[name], now[name], same.data))
-    }
+    variables = [
+        one for name in was if name in now for one in same.without_twin(was[name], now[name], same.data)[0]
+    ]
     return FunctionDifferences(
         tuple(name for name, (old, new) in found.items() if old and new),
-        tuple(name for name, (old, new) in found.items() if new > old),
-        tuple(name for name, (old, new) in found.items() if old > new),
+        tuple(name for name, (old, new) in found.items() if len(new) > len(old)),
+        tuple(name for name, (old, new) in found.items() if len(old) > len(new)),
         tuple(sorted(one.users_of(variables))),
     )
 
@@ -329,16 +332,16 @@ class _Same:
         before: Sequence[_Content],
         after: Sequence[_Content],
         are_same: Callable[[_Content, _Content], bool],
-    ) -> tuple[int, int]:
-        """How many functions or variables of one name are not the same as one of the other image."""
-        old, new = list(before), 0
+    ) -> tuple[list[_Content], list[_Content]]:
+        """The functions or variables of one name that are not the same as one of the other image."""
+        old, new = list(before), list[_Content]()
         for one in after:
             twin = next((other for other in old if are_same(other, one)), None)
             if twin:
                 old.remove(twin)
             else:
-                new += 1
-        return len(old), new
+                new.append(one)
+        return old, new
 
     def code(self, before: _Content, after: _Content) -> bool:
         """Whether two functions are the same but for where things are."""

@@ -22,7 +22,6 @@ from bigiron.analysis.probes import instructions as executed
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.history import measure as history
 from bigiron.history.measure import Watcher
 from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
@@ -44,6 +43,9 @@ REACH = ("instructions",)
 
 COUNTS = ("conflicts", "locks", "instructions")
 CPUS = 8
+
+_SUITES = ("fxmark/", "hackbench/")
+"""The others are there to judge reports: they repeat much of these and of will-it-scale, and take as long."""
 
 _Counted = TypeVar("_Counted")
 _IsWanted: TypeAlias = Callable[[Cell], bool]
@@ -98,15 +100,22 @@ class Executed:
 
 
 def builtin() -> list[Subject]:
-    """The built-in workloads that a history has by default, with processes and with threads."""
-    return [one for each in history.chosen([]) for one in _both_modes(each.workload.name)]
+    """The built-in workloads of will-it-scale, `_SUITES` and our own, with processes and with threads."""
+    return [one for name in _names() if _is_first(name) for one in _both_modes(name)]
 
 
 def others() -> list[Subject]:
-    """All other built-in workloads that run until they are stopped: they repeat much of `builtin`."""
-    first = {one.name for one in builtin()}
-    rest = (one.name for one in workloads.builtin() if not one.has_rounds and one.name not in first)
-    return [one for name in rest for one in _both_modes(name)]
+    """All other built-in workloads."""
+    return [one for name in _names() if not _is_first(name) for one in _both_modes(name)]
+
+
+def _names() -> list[str]:
+    """The built-in workloads that run until they are stopped."""
+    return [one.name for one in workloads.builtin() if not one.has_rounds]
+
+
+def _is_first(name: str) -> bool:
+    return "/" not in name or name.startswith(_SUITES)
 
 
 def _both_modes(name: str) -> list[Subject]:
