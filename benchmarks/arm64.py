@@ -84,6 +84,12 @@ WHY: Mapping[str, str] = {
     "struct cpumask": "x86: the CPUs that may have to flush, as above",
     "qnodes": "contention: more than two tasks at once wait for `lruvec.lru_lock`; why they do so more often "
     "on aarch64 is not known",
+    "struct zone": "chance: a single write to `vm_stat` or to a free list makes the cache line that all CPUs "
+    "read in `get_page_from_freelist` a shared one",
+    "struct page": "chance: descriptors of tasks' pages are called so where the page is free at the end, and "
+    "else `struct folio`",
+    "struct folio": "the same",
+    "kmalloc-256": "chance: objects of two tasks are of one slab, and their `slabobj_ext` in one cache line",
     "struct root_domain": "near the limit: 0.083 and less than 0.05 (`enqueue_task_fair`)",
     "struct pglist_data": "chance: how many slabs are allocated meanwhile (`mod_node_page_state`)",
 }
@@ -350,7 +356,8 @@ As found on 2026-11-28 by the addresses, functions and call paths of the cells:
 - `struct page` and `struct folio` in `page_fault1` are descriptors of the tasks' pages: which of the
   two names one has depends on whether its page is free at the end. Together they have 148 and 141.
 
-Instructions: `clear_page` is 268 on aarch64 (`dc zva` in a loop) and one `rep stosb` on x86_64;
+Instructions: `clear_page` is 268 on aarch64 (`dc zva` in a loop) and one `rep stosb` on x86_64; a copy
+of 4 KiB is 1168 (`__arch_copy_to_user` in `pread1`) and one `rep movsb`, counted as one;
 `setup_rt_frame` and `restore_sigframe` copy a signal's registers one by one, which is 1775 of the
 8996 instructions of `signal1` on 7.2.
 """

@@ -236,3 +236,20 @@ def test_a_library_of_the_release_before(
     libraries = Path(flags[flags.index("-L") + 1])
     versions = {file.name: file.read_text() for file in libraries.iterdir()}
     assert versions == {"libbpf.a": "2", "libelf.a": "2", "libz.a": "1", "libzstd.a": "2"}
+
+
+def test_an_archive_that_was_never_read_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian 13's apt leaves out what it has no list of, unless it is asked not to look."""
+    (tmp_path / "sources.list").write_text("deb http://x.example/debian trixie main\n")
+    (tmp_path / "lists").mkdir()
+    settings = {
+        "Dir::Etc::sourcelist": tmp_path / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": tmp_path / "lists",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+    }
+    (tmp_path / "apt.conf").write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    monkeypatch.delenv(debian.MIRROR_VARIABLE, raising=False)
+    assert debian.mirrors() == ("http://x.example/debian/", "")

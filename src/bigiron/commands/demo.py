@@ -44,9 +44,8 @@ def demo(
     compare.compare(output)
     print(
         f"\nThe study is {output.absolute()}. Next:\n"
-        f"  bigiron explain {output}                    what changed, the most expensive first\n"
-        f"  bigiron report {output} -o report.html      the same as a page\n"
-        f"  bigiron workload list                         what else can be compared\n"
-        f"  bigiron run --workload-file mine.c --kernel debian/6.1 --kernel debian/6.12 -o mine\n"
-        f"                                                with a C compiler: a workload of your own"
+        f"  bigiron explain {output}\n"
+        f"  bigiron report {output} -o report.html\n"
+        "  bigiron workload list\n"
+        "  bigiron run --workload-file mine.c --kernel debian/6.1 --kernel debian/6.12 -o mine"
     )
