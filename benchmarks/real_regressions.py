@@ -47,7 +47,8 @@ written down before any was measured. The judge gets the mail and two kernels na
 {apart} cases are held out: no rule changes after they are judged.
 
 **{judged} of {all} are judged.** What was judged with which revision is in
-`benchmarks/real_regressions.jsonl`.
+`benchmarks/real_regressions.jsonl`: none since the time under a lock is counted once in an
+operation's time.
 
 | of those that are judged | all | held out |
 |---|--:|--:|
@@ -215,7 +216,7 @@ def answer(case: Case, output: Path) -> Answer:
         return _dated(Answer(case.name, case.inputs, "", str(error)))
     built = monotonic()
     found, failure = judged(case.mail_file, (base, new), output / case.inputs)
-    one = of_json(case, found) if found else Answer(case.name, case.inputs, "", failure)
+    one = of_json(case, found) if found else Answer(case.name, case.inputs, "", failure.replace(f"{output}/", ""))
     took = {"seconds": round(monotonic() - built), "building": round(built - began)}
     return _dated(msgspec.structs.replace(one, **took))
 
