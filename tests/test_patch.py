@@ -30,6 +30,7 @@ from test_layout import WIDGET, accesses_table, fields_table, hot_widget, object
 from bigiron import kernels, workloads
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
+from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands import patch as command
 from bigiron.errors import MachineError, UserError
 from bigiron.judge import differences
@@ -853,6 +854,17 @@ def test_the_verdict_is_in_the_block_however_long_names_are() -> None:
     lines = report.block(crowded).splitlines()
     assert len(lines) <= report.LINES and max(map(len, lines)) <= report.WIDTH
     assert "1 failed: stress-ng" in " ".join(lines) and "changed" in " ".join(lines)
+
+
+def test_a_prediction_and_the_first_changes_are_in_a_crowded_block() -> None:
+    every = [change(f"struct {'x' * 20}{n}.{'y' * 30}", 0, 9 - n, writers=("f" * 40,)) for n in range(6)]
+    one = examined(open1=every)
+    told = outlook.Effect(one.compared[0].subject, "epyc", 256, Estimate(-0.2, -0.3, -0.1))
+    small = replace(one.compared[0], small=(change("nr_opens", 0, 1, share=0.001),))
+    lines = report.block(replace(one, effects=(told,), compared=(small,))).splitlines()
+    text = " ".join(" ".join(lines).split())
+    assert len(lines) <= report.LINES
+    assert "Predicted for open1" in text and text.count("accesses by") >= 2 and "less than 1 %" not in text
 
 
 def test_a_workload_that_failed_is_an_error_and_not_left_out(given: Given) -> None:

@@ -32,21 +32,23 @@ _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS = 2  # workloads that are named of a change
 _FUNCTIONS = 3
 _WHY = 160  # characters of a reason
+_PREDICTED, _ALL = 1, 2  # details of a block
 _SHOWN = 40  # rows of a page's table
 
 
 def block(one: Examined) -> str:
-    """The block for the changelog. Where it would be too long, fewer changes are in it, then no details."""
+    """The block for the changelog. Where it would be too long, details are left out, then changes."""
     changed = len(outlook.most_changed(one.compared))
-    fewer = [(most, True) for most in range(changed, 0, -1)]
-    for most, has_details in [*fewer, *([(1, False)] if changed else [(0, True)]), (0, False)]:
-        lines = [line for paragraph in _paragraphs(one, most, has_details) for line in paragraph]
+    fewer = range(changed, 0, -1) if changed else (0,)
+    attempts = [(changed, _ALL), *((most, _PREDICTED) for most in fewer), *((most, 0) for most in fewer)]
+    for most, details in [*attempts, (0, 0)]:
+        lines = [line for paragraph in _paragraphs(one, most, details) for line in paragraph]
         if len(lines) <= LINES:
             break
     return "\n".join(lines[:LINES]) + "\n"
 
 
-def _paragraphs(one: Examined, most: int, has_details: bool) -> Iterator[list[str]]:
+def _paragraphs(one: Examined, most: int, details: int) -> Iterator[list[str]]:
     if one.why_not:
         yield _wrapped(f"{one.after.title}: {one.why_not}")
         return
@@ -62,11 +64,10 @@ def _paragraphs(one: Examined, most: int, has_details: bool) -> Iterator[list[st
         yield _wrapped(f"- {_change(one, compared, change)}", later=2)
     if len(changed) > most:
         yield _wrapped(f"- {plural(len(changed) - most, 'further change')} that cost less", later=2)
-    if has_details:
-        for text in filter(None, (_of_functions(one), _small(one))):
-            yield _wrapped(f"- {text}", later=2)
-        if predicted := _predicted(one):
-            yield _wrapped(predicted)
+    for text in filter(None, (_of_functions(one), _small(one)) if details >= _ALL else ()):
+        yield _wrapped(f"- {text}", later=2)
+    if details >= _PREDICTED and (predicted := _predicted(one)):
+        yield _wrapped(predicted)
     yield _wrapped(_rest(one))
 
 
@@ -114,7 +115,8 @@ def _change(one: Examined, compared: Compared, change: Change) -> str:
     by = f" by {join_and([name[:_NAME] for name in functions])}" if functions else ""
     more = f" (and {plural(here - 1, 'more such change')})" if here > 1 else ""
     where = first_n([_title(compared.subject), *same], _SUBJECTS)
-    luck = alignments.by_alignment(change, change.struct[:_NAME])
+    varies = any(counts.varies for counts in change.by_alignment or ())
+    luck = alignments.by_alignment(change, change.struct[:_NAME]) if varies else ""
     return f"{_what(change)}{by}{more} in {where}{_growth(one, change)}{f'; {luck}' if luck else ''}"
 
 
