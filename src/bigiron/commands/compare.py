@@ -1,6 +1,7 @@
 """`bigiron compare`: variants side by side."""
 
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -52,30 +53,35 @@ class By(StrEnum):
     chain = "chain"
 
 
+InFormat = Annotated[
+    CompareFormat,
+    typer.Option(
+        help="output format; c2c: the base variant's shared cache lines in the form of `perf c2c report`"
+    ),
+]
+OneProbe = Annotated[
+    str | None,
+    choice(
+        (one.name for one in probes.probes()),
+        help="the probe to compare  [default: conflicts if recorded, else the first recorded]",
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        help="with --probe throughput: the largest change that does not matter  [default: the study's]"
+    ),
+]
+
+
 def compare(
     study: Annotated[Path, typer.Argument(help="the study's folder")],
     base: Base = None,
-    format: Annotated[
-        CompareFormat,
-        typer.Option(
-            help="output format; c2c: the base variant's shared cache lines in the form of `perf c2c report`"
-        ),
-    ] = CompareFormat.text,
+    format: InFormat = CompareFormat.text,
     context: InContext = Context.process,
-    probe: Annotated[
-        str | None,
-        choice(
-            (one.name for one in probes.probes()),
-            help="the probe to compare  [default: conflicts if recorded, else the first recorded]",
-        ),
-    ] = None,
+    probe: OneProbe = None,
     paths: Annotated[int, typer.Option(help="call paths to show for each cache line, in text")] = 0,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="with --probe throughput: the largest change that does not matter  [default: the study's]"
-        ),
-    ] = None,
+    tolerance: Tolerance = None,
     metric: Annotated[
         str | None, typer.Option(help="with --probe throughput: one metric  [default: all]")
     ] = None,
@@ -95,28 +101,23 @@ def compare(
     Example: `bigiron compare s --base debian/6.1 --format markdown`
     """
     opened = store.open_study(study)
-    if profile:
-        others = {"--probe": probe, "--by": by, "--tolerance": tolerance, "--metric": metric}
-        if format is CompareFormat.c2c:
-            raise UserError("--format c2c prints what was counted: it does not go with --with")
-        if given := [option for option, value in others.items() if value is not None]:
-            raise UserError(f"{given[0]} does not go with --with: the profile decides what is compared")
-        costs = prediction.line_costs(opened, machine) if machine else None
-        options = Options(opened.base(base), contexts(context), costs=costs)
-        print(measured.FORMATS[format.value](beside(opened, profile, options)), end="")
-        return
     compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
+    is_c2c = format is CompareFormat.c2c
     of_lines = {
         f"--line {line.value}": pairs,
         f"--machine {machine}": machine is not None,
-        "--format c2c": format is CompareFormat.c2c,
+        "--format c2c": is_c2c,
     }
-    for option in (option for option, given in of_lines.items() if given):
-        if compared != conflicts.PROBE.name or by:
-            raise UserError(
-                f"{option} applies only to the shared cache lines of the probe {conflicts.PROBE.name}"
-            )
+    if profile:
+        others = {"--probe": probe, "--by": by, "--tolerance": tolerance, "--metric": metric}
+        _check_with(is_c2c, others)
+    elif compared != conflicts.PROBE.name or by:
+        _check_lines(of_lines)
     costs = prediction.line_costs(opened, machine) if machine else None
+    if profile:
+        options = Options(opened.base(base), contexts(context), costs=costs)
+        print(measured.FORMATS[format.value](beside(opened, profile, options)), end="")
+        return
     how = dispatch.CompareOptions(
         format.value,
         base,
@@ -132,6 +133,22 @@ def compare(
     print(found, end="")
     for sentence in missing:
         print(f"bigiron: {sentence}", file=sys.stderr)
+
+
+def _check_with(is_c2c: bool, others: Mapping[str, object]) -> None:
+    """UserError for an option that does not go with a profile."""
+    if is_c2c:
+        raise UserError("--format c2c prints what was counted: it does not go with --with")
+    if given := [option for option, value in others.items() if value is not None]:
+        raise UserError(f"{given[0]} does not go with --with: the profile decides what is compared")
+
+
+def _check_lines(of_lines: Mapping[str, bool]) -> None:
+    """UserError for an option of shared cache lines, where something else is compared."""
+    if given := [option for option, is_given in of_lines.items() if is_given]:
+        raise UserError(
+            f"{given[0]} applies only to the shared cache lines of the probe {conflicts.PROBE.name}"
+        )
 
 
 def _recorded(spec: Spec) -> str:
