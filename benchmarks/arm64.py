@@ -90,6 +90,10 @@ WHY: Mapping[str, str] = {
     "else `struct folio`",
     "struct folio": "the same",
     "kmalloc-256": "chance: objects of two tasks are of one slab, and their `slabobj_ext` in one cache line",
+    "kmalloc-512": "the same",
+    "page or slab object": "chance in `futex2`: two tasks have one futex hash bucket, which has no name; in "
+    "`malloc1` the flags of page blocks (`get_pfnblock_flags_mask`), which both have",
+    "*nosave_regions": "those flags: the name is of what lies before them",
     "struct root_domain": "near the limit: 0.083 and less than 0.05 (`enqueue_task_fair`)",
     "struct pglist_data": "chance: how many slabs are allocated meanwhile (`mod_node_page_state`)",
 }
@@ -263,6 +267,7 @@ def introduction(output: Path, pairs: Sequence[Pair], kernels: Sequence[str], cp
     study = open_study(folder_of(output, pairs[0].workload, ARCHITECTURES[0]))
     (record, *_) = [record for record in study.records() if record.measured]
     of_one = [[pair.cells[place] for pair in pairs] for place in (0, 1)]
+    executed = [tuple(cell.instructions for cell in pair.cells) for pair in pairs]
     sharing = [[cell for cell in cells if cell.accesses >= LEAST] for cells in of_one]
     return INTRODUCTION.format(
         date=f"{datetime.now(UTC):%Y-%m-%d}",
@@ -277,7 +282,7 @@ def introduction(output: Path, pairs: Sequence[Pair], kernels: Sequence[str], cp
         fewer=FEWER,
         pairs=len(pairs),
         same=sum(not (pair.own(0) or pair.own(1)) for pair in pairs),
-        instructions=median(pair.cells[1].instructions / pair.cells[0].instructions for pair in pairs),
+        instructions=median(after / before for before, after in executed if min(before, after) >= 1),
     )
 
 
