@@ -114,6 +114,12 @@ def opinion(change: Change | None = None, predicted: Estimate | None = None, **s
     return Opinion(read(TEXT), ("a", "b"), "open1", "process", found, predicted=told, not_predicted="x")
 
 
+def test_a_reply_that_is_cut_says_so() -> None:
+    told = replace(opinion(), not_considered=[f"what was not examined, number {n}" for n in range(200)])
+    lines = reply.as_text(told).splitlines()
+    assert len(lines) == 60 and lines[-1] == "The rest is left out: --format json has all."
+
+
 def words(told: Opinion) -> str:
     return " ".join(reply.as_text(told).split())
 

@@ -16,6 +16,7 @@ from bigiron.util.numbers import count, percent_change
 
 _WIDTH = 72
 _LINES = 60
+_CUT = "The rest is left out: --format json has all."
 _CHANGES = 3  # shown in full
 _FUNCTIONS = 4
 _FIGURES = 4
@@ -82,7 +83,9 @@ def as_text(opinion: Opinion) -> str:
         lines = list(_lines(opinion, most))
         if len(lines) - 1 <= _LINES:
             break
-    return "\n".join(line.rstrip() for line in lines[:_LINES]).rstrip() + "\n"
+    if len(lines) - 1 > _LINES:
+        lines = [*lines[: _LINES - 1], _CUT]
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
 def _lines(opinion: Opinion, most: int) -> Iterator[str]:
