@@ -216,7 +216,8 @@ def answer(case: Case, output: Path) -> Answer:
         return _dated(Answer(case.name, case.inputs, "", str(error)))
     built = monotonic()
     found, failure = judged(case.mail_file, (base, new), output / case.inputs)
-    one = of_json(case, found) if found else Answer(case.name, case.inputs, "", failure.replace(f"{output}/", ""))
+    failed = Answer(case.name, case.inputs, "", failure.replace(f"{output}/", ""))
+    one = of_json(case, found) if found else failed
     took = {"seconds": round(monotonic() - built), "building": round(built - began)}
     return _dated(msgspec.structs.replace(one, **took))
 
