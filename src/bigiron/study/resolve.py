@@ -325,9 +325,11 @@ def _resolve_variant(variant: Variant, spec: Spec) -> Variant:
             f"variant {variant.name}: the image of kernel {variant.kernel} here ({kernel.sha256[:12]}) is "
             f"not the one that the study asks for ({variant.kernel_sha256[:12]})"
         )
-    for probe in probes.named(spec.probes):
-        if probe.check_kernel and engine.emulated:
-            probe.check_kernel(kernels.find(kernel.name, spec.arch))
+    checks = [probe.check_kernel for probe in probes.named(spec.probes) if probe.check_kernel]
+    if checks and engine.emulated:
+        found = kernels.find(kernel.name, spec.arch)
+        for check in checks:
+            check(found)
     return msgspec.structs.replace(variant, kernel=kernel.name, kernel_sha256=kernel.sha256)
 
 
