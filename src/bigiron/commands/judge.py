@@ -13,7 +13,7 @@ from bigiron.commands.common.measure import measure_study
 from bigiron.commands.common.options import Fragments, Jobs, choice, numbers
 from bigiron.commands.common.output import say
 from bigiron.errors import UserError
-from bigiron.judge import second_opinion
+from bigiron.judge import alignments, second_opinion
 from bigiron.judge.judgement import Judgement
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import Kernel
@@ -118,7 +118,7 @@ def _boot_and_count(
             break
     if (with_half := second_opinion.smaller_cpu_counts(folder, of_cpus, judged)) != of_cpus:
         study, judged = measured(with_half, boots)
-    if second_opinion.structs_to_lay_out(judged) and not what.program:
+    if alignments.structs(judged.changes) and not what.program:
         laid_out = folder / second_opinion.LAYOUTS
         with contextlib.redirect_stdout(sys.stderr):
             measure_study(second_opinion.layout_spec(study), laid_out, jobs)

@@ -204,11 +204,6 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     return judgement.judge(of["conflicts"], of["locks"], of["instructions"], base, new, claim)
 
 
-def structs_to_lay_out(judged: Judgement) -> list[str]:
-    """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
-    return alignments.structs(judged.changes)
-
-
 def layout_spec(study: Study) -> Spec:
     """The same question for the layout of objects, which one boot of each kernel answers."""
     point = max(study.spec.cpus)
