@@ -175,16 +175,19 @@ def _of_functions(one: Examined) -> str:
 
 def _small(one: Examined) -> str:
     """The cache lines and locks that differ in too small a share of an operation to be a verdict."""
-    every = [
-        (change, each.subject)
-        for each in one.compared
-        for change in each.small
-        if change.kind in ("coherence", "locks")
-    ]
-    if not every:
+    shown = {outlook.group_of(change) for each in one.compared for change in each.changes}
+    largest: dict[comparing.Key, tuple[Change, Subject]] = {}
+    for each in one.compared:
+        for change in each.small:
+            if change.kind not in ("coherence", "locks") or outlook.group_of(change) in shown:
+                continue
+            found = largest.setdefault(comparing.key(change), (change, each.subject))
+            if abs(change.share) > abs(found[0].share):
+                largest[comparing.key(change)] = change, each.subject
+    if not largest:
         return ""
-    change, subject = max(every, key=lambda item: abs(item[0].cost))
-    more = f", and {len(every) - 1} more" if len(every) > 1 else ""
+    change, subject = max(largest.values(), key=lambda item: abs(item[0].share))
+    more = f", and {len(largest) - 1} more" if len(largest) > 1 else ""
     return f"less than 1 % of an operation: {_what(change)} in {_title(subject)}{more}"
 
 
