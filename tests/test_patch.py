@@ -709,9 +709,23 @@ def test_other_workloads_are_tried_where_none_reaches_the_change(given: Given) -
     assert (one.workloads, {title for title, *_ in given.ran if title.startswith("unlink")}) == (2, set())
     one = only(given.examined(found, first=["getppid1"]))
     assert {each.subject.name for each in one.worse} == {"open1"} and one.workloads == 3
-    first, rest = ({each.name for each in some} for some in (bench.builtin(), bench.others()))
-    assert first | rest == {one.name for one in workloads.builtin() if not one.has_rounds}
+    first, rest = ({each.spec.workload for each in some} for some in (bench.builtin(), bench.others()))
+    direct = {one.name for one in workloads.builtin() if one.opens_direct}
+    assert first | rest == {one.name for one in workloads.builtin() if not one.has_rounds} - direct
     assert {"open1", "fxmark/DWAL"} < first and {name for name in rest if name.startswith("filebench/")}
+
+
+def test_workloads_run_on_file_systems_that_changed() -> None:
+    """Of those that open with O_DIRECT, which tmpfs may refuse, all and only there."""
+    systems = bench.file_systems_of(["fs/jbd2/commit.c", "fs/btrfs/file.c", "mm/slub.c"])
+    assert systems == ["btrfs", "ext4"]
+    on = {one.title: one.spec.fs for one in bench.builtin(systems)}
+    some = {"fxmark/DWAL": "", "fxmark/DWAL@ext4": "ext4", "fxmark/MWCL@btrfs (threads)": "btrfs"}
+    assert some.items() <= on.items()
+    direct = {title for title in on if title.startswith(("read3", "read4")) or "-direct" in title}
+    assert {"read3@ext4", "fxmark/DWAL-direct@btrfs (threads)"} < direct
+    assert all(on[title] for title in direct)
+    assert not any(one.spec.fs for one in (*bench.builtin(), *bench.others()))
 
 
 def test_what_only_an_interrupt_reaches_is_not_said_to_be_compared(given: Given) -> None:
@@ -791,6 +805,17 @@ def test_what_is_worse_in_one_workload_and_better_in_another_is_both() -> None:
     assert "- instructions: 1,000 -> 1,050 in open1" in lines, lines
     assert "- instructions: 1,000 -> 900.0 in unlink1" in lines
     assert command._status([one]) == 1
+
+
+def test_a_change_is_shown_where_it_is_most_of_an_operation_and_once() -> None:
+    long = change("nr_opens", 0, 1.2, share=0.012)
+    short = change("nr_opens", 0, 1, share=0.028)
+    little = [change("nr_opens", 0, 1.1, share=0.004), change("struct file.f_pos", 0, 1, share=0.002)]
+    one = examined(unlink1=[long], open1=[short])
+    one = replace(one, compared=(*one.compared, replace(one.compared[0], changes=(), small=tuple(little))))
+    text = " ".join(report.block(one).split())
+    assert "nr_opens: 0 -> 1.00 accesses in open1" in text, text
+    assert "less than 1 % of an operation: struct file.f_pos: 0 -> 1.00 accesses in unlink1 " in text
 
 
 def test_two_changes_of_a_struct_in_one_workload_are_not_one() -> None:

@@ -25,7 +25,7 @@ from bigiron.commands.run import FileSystems, MachineOptions, ProgramOptions, Re
 from bigiron.commands.run import WorkloadOptions as OfAStudy
 from bigiron.errors import BuildHostError, UserError
 from bigiron.kernels import Kernel
-from bigiron.kernels.configuration import of_root
+from bigiron.kernels.configuration import of_file_system, of_root
 from bigiron.patch import bench, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
@@ -35,6 +35,7 @@ from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
 from bigiron.study.resolve import check_cpus
 from bigiron.study.store import write_whole
+from bigiron.util.english import join_and
 
 _FILES = {
     "text": "block.txt",
@@ -129,7 +130,14 @@ def patch(
         *_program(workloads, program),
     ]
     found, folder = _series(asked, execution.output)
-    fragments = [*(of_root() if workloads.command else []), *(asked.config or [])]
+    systems = bench.file_systems_of(found.files(found.base, found.topic))
+    if execution.fleet and systems:
+        _say(
+            f"{join_and(systems)}: no workloads run there, not possible on a fleet: run this without --fleet"
+        )
+        systems = []
+    needed = [fragment for name in systems for fragment in of_file_system(name)]
+    fragments = [*needed, *(of_root() if workloads.command else []), *(asked.config or [])]
     try:
         with (
             pools(execution.fleet, execution.certificates, execution.jobs) as fleet,
@@ -137,7 +145,7 @@ def patch(
         ):
             base = series.build(found, found.base, fragments, say(found.base.short))
             running = Bench(folder / "studies", execution.jobs, fleet, bar)
-            subjects = _each_once([*mine, *bench.builtin()])
+            subjects = _each_once([*mine, *bench.builtin(systems)])
             others = [one for one in bench.others() if one.title not in {each.title for each in mine}]
             examiner = Examiner(running, base, subjects, cpus, _say, others)
             steps = _examined(found, asked.each, base, fragments, examiner)

@@ -23,6 +23,7 @@ from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.history.measure import Watcher
+from bigiron.history.points import name_of
 from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
 from bigiron.machines.vm.qemu import require_qemu
@@ -46,6 +47,19 @@ CPUS = 8
 
 _SUITES = ("fxmark/", "hackbench/")
 """The others are there to judge reports: they repeat much of these and of will-it-scale, and take as long."""
+
+_MODES = ("process", "thread")
+_FILE_SYSTEMS = {
+    "block/": "ext4",
+    "drivers/block/": "ext4",
+    "fs/btrfs/": "btrfs",
+    "fs/direct-io.c": "ext4",
+    "fs/ext4/": "ext4",
+    "fs/iomap/": "xfs",
+    "fs/jbd2/": "ext4",
+    "fs/xfs/": "xfs",
+}
+"""By what a source file's path begins with: where workloads execute it."""
 
 _Counted = TypeVar("_Counted")
 _IsWanted: TypeAlias = Callable[[Cell], bool]
@@ -99,14 +113,34 @@ class Executed:
     elsewhere: frozenset[str] = frozenset()  # only in interrupts and kernel threads
 
 
-def builtin() -> list[Subject]:
-    """The built-in workloads of will-it-scale, `_SUITES` and our own, with processes and with threads."""
-    return [one for name in _names() if _is_first(name) for one in _both_modes(name)]
+def builtin(systems: Iterable[str] = ()) -> list[Subject]:
+    """The built-in workloads of will-it-scale, `_SUITES` and our own, with processes and with threads.
+
+    Those of fxmark, and what opens files with O_DIRECT, run on each of these file systems, too.
+    """
+    first = [_built_in(name, mode) for name in _names() if _is_first(name) for mode in _MODES]
+    direct = {one.name for one in workloads.builtin() if one.opens_direct}
+    of_files = [
+        name for name in _names() if _is_first(name) and (name in direct or name.startswith("fxmark/"))
+    ]
+    on_disk = [_built_in(name, mode, fs) for fs in systems for name in of_files for mode in _MODES]
+    return [one for one in first if one.name not in direct] + on_disk
 
 
 def others() -> list[Subject]:
-    """All other built-in workloads."""
-    return [one for name in _names() if not _is_first(name) for one in _both_modes(name)]
+    """All other built-in workloads, but those that open files with O_DIRECT: tmpfs refuses it before 6.6."""
+    direct = _opening_direct()
+    names = [name for name in _names() if not _is_first(name) and name not in direct]
+    return [_built_in(name, mode) for name in names for mode in _MODES]
+
+
+def file_systems_of(files: Iterable[str]) -> list[str]:
+    """The file systems that these files of the kernel's source are part of, or are needed to execute them.
+
+    >>> file_systems_of(["block/blk-mq.c", "fs/ext4/inode.c", "fs/btrfs/file.c", "fs/open.c"])
+    ['btrfs', 'ext4']
+    """
+    return sorted({fs for file in files for folder, fs in _FILE_SYSTEMS.items() if file.startswith(folder)})
 
 
 def _names() -> list[str]:
@@ -114,12 +148,16 @@ def _names() -> list[str]:
     return [one.name for one in workloads.builtin() if not one.has_rounds]
 
 
+def _opening_direct() -> set[str]:
+    return {one.name for one in workloads.builtin() if one.opens_direct}
+
+
 def _is_first(name: str) -> bool:
     return "/" not in name or name.startswith(_SUITES)
 
 
-def _both_modes(name: str) -> list[Subject]:
-    return [Subject(name, _spec(workload=name, mode=mode)) for mode in ("process", "thread")]
+def _built_in(name: str, mode: str, fs: str = "") -> Subject:
+    return Subject(name_of(name, fs), _spec(workload=name, mode=mode, fs=fs))
 
 
 def asked(names: Iterable[str], files: Iterable[Path]) -> list[Subject]:
@@ -135,12 +173,15 @@ def asked(names: Iterable[str], files: Iterable[Path]) -> list[Subject]:
     ]
 
 
-def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process") -> Spec:
+def _spec(*, workload: str = "", workload_file: str = "", mode: str = "process", fs: str = "") -> Spec:
     return msgspec.convert(
         {
             "workload": workload,
             "workload_file": workload_file,
             "mode": mode,
+            "fs": fs,
+            # With the host's clock every operation sees a tick, and each tick changes file timestamps.
+            "clock": "instructions" if fs else "",
             "probes": list(REACH),
             "cpus": [CPUS],
             "operations": second_opinion.operations(workload),

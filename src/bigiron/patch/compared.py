@@ -128,10 +128,13 @@ def _differences(
 
 
 def _functions(found: Differences, changed: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """The mean self instructions of these functions, where they differ by more than boots do."""
+    """The mean self instructions of these functions, where they differ by more than boots do.
+
+    Which functions to look at is known, so no share of a function's instructions counts as the same.
+    """
     means = {}
     for name in dict.fromkeys(map(executed.same_function, changed)):
         boots = {of: tuple(one.get(name, 0.0) for one in found.counts.functions[of]) for of in (_BASE, _NEW)}
-        if found.differ(boots, _LEAST):
+        if found.differ(boots, _LEAST, share=0.0):
             means[name] = fmean(boots[_BASE]), fmean(boots[_NEW])
     return means

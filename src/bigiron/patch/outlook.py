@@ -50,16 +50,20 @@ class Effect:
 def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
     """Of each kind and object what became worse most and better most, with the workload; worst first.
 
-    What is worse in one workload may be better in another.
+    Most is the largest share of an operation. What is worse in one workload may be better in another.
     """
     found: dict[tuple[Key, str], tuple[Compared, Change]] = {}
     for one in compared:
         for change in one.changes:
             group = group_of(change)
             there = found.get(group)
-            if not there or abs(change.after - change.before) > abs(there[1].after - there[1].before):
+            if not there or _size(change) > _size(there[1]):
                 found[group] = one, change
-    return sorted(found.values(), key=lambda item: (item[1].is_only_luck, -abs(item[1].cost)))
+    return sorted(found.values(), key=lambda item: (item[1].is_only_luck, -abs(item[1].share)))
+
+
+def _size(change: Change) -> tuple[float, float]:
+    return abs(change.share), abs(change.after - change.before)
 
 
 def group_of(change: Change) -> tuple[Key, str]:

@@ -32,7 +32,7 @@ _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS = 2  # workloads that are named of a change
 _FUNCTIONS = 3
 _WHY = 160  # characters of a reason
-_PREDICTED, _ALL = 1, 2  # details of a block
+_PREDICTED, _WITH_FUNCTIONS, _ALL = 1, 2, 3  # details of a block
 _SHOWN = 40  # rows of a page's table
 
 
@@ -40,7 +40,8 @@ def block(one: Examined) -> str:
     """The block for the changelog. Where it would be too long, details are left out, then changes."""
     changed = len(outlook.most_changed(one.compared))
     fewer = range(changed, 0, -1) if changed else (0,)
-    attempts = [(changed, _ALL), *((most, _PREDICTED) for most in fewer), *((most, 0) for most in fewer)]
+    attempts = [(changed, _ALL), (changed, _WITH_FUNCTIONS)]
+    attempts += [(most, details) for details in (_PREDICTED, 0) for most in fewer]
     for most, details in [*attempts, (0, 0)]:
         lines = [line for paragraph in _paragraphs(one, most, details) for line in paragraph]
         if len(lines) <= LINES:
@@ -64,7 +65,9 @@ def _paragraphs(one: Examined, most: int, details: int) -> Iterator[list[str]]:
         yield _wrapped(f"- {_change(one, compared, change)}", later=2)
     if len(changed) > most:
         yield _wrapped(f"- {plural(len(changed) - most, 'further change')} that cost less", later=2)
-    for text in filter(None, (_of_functions(one), _small(one)) if details >= _ALL else ()):
+    if details >= _WITH_FUNCTIONS and (text := _of_functions(one)):
+        yield _wrapped(f"- {text}", later=2)
+    if details >= _ALL and (text := _small(one)):
         yield _wrapped(f"- {text}", later=2)
     if details >= _PREDICTED and (predicted := _predicted(one)):
         yield _wrapped(predicted)
@@ -175,16 +178,19 @@ def _of_functions(one: Examined) -> str:
 
 def _small(one: Examined) -> str:
     """The cache lines and locks that differ in too small a share of an operation to be a verdict."""
-    every = [
-        (change, each.subject)
-        for each in one.compared
-        for change in each.small
-        if change.kind in ("coherence", "locks")
-    ]
-    if not every:
+    shown = {outlook.group_of(change) for each in one.compared for change in each.changes}
+    largest: dict[comparing.Key, tuple[Change, Subject]] = {}
+    for each in one.compared:
+        for change in each.small:
+            if change.kind not in ("coherence", "locks") or outlook.group_of(change) in shown:
+                continue
+            found = largest.setdefault(comparing.key(change), (change, each.subject))
+            if abs(change.share) > abs(found[0].share):
+                largest[comparing.key(change)] = change, each.subject
+    if not largest:
         return ""
-    change, subject = max(every, key=lambda item: abs(item[0].cost))
-    more = f", and {len(every) - 1} more" if len(every) > 1 else ""
+    change, subject = max(largest.values(), key=lambda item: abs(item[0].share))
+    more = f", and {len(largest) - 1} more" if len(largest) > 1 else ""
     return f"less than 1 % of an operation: {_what(change)} in {_title(subject)}{more}"
 
 

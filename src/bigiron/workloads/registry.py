@@ -13,6 +13,7 @@ _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.
 _DESCRIPTION = re.compile(r'\btestcase_description\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)')
 _INCLUDED = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([\w.-]+)"', re.MULTILINE)
 _ROUNDS = re.compile(r"\btestcase_operations\b")
+_DIRECT = re.compile(r"\bO_DIRECT\b")
 _TESTCASE = re.compile(r"\btestcase\s*\(")
 
 
@@ -29,6 +30,8 @@ class Workload:
     sha256: str
     has_rounds: bool = False
     """Whether its operations are few and long, done by one task: those that take CPUs offline or online."""
+    opens_direct: bool = False
+    """Whether it opens files with O_DIRECT, which tmpfs refuses before Linux 6.6."""
 
 
 def builtin() -> list[Workload]:
@@ -111,6 +114,7 @@ def from_file(path: Path) -> Workload:
         source=path.resolve(),
         sha256=hashlib.sha256(b"".join([content, *included.values()])).hexdigest(),
         has_rounds=bool(_ROUNDS.search(text)),
+        opens_direct=bool(_DIRECT.search(text)),
     )
 
 

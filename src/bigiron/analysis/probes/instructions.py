@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from statistics import mean
 from typing import Any
 
 from bigiron.analysis.comparison import make_rows
@@ -28,6 +29,7 @@ from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.growth import Series
 from bigiron.analysis.statistics.verdict import Verdict
+from bigiron.util.english import join_and
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -38,6 +40,7 @@ FINENESS = "1 instruction per operation and 1 % of each function, 0.5 % of all"
 
 _LEAST = 0.05  # instructions of its own an operation: a function with less is only counted
 _MOST = 40
+USER = "user_instructions"  # of a program's recorded part: a fact of its cells
 _MEASURES = (Measure("self", adds_up=True), Measure("total", "{:.1f}".format))
 
 SCHEMA = Schema(
@@ -170,14 +173,34 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
             f"differs from {base} by more than {_TOLERANCE:.0f} instruction per operation and 1 %"
             f"{make_rows.BEYOND_BOOTS}"
         ),
-        notes=tuple(make_rows.on_marks(shown, min(boots.values()))),
+        notes=(*_in_user_mode(cells, total), *make_rows.on_marks(shown, min(boots.values()))),
         shows_change=True,
         items=tuple(Item({"function": function}, _cells(figures)) for function, figures in ordered),
         known={
-            "cells": {variant: {"self_per_op": round(total.main.mean(variant), 6)} for variant in cells},
+            "cells": {
+                variant: {"self_per_op": round(total.main.mean(variant), 6), **_user_per_op(each)}
+                for variant, each in cells.items()
+            },
             "costly": list(map(_known, longer)),
         },
     )
+
+
+def _user_per_op(each: Sequence[Cell]) -> dict[str, float]:
+    """What a program executed in user mode per operation; empty of a workload."""
+    counted = [cell.facts[USER] / cell.operations for cell in each if USER in cell.facts]
+    return {"user_per_op": round(mean(counted), 6)} if counted else {}
+
+
+def _in_user_mode(cells: Cells, total: Row) -> Iterator[str]:
+    """What programs executed beside the kernel's instructions, which alone are in the table."""
+    counted = [
+        f"{user:.1f} on {variant} ({user / ((user + total.main.mean(variant)) or 1.0):.0%} of all)"
+        for variant, each in cells.items()
+        for user in _user_per_op(each).values()
+    ]
+    if counted:
+        yield f"Instructions per operation in user mode: {join_and(counted)}."
 
 
 OF_COSTLY = "instruction that takes longer"
