@@ -4,6 +4,7 @@
 //! Here every task runs it on a CPU of its own. Instructions take the processor's time, cache lines come from where
 //! they are, and locks are executed. Waiting is therefore a result, not an input.
 
+mod calls;
 mod curve;
 mod enough;
 mod locks;

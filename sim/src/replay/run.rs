@@ -45,7 +45,7 @@ pub fn replay(
         step = step.max(ns(task.ns_per_instruction() * 100.0));
         sim.program(cpu, |cpu| task.run(cpu));
         let shared = Rc::clone(&shared);
-        sim.handler(cpu, |cpu| answer_interrupts(cpu, shared));
+        sim.handler(cpu, |cpu| answer_interrupts(cpu, number, shared));
     }
     let mut steps = Steps::start(&mut sim, step)?;
     steps.until(|events| length.warmup.is_reached(shared.progress.get(), events))?;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::engine::{LineId, Word};
 use crate::machine::Machine;
+use crate::replay::calls::Calls;
 use crate::replay::locks::TaskLock;
 use crate::replay::program::{Event, Program, Scope};
 use crate::simulation::Simulation;
@@ -33,8 +34,7 @@ pub(super) struct Shared {
     pub spent: RefCell<Vec<Time>>,
     /// Operations done, weighted.
     pub progress: Cell<f64>,
-    /// How many of its interrupts were answered, for each task.
-    pub answers: Vec<Word>,
+    pub calls: Calls,
     /// The CPU of each task.
     pub cpus: Vec<usize>,
     /// The mean of the operations' uncontended times.
@@ -65,7 +65,8 @@ impl Shared {
             .iter()
             .map(|lock| homes[lock.line].iter().map(|&line| TaskLock::new(sim, lock, line)).collect());
         let locks = locks.collect();
-        let answers = cpus.iter().map(|&cpu| sim.word("answers", machine.node_of(cpu))).collect();
+        let calls =
+            Calls::new(sim, machine, cpus, has(program, |event| matches!(event, Event::Interrupt(_))));
         let categories = FIXED_CATEGORIES + program.lines.len() + program.locks.len();
         let executing = cpus.iter().map(|&cpu| (machine.core_of(cpu), Cell::new(0))).collect();
         let takes_ns = takes_ns(machine, program);
@@ -74,11 +75,11 @@ impl Shared {
             lines,
             locks,
             program: Rc::clone(program),
-            broadcasts: program.operations.iter().flatten().any(|event| matches!(event, Event::Broadcast)),
+            broadcasts: has(program, |event| matches!(event, Event::Broadcast)),
             memory: RefCell::new(vec![Time::ZERO; machine.nodes()]),
             spent: RefCell::new(vec![Time::ZERO; categories]),
             progress: Cell::new(0.0),
-            answers,
+            calls,
             cpus: cpus.to_vec(),
             mean_ns,
             weights: takes_ns.iter().map(|takes| if mean_ns > 0.0 { takes / mean_ns } else { 1.0 }).collect(),
@@ -117,6 +118,10 @@ impl Shared {
         let whole: f64 = spent.iter().map(|time| time.as_ns()).sum();
         spent.iter().map(|time| time.as_ns() / whole.max(1.0)).collect()
     }
+}
+
+fn has(program: &Program, is: impl Fn(&Event) -> bool) -> bool {
+    program.operations.iter().flatten().any(is)
 }
 
 /// The uncontended time of each operation, by the processor's figures.

@@ -11,8 +11,6 @@ use crate::replay::setting::Setting;
 use crate::replay::shared::{DEFAULT_COSTS_NS, INTERRUPTS, MEMORY, Shared, WORK};
 use crate::time::{Time, ns};
 
-/// An IPI's handler: entry, a function call and the acknowledgement.
-const HANDLER_NS: f64 = 300.0;
 /// After so many tries, `lockref` acquires its lock.
 const TRIES: u32 = 100;
 
@@ -49,12 +47,11 @@ struct Position {
     sequence: u64,
 }
 
-/// The handler of a task's CPU: answers the interrupts of other tasks.
-pub(super) async fn answer_interrupts(cpu: Cpu, shared: Rc<Shared>) {
+/// The handler of a task's CPU: executes what other tasks call there.
+pub(super) async fn answer_interrupts(cpu: Cpu, number: usize, shared: Rc<Shared>) {
     loop {
-        if let Interrupt::Ipi { message, .. } = cpu.interrupt().await {
-            cpu.work(ns(HANDLER_NS)).await;
-            cpu.fetch_add(shared.answers[message as usize], 1).await;
+        if let Interrupt::Ipi { .. } = cpu.interrupt().await {
+            shared.calls.execute(&cpu, number).await;
         }
     }
 }
@@ -366,8 +363,7 @@ impl Task {
 
     /// Interrupts random other tasks, and waits until all have answered.
     async fn interrupt_others(&self, cpu: &Cpu, targets: Targets) {
-        let mut others: Vec<_> =
-            self.shared.cpus.iter().copied().filter(|&other| other != cpu.id()).collect();
+        let mut others: Vec<_> = (0..self.shared.cpus.len()).filter(|&other| other != self.number).collect();
         let number = targets.of(others.len());
         if number < others.len() {
             for place in 0..number {
@@ -375,11 +371,7 @@ impl Task {
                 others.swap(place, other);
             }
         }
-        let mine = self.shared.answers[self.number];
-        let before = cpu.read(mine).await;
-        others[..number].iter().for_each(|&other| cpu.send_ipi(other, self.number as u64));
-        let all = before + number as u64;
-        cpu.spin_while(mine, |answers| answers < all).await;
+        self.shared.calls.call(cpu, self.number, &others[..number]).await;
     }
 }
 
