@@ -11,5 +11,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	while (1) {
 		counter++;
 		(*iterations)++;
+		/* Without it, the compiler keeps the number of iterations in a register for ever. */
+		__asm__ volatile("" ::: "memory");
 	}
 }
