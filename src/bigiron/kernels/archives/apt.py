@@ -90,12 +90,13 @@ class Apt:
 
         A version that `keep` has is taken from there, whatever the archive has by now.
         """
-        if kept := self._kept.copy(packages, to):
-            return kept
-        done = self._run("apt-get", "download", *packages, cwd=to)
+        left = [package for package in packages if not self._kept.copy(package, to)]
+        if not left:
+            return list(to.glob("*.deb"))
+        done = self._run("apt-get", "download", *left, cwd=to)
         files = list(to.glob("*.deb"))
         if done.returncode or len(files) != len(packages):
-            raise UserError(f"{' '.join(packages)} could not be downloaded: {_reason(done)}")
+            raise UserError(f"{' '.join(left)} could not be downloaded: {_reason(done)}")
         return files
 
     def keep(self, file: Path, package: Package) -> None:
@@ -204,7 +205,7 @@ def output_of(tool: str, *arguments: str) -> str:
     """What the machine's own apt says."""
     if shutil.which(tool) is None:
         raise UserError(
-            f"no {tool} on PATH, which fetches kernels: install apt or use `bigiron kernel add PATH`"
+            f"no {tool} on PATH: distributions' kernels need apt; or use `bigiron kernel add PATH`"
         )
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:

@@ -166,10 +166,10 @@ class KeptPackages:
         with made_whole(self._file(f"{package.name}={package.version}")) as whole:
             shutil.copy(file, whole)
 
-    def copy(self, packages: Sequence[str], to: Path) -> list[Path]:
-        """Copies of packages (`NAME=VERSION`) in a folder; [] where not all are kept."""
-        files = [self._file(package) for package in packages]
-        return [Path(shutil.copy(file, to)) for file in files] if all(file.exists() for file in files) else []
+    def copy(self, package: str, to: Path) -> Path | None:
+        """A copy of a package (`NAME=VERSION`) in a folder; None if it is not kept."""
+        file = self._file(package)
+        return Path(shutil.copy(file, to)) if file.exists() else None
 
     def _file(self, package: str) -> Path:
         return self._folder / f"{package}{self._suffix}"

@@ -151,29 +151,20 @@ class Repodata:
 
         A package that `keep` has is taken from there.
         """
-        if kept := self._kept.copy(packages, to):
-            return kept
+        return [self._kept.copy(package, to) or self._download_one(package, to) for package in packages]
+
+    def _download_one(self, wanted: str, to: Path) -> Path:
         known = {f"{one.name}={one.version}": (repository, one) for repository, one in self._listed()}
-        files = []
-        for wanted in packages:
-            if wanted not in known:
-                raise UserError(f"{wanted} could not be downloaded: no package list names it")
-            repository, one = known[wanted]
-            file = to / f"{wanted}.rpm"
-            try:
-                download_file(
-                    f"{repository.uri}/{one.place}",
-                    file,
-                    self._owner,
-                    lambda _step: None,
-                    sha256=one.sha256,
-                    size=one.size,
-                )
-            except UserError as error:
-                raise UserError(f"{wanted} could not be downloaded: {error}") from None
-            rpm_keys.verify(file, f"{one.name}-{one.version}.{self._arch}", self._owner, self._key)
-            files.append(file)
-        return files
+        if wanted not in known:
+            raise UserError(f"{wanted} could not be downloaded: no package list names it")
+        repository, one = known[wanted]
+        file, uri = to / f"{wanted}.rpm", f"{repository.uri}/{one.place}"
+        try:
+            download_file(uri, file, self._owner, lambda _step: None, sha256=one.sha256, size=one.size)
+        except UserError as error:
+            raise UserError(f"{wanted} could not be downloaded: {error}") from None
+        rpm_keys.verify(file, f"{one.name}-{one.version}.{self._arch}", self._owner, self._key)
+        return file
 
     def keep(self, file: Path, package: Package) -> None:
         """Keep a package that was downloaded, whole or not at all."""

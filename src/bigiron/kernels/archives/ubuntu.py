@@ -67,18 +67,19 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
         _OLDER,
     )
     file, package = archive.download(request, lists, to, on_step)
-    lists.keep(file, package)
     return file, package, lists.suite_of(package)
 
 
 def download_modules(kernel: Kernel, to: Path) -> list[Path]:
-    """Download the packages that hold the modules of one of Ubuntu's kernels; [] of another one."""
+    """Download the package that holds the modules of one of Ubuntu's kernels; [] of another one.
+
+    Of file systems, f2fs is not in it, but in linux-modules-extra, which is three times as large.
+    """
     if not (found := _SOURCE.fullmatch(kernel.source)):
         return []
     codename, release, version = found.groups()
     lists = apt(next(one for one in RELEASES if one.codename == codename), kernel.arch)
-    names = [f"linux-modules-{release}={version}", f"linux-modules-extra-{release}={version}"]
-    return archive.download_more(lists, names, to)
+    return archive.download_more(lists, [f"linux-modules-{release}={version}"], to)
 
 
 def _release(number: str) -> Release:
