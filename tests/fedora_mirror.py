@@ -1,4 +1,4 @@
-"""A mirror of Fedora's, with a key of its own: packages by rpmbuild, signed by rpmsign, and their lists."""
+"""A mirror of Fedora's, without its key: packages by rpmbuild, signed by rpmsign, and their lists."""
 
 import gzip
 import hashlib
@@ -68,9 +68,9 @@ class Entry:
 class Fedora:
     """Fedora 43 for x86_64, with nothing in it until `publish` puts packages there."""
 
-    def __init__(self, folder: Path, mirror: Mirror) -> None:
+    def __init__(self, folder: Path, mirror: Mirror, keys: Keys) -> None:
         self.mirror, self.files, self.remove = mirror, mirror.files, mirror.remove
-        self.keys = Keys(folder, "rsa2048")
+        self.keys = keys
         (folder / "keys").mkdir()
         self.key = folder / "keys/RPM-GPG-KEY-fedora-43-primary"
         self.key.write_bytes(self.keys.gpg("--armor", "--export"))
@@ -157,13 +157,10 @@ def sha256(content: bytes) -> str:
 
 
 @contextmanager
-def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fedora]:
-    """A mirror in place of Fedora's."""
+def served(folder: Path, monkeypatch: pytest.MonkeyPatch, keys: Keys) -> Iterator[Fedora]:
+    """A mirror in place of Fedora's, and a key in place of its own."""
     with serving(monkeypatch) as mirror:
-        made = Fedora(folder, mirror)
+        made = Fedora(folder, mirror, keys)
         monkeypatch.setenv(fedora.MIRROR_VARIABLE, mirror.uri)
         monkeypatch.setattr(fedora, "KEYS", (made.key.parent,))
-        try:
-            yield made
-        finally:
-            made.keys.close()
+        yield made

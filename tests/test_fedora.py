@@ -26,10 +26,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
+    keys = Keys(tmp_path_factory.mktemp("keys"), "rsa2048")
+    yield keys
+    keys.close()
+
+
 @pytest.fixture
-def mirror(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fedora]:
+def mirror(tmp_path: Path, cache: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fedora]:
     (tmp_path / "mirror").mkdir()
-    with served(tmp_path / "mirror", monkeypatch) as mirror:
+    with served(tmp_path / "mirror", monkeypatch, keys) as mirror:
         yield mirror
 
 
