@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -109,7 +110,7 @@ class Fedora:
         return entry
 
     def _sign(self, file: Path, keys: Keys) -> None:
-        defines = ["--define=__gpg /usr/bin/gpg", "--define=_gpg_name archive"]
+        defines = [f"--define=__gpg {shutil.which('gpg')}", "--define=_gpg_name archive"]
         sign = ["rpmsign", *defines, "--addsign", file]
         environment = {**keys.environment, "HOME": str(self._folder)}
         subprocess.run(sign, env=environment, check=True, capture_output=True)

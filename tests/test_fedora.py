@@ -107,9 +107,9 @@ def test_modules_come_from_three_packages(mirror: Fedora, module: bytes) -> None
 
 def test_a_package_without_a_signature(mirror: Fedora) -> None:
     mirror.publish("updates", [kernel_core(mirror, signed=False)])
-    assert refusal() == (
-        f"kernel-core-{RELEASE} is not signed with Fedora's key {mirror.key}: digests SIGNATURES NOT OK"
-    )
+    said = refusal()
+    assert said.startswith(f"kernel-core-{RELEASE} is not signed with Fedora's key {mirror.key}: ")
+    assert "SIGNATURES NOT OK" in said
 
 
 def test_a_package_signed_with_another_key(mirror: Fedora, tmp_path: Path) -> None:

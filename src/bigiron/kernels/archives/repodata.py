@@ -104,31 +104,24 @@ class Repodata:
 
     def _update(self, repository: Repository, on_step: Callable[[str], None]) -> None:
         """Read a repository's list and keep it; UserError says why that could not be done."""
-        before = self._read(repository)
         with tempfile.TemporaryDirectory(prefix=STAGING, dir=self._folder) as staging:
-            repomd, primary = Path(staging) / "repomd.xml", Path(staging) / "primary"
-            uri = f"{repository.uri}/repodata/repomd.xml"
             try:
-                download_file(uri, repomd, self._owner, on_step)
-                revision, listed = read_repomd(repomd)
-                if before and revision < before.revision:
-                    raise UserError(f"{uri} is older than the list that was read before")
-                if before and revision == before.revision and repository.uri == before.uri:
-                    packages = before.packages
-                else:
-                    download_file(
-                        f"{repository.uri}/{listed.place}",
-                        primary,
-                        self._owner,
-                        on_step,
-                        sha256=listed.sha256,
-                        size=listed.size,
-                    )
-                    packages = list(read_primary(primary, self._arch, self._names))
+                kept = self._read_again(repository, Path(staging), on_step)
             except _DAMAGED as error:
-                raise UserError(f"{uri} and what it names are damaged: {error}") from None
-        kept = KeptList(repository.uri, revision, packages)
+                raise UserError(f"the list of {repository.uri} is damaged: {error}") from None
         keep_whole(self._file(repository), msgspec.json.encode(kept))
+
+    def _read_again(self, repository: Repository, staging: Path, on_step: Callable[[str], None]) -> KeptList:
+        uri, before = f"{repository.uri}/repodata/repomd.xml", self._read(repository)
+        download_file(uri, staging / "repomd.xml", self._owner, on_step)
+        revision, one = read_repomd(staging / "repomd.xml")
+        if before and revision < before.revision:
+            raise UserError(f"{uri} is older than the list that was read before")
+        if before and (revision, repository.uri) == (before.revision, before.uri):
+            return before
+        file, place = staging / "primary", f"{repository.uri}/{one.place}"
+        download_file(place, file, self._owner, on_step, sha256=one.sha256, size=one.size)
+        return KeptList(repository.uri, revision, list(read_primary(file, self._arch, self._names)))
 
     def packages(self, name: str) -> list[Package]:
         """All versions of a package in the lists."""
@@ -189,8 +182,8 @@ def read_repomd(file: Path) -> tuple[int, Listed]:
     """A repository's revision, and its list of packages; what _DAMAGED has if it is none."""
     root = ElementTree.fromstring(file.read_bytes())
     for data in root.iterfind(f"{_REPO}data[@type='primary']"):
-        revision = int(root.findtext(f"{_REPO}revision") or "")
-        return revision, _listed(data, _REPO, "primary.xml", str(revision), "size", _LARGEST_LIST)
+        revision, size = int(root.findtext(f"{_REPO}revision") or ""), data.findtext(f"{_REPO}size") or ""
+        return revision, _listed(data, _REPO, "primary.xml", str(revision), size, _LARGEST_LIST)
     raise ValueError("no list of packages is named")
 
 
@@ -215,7 +208,8 @@ def read_primary(file: Path, arch: str, names: Collection[str]) -> Iterator[List
             full = f"{version.get('ver')}-{version.get('rel')}"
             if not _VERSION.fullmatch(full):
                 raise ValueError(f"{name} has the version {full!r}")
-            yield _listed(package, "", name, full, "package", _LARGEST_PACKAGE)
+            size = _attribute(package.find("size"), "package")
+            yield _listed(package, "", name, full, size, _LARGEST_PACKAGE)
 
 
 def _elements(packed: IO[bytes], staging: Path) -> Generator[bytes]:
@@ -235,20 +229,19 @@ def _elements(packed: IO[bytes], staging: Path) -> Generator[bytes]:
 
 
 def _listed(
-    element: ElementTree.Element, space: str, name: str, version: str, size_of: str, most: int
+    element: ElementTree.Element, space: str, name: str, version: str, size: str, most: int
 ) -> Listed:
     """What an element of repomd.xml or primary.xml says of a file, checked."""
     checksum, location = element.find(f"{space}checksum"), element.find(f"{space}location")
-    size = element.findtext(f"{space}size") if space else _attribute(element.find("size"), size_of)
     place = _attribute(location, "href")
     digest = (checksum.text or "") if checksum is not None else ""
     if _attribute(checksum, "type") != "sha256" or not _SHA256.fullmatch(digest):
         raise ValueError(f"{name} has no SHA-256")
     if not _PLACE.fullmatch(place):
         raise ValueError(f"{name} is at {place!r}")
-    if not 0 < int(size or "") <= most:
+    if not 0 < int(size) <= most:
         raise ValueError(f"{name} has {size} bytes")
-    return Listed(name, version, place, int(size or ""), digest)
+    return Listed(name, version, place, int(size), digest)
 
 
 def _attribute(element: ElementTree.Element | None, name: str) -> str:
