@@ -1,7 +1,8 @@
 """Whether an rpm is what a distribution signed, by rpm's own rpmkeys(8) with one key and nothing else.
 
 The signature is in the package and covers its header, which has the payload's checksum. rpmkeys verifies both
-as `rpm` and `dnf` do on installation.
+as `rpm` and `dnf` do on installation. gpgv(1) and sqv(1) know no rpm: the header, the signature and the
+payload's checksum would have to be found and compared here.
 """
 
 import os
