@@ -18,12 +18,17 @@ program   sh                           dash             starts what is to be mea
 program   sleep                        coreutils        stands for a process whose memory may be read, or not
 program   setpriv                      util-linux       has what bigiron starts end when bigiron ends
 program   bash                         bash             runs this script and the tests' own
-program   apt-get                      apt              fetches Debian's kernels
+program   apt-get                      apt              fetches Debian's and Ubuntu's kernels
 program   apt-cache                    apt              says which there are
 program   apt-config                   apt              says how this machine reaches them
 program   dpkg                         dpkg             compares their versions
 program   dpkg-deb                     dpkg             unpacks them
-keyring   -                            debian-archive-keyring  verifies the kernels that bigiron fetches
+program   prlimit                      util-linux       keeps a mirror from filling the disk
+program   rpm                          rpm              reads the names of Fedora's packages
+program   rpmkeys                      rpm              verifies them
+keyring   keyrings/debian-archive-keyring.gpg  debian-archive-keyring  verifies the kernels that bigiron fetches from Debian
+keyring   keyrings/ubuntu-archive-keyring.gpg  ubuntu-keyring          verifies those from Ubuntu
+keyring   distribution-gpg-keys/fedora         distribution-gpg-keys   verifies those from Fedora
 program   gcc                          gcc              compiles the guest agent, the workloads and the QEMU plugin
 program   objcopy                      binutils         strips kernels that were built here
 program   objdump                      binutils         shows the tests what was compiled
@@ -82,6 +87,8 @@ program   cpio                         cpio             reads what the tests' vi
 program   go                           golang-go        has pprof, which reads what bigiron exports
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
+program   rpmbuild                     rpm              makes the tests' packages
+program   rpmsign                      rpm              signs them
 program   gpg                          gpg              signs their archive of packages
 program   gpg-agent                    gpg-agent        keeps its key
 program   gpgconf                      gpgconf          ends that agent
@@ -141,7 +148,7 @@ install_packages() {
     for package; do
         say "installing $package: $(why "$package")"
         case "$(codename) $package" in
-            "bookworm qemu-system-"*) newer+=("$package") ;;
+            "bookworm qemu-system-"* | "bookworm ubuntu-keyring" | "bookworm distribution-gpg-keys") newer+=("$package") ;;
             *) ordinary+=("$package") ;;
         esac
         [ "$package" != openssh-server ] || keep_from_starting ssh.service ssh.socket
@@ -170,7 +177,7 @@ add_backports() {
     [ -z "$(apt-get indextargets "Codename: $release-backports")" ] || return 0
     uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Origin: Debian" | head -n 1)
     [ -n "$uri" ] || fail "apt has no source of Debian $release here to take the address of its backports from"
-    say "adding $list: QEMU 10 comes from $release-backports"
+    say "adding $list: QEMU 10 and the keys of Ubuntu and Fedora come from $release-backports"
     printf '%s\n' "Types: deb" "URIs: $uri" "Suites: $release-backports" "Components: main" "Signed-By: $keyring" |
         as_root tee "$list" >/dev/null
     apt_get update -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o APT::Get::List-Cleanup=0 ||
@@ -243,7 +250,7 @@ make_venv() {
 
 python_is_here() { venv_is_usable || find_python >/dev/null; }
 program_is_here() { have "$1"; }
-keyring_is_here() { [ -e $keyring ]; }
+keyring_is_here() { [ -e "/usr/share/$1" ]; }
 library_is_here() { [ -e "$(library "$1")" ]; }
 crosslib_is_here() { [ -e "$(library libc.a "$1")" ]; } # of that compiler
 libzstd_is_here() { ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || library_is_here "$1"; }

@@ -34,7 +34,7 @@ from rich.table import Table
 
 from bigiron import compile, workloads
 from bigiron.architectures import X86_64
-from bigiron.kernels import debian
+from bigiron.kernels.archives import debian
 from bigiron.machines.vm import vm
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.topology import Topology
@@ -115,7 +115,7 @@ def set_up() -> Peer:
 
 def download_tools(to: Path) -> None:
     """Unpack Debian's packages, and scripts that start their programs with the libraries beside them."""
-    apt = debian.Apt("x86_64")
+    apt = debian.apt("x86_64")
     apt.update(print)
     with tempfile.TemporaryDirectory(dir=to.parent) as folder:
         tools = Path(folder) / "tools"

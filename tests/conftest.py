@@ -108,6 +108,15 @@ def measured(*arguments: str | Path, **environment: str) -> Answer:
     return answer
 
 
+@pytest.fixture(scope="session")
+def module(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A module's file, of which only .modinfo is read."""
+    file = tmp_path_factory.mktemp("module") / "brd.ko"
+    source = '__attribute__((section(".modinfo"), used)) static const char depends[] = "depends=";'
+    subprocess.run(["gcc", "-xc", "-", "-c", "-o", file], input=source, text=True, check=True)
+    return file.read_bytes()
+
+
 def says(what: object) -> str:
     """The setting that tells a workload of these tests something: for a boot parameter it would boot."""
     return f"/proc/sys/kernel/domainname={what}"

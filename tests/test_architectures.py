@@ -6,7 +6,8 @@ import pytest
 
 from bigiron import architectures
 from bigiron.architectures import Architecture, architecture, known_arch
-from bigiron.kernels import builder, debian, image, installed
+from bigiron.kernels import builder, image, installed
+from bigiron.kernels.archives import debian
 from bigiron.machines.vm import qemu
 
 SOURCES = Path(architectures.__file__).parents[1]

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from debian_archive import Archive, served
+from deb_archive import Archive, served
 
 from bigiron import kernels, libbpf
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.kernels import debian, modules
+from bigiron.kernels import modules
+from bigiron.kernels.archives import debian
+from bigiron.kernels.archives.apt import Apt
 
 FLAVOUR = "cloud-amd64"
 
@@ -132,7 +134,7 @@ def test_a_list_that_is_whole_again_at_the_second_try(archive: Archive) -> None:
 
 def test_the_last_good_list_is_used(archive: Archive, cache: Path) -> None:
     archive.publish("trixie", [kernel_package(archive, "9.9.1-1")])
-    assert debian.Apt("x86_64").update(lambda _step: None) == ""
+    assert debian.apt("x86_64").update(lambda _step: None) == ""
     have_been_read(cache, 3.5 * 3600)
     archive.publish("trixie", [kernel_package(archive, "9.9.2-1")])
     others_size(archive, "trixie")
@@ -162,9 +164,9 @@ def test_an_update_that_was_interrupted_is_done_again(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    apt = debian.Apt("x86_64")
+    apt = debian.apt("x86_64")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(debian.Apt, "_try_to_update", interrupted)
+        patch.setattr(Apt, "_try_to_update", interrupted)
         apt.update(lambda _step: None)
     assert steps_of(apt.update) == ["updating Debian's package lists for amd64"]
     assert steps_of(apt.update) == []
@@ -185,7 +187,7 @@ def test_the_version_before_one_that_is_gone(archive: Archive) -> None:
 
 def test_a_newer_version_in_place_of_one_that_is_gone(archive: Archive) -> None:
     archive.publish("trixie", [kernel_package(archive, "9.9.1-1")])
-    assert debian.Apt("x86_64").update(lambda _step: None) == ""
+    assert debian.apt("x86_64").update(lambda _step: None) == ""
     archive.publish("trixie", [kernel_package(archive, "9.9.2-1")])
     archive.remove(package_of("9.9.1-1"))
     assert kernels.fetch("debian/9.9").version == "9.9.2-1"

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from bigiron import kernels
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel, debian, image, kernel, store
+from bigiron.kernels import Kernel, image, kernel, store
+from bigiron.kernels.archives import debian
 from bigiron.kernels.image import Facts
 
 

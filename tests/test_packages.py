@@ -36,15 +36,6 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture(scope="session")
-def module(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A module's file, of which only .modinfo is read."""
-    file = tmp_path_factory.mktemp("module") / "brd.ko"
-    source = '__attribute__((section(".modinfo"), used)) static const char depends[] = "depends=";'
-    subprocess.run(["gcc", "-xc", "-", "-c", "-o", file], input=source, text=True, check=True)
-    return file.read_bytes()
-
-
 def zstd(content: bytes) -> bytes:
     return subprocess.run(["zstd", "-c"], input=content, stdout=subprocess.PIPE, check=True).stdout
 

@@ -30,6 +30,7 @@ STANDS_FOR = {
     "PROGRAM": {"sshd"},
     "_command()": {"sh", "ssh"},
     "_dpkg_deb()": {"dpkg-deb"},
+    "_helper()": OURS,  # apt's own, beside its methods
     "_ours()": {"ssh"},
     "FRESH": {"fresh.sh"},
     "agent": OURS,

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from conftest import bigiron, wait_until
-from debian_archive import served
+from deb_archive import served
 
 from bigiron import roots
 from bigiron.errors import UserError

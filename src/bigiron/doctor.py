@@ -17,7 +17,8 @@ from typing import Literal
 from bigiron import compile, libbpf
 from bigiron.architectures import X86_64, Architecture, architectures
 from bigiron.errors import UserError
-from bigiron.kernels import builder, debian
+from bigiron.kernels import builder
+from bigiron.kernels.archives import debian
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
 from bigiron.roots import image, packages
 from bigiron.util import distribution, subprocesses

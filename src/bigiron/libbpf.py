@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bigiron.architectures import Architecture
 from bigiron.errors import UserError
-from bigiron.kernels import debian
+from bigiron.kernels.archives import debian
+from bigiron.kernels.archives.apt import Apt
 from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder, made_whole
 
@@ -55,7 +56,7 @@ def _fetched(target: Architecture) -> Path:
     final = cache_folder("libraries") / f"{release}-{target.name}"
     if final.is_dir():
         return final
-    apt = debian.Apt(target.name)
+    apt = debian.apt(target.name)
     refused = apt.update(lambda _step: None)
     with made_whole(final) as unpacked:
         folder = unpacked.parent
@@ -68,7 +69,7 @@ def _fetched(target: Architecture) -> Path:
     return final
 
 
-def _downloaded(apt: debian.Apt, package: str, releases: Sequence[str], to: Path) -> Path:
+def _downloaded(apt: Apt, package: str, releases: Sequence[str], to: Path) -> Path:
     """A package of the first release that has it: an archive may list one that it no longer has.
 
     A static library of an older release links with this one's C library, too.

@@ -16,10 +16,10 @@ app = typer.Typer(help="Fetch, build, add and list kernels to boot.", no_args_is
 
 @app.command("fetch")
 def fetch(
-    name: Annotated[str, typer.Argument(help="debian/6.1, debian/6.1.192-2, …")],
+    name: Annotated[str, typer.Argument(help="debian/6.12, ubuntu/24.04, fedora/43, …")],
     arch: Annotated[str, typer.Option(help="x86_64, aarch64 or ppc64le")] = "x86_64",
 ) -> None:
-    """Fetch one of Debian's kernels and verify its signature. A kernel that is present is not fetched again.
+    """Fetch a distribution's kernel and verify its signature. A kernel that is present is not fetched again.
 
     Example: `bigiron kernel fetch debian/6.12`
     """

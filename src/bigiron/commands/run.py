@@ -186,7 +186,8 @@ class Variants:
     panel: ClassVar[str] = KERNELS
 
     kernel: Annotated[
-        list[str] | None, typer.Option(help="debian/6.1, a name, a path or TREE@REF; may be repeated")
+        list[str] | None,
+        typer.Option(help="debian/6.1, fedora/43, a name, a path or TREE@REF; may be repeated"),
     ] = None
     boot: Annotated[str, typer.Option(help="additional kernel parameters")] = ""
     set_: Annotated[

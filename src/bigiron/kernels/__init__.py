@@ -1,4 +1,4 @@
-"""Kernels: fetched from Debian, built from source, added from a file, found by name.
+"""Kernels: fetched from a distribution, built from source, added from a file, found by name.
 
 >>> from bigiron import kernels
 >>> kernels.find("debian/6.1").release  # doctest: +SKIP
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bigiron.architectures import known_arch
 from bigiron.errors import UserError
-from bigiron.kernels import deb, debian, image, package, store, variables
+from bigiron.kernels import archives, image, package, store, variables
 from bigiron.kernels.builder import build
 from bigiron.kernels.commits import build_commit
 from bigiron.kernels.kernel import Kernel
@@ -43,46 +43,44 @@ __all__ = [
     "shown",
 ]
 
-_DEBIAN = "debian/"
-
 
 def _silent(_step: str) -> None:
     pass
 
 
 def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
-    """The kernel `debian/SERIES` or `debian/VERSION`, or with a flavour, `debian/SERIES-amd64`.
+    """A distribution's kernel: `debian/6.1`, `debian/6.1.192-2`, `ubuntu/24.04`, `fedora/43`.
 
     What is in the cache is not fetched again.
     """
     arch = known_arch(arch)
-    wanted = name.removeprefix(_DEBIAN)
-    if not name.startswith(_DEBIAN):
-        raise UserError(f"{name!r} is not a kernel to fetch: use debian/6.1 or debian/6.1.192-2")
+    distribution, wanted = archives.of(name), name.partition("/")[2]
+    if distribution is None:
+        raise UserError(f"{name!r} is not a kernel to fetch: use debian/6.12, ubuntu/24.04 or fedora/43")
     store.check_name(wanted)
     if here := store.lookup(name, arch):
         return here
     with store.writing(on_step) as staging:
         if here := store.lookup(name, arch):  # while waiting for the lock
             return here
-        if twin := _same_version(wanted, arch):
+        if twin := _same_version(distribution, name, arch):
             shutil.copyfile(twin.image, staging / "image")
             facts = image.read(staging / "image", str(twin.image))
             return store.keep(staging / "image", name, facts, twin.version, twin.source)
-        file, chosen, suite = debian.download(wanted, arch, staging, on_step)
-        deb.extract_image(file, staging / "image")
+        file, chosen, place = distribution.download(wanted, arch, staging, on_step)
+        package.extract_image(file, staging / "image")
         facts = image.read(staging / "image", f"the image in {chosen.name}")
         if (facts.release, facts.arch) != (chosen.release, arch):
             raise UserError(f"{chosen.name} holds another kernel: {facts.release} for {facts.arch}")
-        source = f"Debian {suite}, {chosen.name} {chosen.version}"
+        source = f"{distribution.TITLE} {place}, {chosen.name} {chosen.version}"
         return store.keep(staging / "image", name, facts, chosen.version, source)
 
 
-def _same_version(wanted: str, arch: str) -> Kernel | None:
-    """The kernel in the cache, under another of Debian's names, of which `wanted` is the exact version."""
+def _same_version(distribution: archives.Distribution, name: str, arch: str) -> Kernel | None:
+    """The kernel in the cache, under another of the distribution's names, that a name means exactly."""
     for here in installed():
-        is_debian_s = here.name.startswith(_DEBIAN) and here.arch == arch
-        if is_debian_s and debian.is_exactly(wanted, here.version, here.release, arch):
+        is_theirs = archives.of(here.name) is distribution and here.arch == arch
+        if is_theirs and distribution.is_exactly(name.partition("/")[2], here):
             return store.lookup(here.name, arch)
     return None
 
@@ -122,12 +120,12 @@ def lacks(path: Path) -> list[str]:
 
 
 def find(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _silent) -> Kernel:
-    """The kernel of that name in the cache; else fetched if it is `debian/…`, added if it is a path.
+    """The kernel of that name in the cache; else fetched if it is a distribution's, added if it is a path.
 
     A revision of a git tree, `TREE@REF`, is built if that commit was not built before.
     """
     arch = known_arch(arch)
-    if name.startswith(_DEBIAN):
+    if archives.of(name):
         return fetch(name, arch, on_step)
     if store.is_name(name) and (here := store.lookup(name, arch)):
         return here

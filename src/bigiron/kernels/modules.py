@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.kernels import debian, package
+from bigiron.kernels import archives, package
+from bigiron.kernels.archives import debian
 from bigiron.kernels.kernel import Kernel
 from bigiron.util import compression, decode, lazy
 from bigiron.util.cache_dir import STAGING, cache_folder, made_whole
@@ -39,7 +40,6 @@ _MODULE = re.compile(
     r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/(block|virtio))/.+\.ko(\.[a-z]+)?"
 )
 _BUILT_IN = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/modules\.builtin")
-_SOURCE = re.compile(r"Debian \S+, (linux-(image|binary)-\S+) (\S+)")
 _OPENERS: Mapping[str, Callable[[bytes], bytes]] = {
     ".ko": bytes,
     ".xz": lzma.decompress,
@@ -192,32 +192,23 @@ def _fetch(kernel: Kernel, folder: Path) -> bool:
 
 
 def _packages(kernel: Kernel, to: Path) -> list[Path]:
-    """The packages that hold the kernel's modules: Debian's, or the package that it was added from."""
+    """The packages that hold a kernel's modules: a distribution's, or the package that it was added from."""
     if package.is_package(Path(kernel.source)):
         if not Path(kernel.source).is_file():
             raise UserError(
                 f"{kernel.name} was added from {kernel.source}, which no longer exists, nor do its modules"
             )
         return [Path(kernel.source)]
-    if not (found := _SOURCE.fullmatch(kernel.source)):
-        return []
-    name, kind, version = found.groups()
-    # From 7.x on, the image, the modules and modules.builtin are in separate packages.
-    parts = (kind,) if kind == "image" else ("modules", "base")
-    names = [name.replace(f"-{kind}-", f"-{part}-", 1) for part in parts]
-    apt, wanted = debian.Apt(kernel.arch), [f"{one}={version}" for one in names]
     try:
-        return apt.download(wanted, to)
-    except UserError:  # the local package lists may be older than the kernel
-        refused = apt.update(lambda _step: None)
-    try:
-        return apt.download(wanted, to)
+        for distribution in archives.DISTRIBUTIONS.values():
+            if packages := distribution.download_modules(kernel, to):
+                return packages
     except UserError as error:
-        why = f"{error} ({refused})" if refused else str(error)
         raise UserError(
-            f"the modules of {kernel.name}: {why}; delete {kernel.image.parent} "
+            f"the modules of {kernel.name}: {error}; delete {kernel.image.parent} "
             "to fetch a newer kernel, whose modules the archive has"
         ) from None
+    return []
 
 
 def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], set[str]]:

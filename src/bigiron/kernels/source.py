@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from bigiron.errors import UserError
-from bigiron.kernels import deb, debian, store
+from bigiron.kernels import deb, store
+from bigiron.kernels.archives import debian
 from bigiron.util.cache_dir import cache_folder, locked
 
 _DEBIAN = "debian/"

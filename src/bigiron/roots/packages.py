@@ -17,7 +17,8 @@ from pathlib import Path
 
 from bigiron.architectures import Architecture, architecture
 from bigiron.errors import UserError
-from bigiron.kernels import debian
+from bigiron.kernels.archives import debian
+from bigiron.kernels.archives.apt import network_settings
 from bigiron.roots import tree
 from bigiron.roots.tree import Tree
 from bigiron.util import distribution
@@ -102,7 +103,7 @@ def _run(
     """Run it; what it complained about, None if it made the archive."""
     configuration, log = to.with_name("apt.conf"), to.with_name("log")
     configuration.write_text(
-        'Acquire::By-Hash "force";\nAcquire::Retries "3";\n' + debian.network_settings(), encoding="utf-8"
+        'Acquire::By-Hash "force";\nAcquire::Retries "3";\n' + network_settings(), encoding="utf-8"
     )
     command = [
         program,
@@ -134,10 +135,7 @@ def _run(
 
 
 def _sources(suites: Sequence[str]) -> list[str]:
-    if not debian.KEYRING.exists():
-        raise UserError(
-            f"Debian's keys are not in {debian.KEYRING}: install the package debian-archive-keyring"
-        )
+    debian.check_keyring()
     main, security = debian.mirrors()
     uris = {one: security if one.endswith("-security") else main for one in suites}
     return [f"deb [signed-by={debian.KEYRING}] {uri} {one} main" for one, uri in uris.items() if uri]

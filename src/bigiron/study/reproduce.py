@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from bigiron import probes
-from bigiron.kernels import debian
+from bigiron.kernels import archives
 from bigiron.study.store import Study
 
 _FILLED_IN = ("kernel_sha256", "workload_sha256", "machine_sha256", "like_sha256")
@@ -21,10 +21,15 @@ def kernels(study: Study) -> dict[str, str]:
     exact = {kernel: kernel for kernel in named.values() if kernel}
     for record in study.records():
         kernel, version = named[record.variant], record.environment.get("kernel_version")
-        if kernel.startswith("debian/") and version:
+        if (distribution := archives.of(kernel)) and version:
             release = str(record.environment["kernel_release"])
-            exact[kernel] = debian.exact_name(release, str(version), study.spec.arch)
+            exact[kernel] = distribution.exact_name(kernel, release, str(version), study.spec.arch)
     return exact
+
+
+def fetched_kernels(study: Study) -> list[str]:
+    """The names of the study's kernels that any machine can fetch."""
+    return [kernel for kernel in dict.fromkeys(kernels(study).values()) if archives.of(kernel)]
 
 
 def study_file(study: Study) -> str:

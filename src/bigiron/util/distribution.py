@@ -37,6 +37,7 @@ btrfs-progs               =                     =                       btrfspro
 cargo                     =                     rust                    =                    =
 dash                      bash                  bash                    bash                 bash
 debian-archive-keyring    debian-keyring        =                       -                    -
+distribution-gpg-keys     =                     -                       =                    -
 dwarves                   =                     pahole                  =                    pahole
 gcc-aarch64-linux-gnu     =                     aarch64-linux-gnu-gcc   -                    -
 gcc-powerpc64le-linux-gnu =                     -                       -                    -
@@ -57,7 +58,9 @@ qemu-system-arm           qemu-system-aarch64   qemu-system-aarch64     qemu-arm
 qemu-system-ppc           =                     =                       qemu-ppc             qemu
 qemu-system-x86           =                     =                       qemu-x86             qemu
 qemu-user-static          =                     =                       qemu-linux-user      qemu
+rpm                       =                     rpm-tools               =                    =
 squashfs-tools            =                     =                       squashfs             squashfsTools
+ubuntu-keyring            ubu-keyring           =                       -                    -
 uidmap                    shadow-utils          shadow                  shadow               -
 zlib1g-dev                zlib-ng-compat-static zlib                    zlib-devel-static    -
 """

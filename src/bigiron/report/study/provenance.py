@@ -81,9 +81,8 @@ def commands(
     options = f" --context {'all' if len(contexts) > 1 else contexts[0]}" if contexts != ("process",) else ""
     if base != study.base(None):
         options += f" --base {shlex.quote(base)}"
-    for kernel in dict.fromkeys(reproduce.kernels(study).values()):
-        if kernel.startswith("debian/"):
-            yield "the kernels", f"bigiron kernel fetch {kernel}"
+    for kernel in reproduce.fetched_kernels(study):
+        yield "the kernels", f"bigiron kernel fetch {kernel}"
     if study.spec.engine.is_imported:
         yield from (("the figures", f"{command} -o {name}") for command in _imports(study))
     else:
