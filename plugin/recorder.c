@@ -16,6 +16,7 @@
  *	symbols		the kernel's symbols, and what they mean
  *	parts		the parts of a program's run		-> program
  *	time_slices	how long QEMU runs a CPU before the next
+ *	many_cpus	what QEMU does for each CPU of a machine, though it concerns one
  *	tests		many small recordings, one after the other
  *	results		writes it all				-> folder
  *
@@ -29,6 +30,7 @@
 #include "cpu.h"
 #include "folder.h"
 #include "guest.h"
+#include "many_cpus.h"
 #include "marks.h"
 #include "names.h"
 #include "qemu_api.h"
@@ -44,6 +46,7 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 		_exit(1);
 	}
 	guest_find_registers();
+	many_cpus_init();
 }
 
 /* QEMU seldom refuses a plugin made for an older interface, though functions that it calls have changed. */
