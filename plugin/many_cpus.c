@@ -6,7 +6,7 @@
 
 #include "qemu_api.h"
 
-/* Of the flags with which code is translated for a CPU, include/exec/translation-block.h. With -icount there are more. */
+/* Flags with which code is translated for a CPU: include/exec/translation-block.h. With -icount there are more. */
 #define OF_NO_CLUSTER 0xff000000u
 #define PC_RELATIVE 0x00020000u
 
@@ -24,9 +24,9 @@ static struct {
 } qemu;
 
 /*
- * The CPU that runs gives its thread to the next one. QEMU's own (accel/tcg/tcg-accel-ops-rr.c) tells all N CPUs to. For
- * each of them the thread then looks at all others: N^2 looks at a tick of one CPU's timer. What the thread itself asks
- * for, to flush code for instance, has to be done before the next CPU runs: for that it is as QEMU has it.
+ * The CPU that runs gives its thread to the next one. QEMU's own (accel/tcg/tcg-accel-ops-rr.c) tells all N CPUs to.
+ * For each of them the thread then looks at all others: N^2 looks at a tick of one CPU's timer. What the thread itself
+ * asks for, to flush code for instance, has to be done before the next CPU runs: for that it is as QEMU has it.
  */
 static void kick(void *cpu)
 {
@@ -60,9 +60,9 @@ static void kick_one_cpu(void)
 }
 
 /*
- * Code is translated for the address that it runs at. Code for any address is forgotten at more cost: whenever QEMU throws
- * some away, it clears a table of 64 KiB of each CPU (tb_jmp_cache_inval_tb() in accel/tcg/tb-maint.c). The flags are
- * where QEMU's own function sees it if they are changed.
+ * Code is translated for the address that it runs at. Code for any address is forgotten at more cost: whenever QEMU
+ * throws some away, it clears a table of 64 KiB of each CPU (tb_jmp_cache_inval_tb() in accel/tcg/tb-maint.c). The
+ * flags are where QEMU's own function sees it if they are changed.
  */
 static void translate_for_address(uint32_t flags)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Starts the CPUs of a stand-in for QEMU, and kicks one of them. Arguments: the flags with which code is translated, for each CPU.
+ * Starts the CPUs of a stand-in for QEMU, and kicks one of them.
+ * Arguments: the flags with which code is translated, for each CPU.
  *
- * Standard output: each CPU's flags afterwards, and how many of its words are not as before; then the CPUs that leave if
- * another thread kicks them, and if their own does. Without HAS_QEMU, QEMU's functions are not there.
+ * Standard output: each CPU's flags afterwards, and how many of its words are not as before; then the CPUs that leave
+ * if another thread kicks them, and if their own does. Without HAS_QEMU, QEMU's functions are not there.
  */
 #include <pthread.h>
 #include <stdio.h>
