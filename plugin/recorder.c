@@ -16,6 +16,7 @@
  *	symbols		the kernel's symbols, and what they mean
  *	parts		the parts of a program's run		-> program
  *	time_slices	how long QEMU runs a CPU before the next
+ *	many_cpus	what QEMU does for each CPU of a machine, though it concerns one
  *	tests		many small recordings, one after the other
  *	results		writes it all				-> folder
  *
@@ -29,6 +30,7 @@
 #include "cpu.h"
 #include "folder.h"
 #include "guest.h"
+#include "many_cpus.h"
 #include "marks.h"
 #include "names.h"
 #include "qemu_api.h"
@@ -37,6 +39,10 @@
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
+#define MANY_CPUS 32 /* of fewer, what QEMU does for each CPU costs little */
+
+static bool has_many_cpus;
+
 static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 {
 	if (!cpus_have_one_thread()) {
@@ -44,6 +50,8 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 		_exit(1);
 	}
 	guest_find_registers();
+	if (has_many_cpus)
+		many_cpus_init();
 }
 
 /* QEMU seldom refuses a plugin made for an older interface, though functions that it calls have changed. */
@@ -77,6 +85,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	}
 	if (use_folder(argc, argv))
 		return -1;
+	has_many_cpus = info->system.max_vcpus >= MANY_CPUS;
 	cpus_init(info->system.max_vcpus);
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init);
 	translation_init(id, on_mark);

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,3 +177,21 @@ def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: 
     for _ in range(2):
         assert many._boot_ticks()._period == PERIOD
     assert asked == [1, 1]
+
+
+# The machine
+
+
+@pytest.mark.parametrize(("cpus", "remapped"), [(8, False), (255, False), (256, True), (1024, True)])
+def test_the_last_of_256_cpus_is_not_called_all_of_them(
+    cpus: int, remapped: bool, ram: GuestRam, tmp_path: Path
+) -> None:
+    machine = replace(cell(tmp_path, ram).vm, topology=Topology(cores=cpus))
+    assert bool(machine.remapping) is remapped
+
+
+def test_many_cpus_are_made_cheap_without_recording_too(ram: GuestRam, tmp_path: Path) -> None:
+    many = replace(cell(tmp_path, ram).vm, plugin=None, results=tmp_path)
+    assert many.loaded_plugin == compile.recorder()
+    assert replace(many, topology=Topology(cores=vm.MANY_CPUS - 1)).loaded_plugin is None
+    assert replace(many, kvm=True).loaded_plugin is None

@@ -1529,6 +1529,35 @@ def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:
     ]  # fmt: skip
 
 
+# What QEMU does for all CPUs
+
+
+EVERY_CPU = [f"CPU {cpu} leaves" for cpu in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "after", "leave"),
+    [
+        ("ff020000", "ff000000 1", ["CPU 2 leaves"]),  # x86-64, aarch64
+        ("ff000000", "ff000000 0", ["CPU 2 leaves"]),  # POWER
+        ("ff022000", "ff022000 0", EVERY_CPU),  # with -icount
+        ("00020000", "20000 0", EVERY_CPU),  # of a cluster: not known
+    ],
+)
+def test_qemu_kicks_one_cpu_and_forgets_code_of_one(
+    flags: str, after: str, leave: list[str], tmp_path: Path
+) -> None:
+    program = built("many_cpus", ["many_cpus"], tmp_path, "-rdynamic", "-DHAS_QEMU")
+    done = subprocess.run([program, *[flags] * 4], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [*[after] * 4, *leave, "own", *EVERY_CPU]
+
+
+def test_without_qemu_s_functions_it_stays_as_it_is(tmp_path: Path) -> None:
+    program = built("many_cpus", ["many_cpus"], tmp_path)
+    done = subprocess.run([program, "ff020000"], capture_output=True, text=True, check=True)
+    assert done.stdout == "ff020000 0\n"
+
+
 # What ends a CPU's time slice
 
 

@@ -37,8 +37,8 @@ def command_line(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Chan
         command += ["-seed", str(int.from_bytes(vm.seed[:8]))]
     if vm.root:
         command += _disk(vm.root)
-    if vm.plugin:
-        command += ["-plugin", f"{_escaped(vm.plugin)},out={_escaped(vm.results)}"]
+    if plugin := vm.loaded_plugin:
+        command += ["-plugin", f"{_escaped(plugin)},out={_escaped(vm.results)}"]
     return [*command, "-kernel", str(vm.kernel), "-initrd", str(initrd), "-append", _parameters(vm)]
 
 

@@ -29,13 +29,14 @@ class Topology:
         return self.sockets * self.cores * self.threads
 
     @property
-    def apic_id_bits(self) -> int:
-        """The length of x86's APIC ids: socket, core and thread each have bits of them.
+    def largest_apic_id(self) -> int:
+        """The last CPU's x86 APIC ID, in which socket, core and thread each have bits of their own.
 
-        >>> Topology(cores=8).apic_id_bits, Topology(sockets=5, cores=5, threads=5).apic_id_bits
-        (3, 9)
+        >>> Topology(cores=8).largest_apic_id, Topology(sockets=5, cores=5, threads=5).largest_apic_id
+        (7, 292)
         """
-        return sum((number - 1).bit_length() for number in (self.sockets, self.cores, self.threads))
+        threads, cores = (self.threads - 1).bit_length(), (self.cores - 1).bit_length()
+        return (self.sockets - 1 << cores | self.cores - 1) << threads | self.threads - 1
 
     def with_nodes(self, times: int) -> "Topology":
         """The same CPUs on so many times the nodes: each is divided, and its parts are near each other.

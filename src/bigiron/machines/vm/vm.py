@@ -36,10 +36,14 @@ from bigiron.roots import Root
 from bigiron.util import lazy
 from bigiron.util.threads import StoppableThreads
 
+MANY_CPUS = 32
+"""From so many CPUs on, the recorder is loaded for what it makes cheaper."""
+
 _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
 _LEAST_MIB = 4096  # so that most of it is no DMA32 zone
 _MOST_MIB = 960 << 10
+_ALL_CPUS = 255  # an APIC ID of eight bits
 _SEED_BYTES = 32
 _SYMBOLS = "kallsyms"  # the recorder's file of them
 _ROOM_MIB = 8  # for an agent and what comes with it, unless that is more
@@ -102,6 +106,15 @@ class VirtualMachine:
         return self.time_slice_instructions * self.change.times_slice if can else 0
 
     @property
+    def loaded_plugin(self) -> Path | None:
+        """The recorder. It is loaded without recording, too, where it makes many CPUs cheaper to emulate.
+
+        plugin/many_cpus.c says how; a thread per CPU has no need for it.
+        """
+        many = self.topology.cpus >= MANY_CPUS and self.accelerator == _ONE_THREAD
+        return self.plugin or (compile.recorder() if many and self.results else None)
+
+    @property
     def boot_line(self) -> str:
         """The kernel's parameters: what the console needs, what makes a crash end the machine, the user's.
 
@@ -116,8 +129,8 @@ class VirtualMachine:
 
     @property
     def remapping(self) -> tuple[str, ...]:
-        """QEMU's options that it takes for interrupts to reach every CPU."""
-        return self.architecture.remapping if self.topology.apic_id_bits > 8 else ()
+        """QEMU's options that it takes for interrupts to reach every CPU: an ID of 255 means all of them."""
+        return self.architecture.remapping if self.topology.largest_apic_id >= _ALL_CPUS else ()
 
     @property
     def accelerator(self) -> str:

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Starts the CPUs of a stand-in for QEMU, and kicks one of them.
+ * Arguments: the flags with which code is translated, for each CPU.
+ *
+ * Standard output: each CPU's flags afterwards, and how many of its words are not as before; then the CPUs that leave
+ * if another thread kicks them, and if their own does. Without HAS_QEMU, QEMU's functions are not there.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../plugin/many_cpus.h"
+#include "../plugin/qemu_api.h"
+
+#define NR_CPUS 4
+#define WORDS 4096
+#define FLAGS 700 /* where they are; some words before and after are the same */
+
+static uint32_t states[NR_CPUS][WORDS];
+
+__thread void *current_cpu;
+
+#ifdef HAS_QEMU
+typedef void kick_fn(void *cpu);
+EXPORT uint32_t curr_cflags(const uint32_t *cpu);
+EXPORT void cpu_exit(void *cpu);
+EXPORT kick_fn rr_kick_vcpu_thread;
+EXPORT kick_fn **cpus_get_accel(void);
+
+uint32_t curr_cflags(const uint32_t *cpu)
+{
+	return cpu[FLAGS];
+}
+
+void cpu_exit(void *cpu)
+{
+	printf("CPU %td leaves\n", ((uint32_t *)cpu - states[0]) / WORDS);
+}
+
+void rr_kick_vcpu_thread(void *cpu)
+{
+	(void)cpu;
+	for (int i = 0; i < NR_CPUS; i++)
+		cpu_exit(states[i]);
+}
+
+kick_fn **cpus_get_accel(void)
+{
+	static kick_fn *ops[64];
+
+	if (!ops[16])
+		ops[16] = rr_kick_vcpu_thread;
+	return ops;
+}
+
+static void *kick(void *unused)
+{
+	cpus_get_accel()[16](states[0]);
+	return unused;
+}
+#endif
+
+static int changed(const uint32_t *state, uint32_t flags)
+{
+	int words = 0;
+
+	for (int i = 0; i < WORDS; i++)
+		words += state[i] != (i % 100 ? 0 : flags);
+	return words;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t other __attribute__((unused));
+
+	for (int cpu = 0; cpu < NR_CPUS && cpu + 1 < argc; cpu++) {
+		uint32_t flags = strtoul(argv[cpu + 1], NULL, 16);
+
+		for (int i = 0; i < WORDS; i += 100)
+			states[cpu][i] = flags;
+		current_cpu = states[cpu];
+		many_cpus_init();
+		printf("%x %d\n", states[cpu][FLAGS], changed(states[cpu], flags));
+	}
+#ifdef HAS_QEMU
+	current_cpu = states[2];
+	pthread_create(&other, NULL, kick, NULL);
+	pthread_join(other, NULL);
+	printf("own\n");
+	kick(NULL);
+#endif
+	return 0;
+}
