@@ -64,12 +64,14 @@ def texts(content: bytes, called: str) -> Iterator[Text]:
         )
 
 
-def unquoted(lines: list[Line], depth: int) -> list[Line]:
-    """The lines that are quoted so deep or deeper, without that many marks.
+def unquoted(lines: list[Line], depth: int | None) -> list[Line]:
+    """The lines that are quoted so deep or deeper, without that many marks; None: all, without any.
 
     >>> unquoted([(1, "> a"), (2, "why?"), (3, ">> b")], 1)
     [(1, 'a'), (3, '> b')]
     """
+    if depth is None:
+        return [(at, _QUOTE.sub("", line, count=1) if line.startswith(">") else line) for at, line in lines]
     if not depth:
         return lines
     marks = re.compile(rf"(?:> ?){{{depth}}}")
