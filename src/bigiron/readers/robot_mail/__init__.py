@@ -6,13 +6,14 @@ No document specifies its form. Lines that are not understood are kept with thei
     wrapped     lines that were cut
     reading     the lines of a report
     table       its tables, and which of them is the report's own
+    by_hand     tables that developers write
     unnamed     tests whose parameters have no names
     metric      what the name of a metric says
     model       what is returned
 """
 
 from bigiron.errors import UserError
-from bigiron.readers.robot_mail import unnamed
+from bigiron.readers.robot_mail import by_hand, unnamed
 from bigiron.readers.robot_mail.envelope import MOST_BYTES, Line, Text, depth_of, texts, unquoted
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, Machine, Reported, RobotMail
 from bigiron.readers.robot_mail.reading import COMMIT, FIELD, KEYS, NOTICED, SUBJECT, Reading
@@ -30,7 +31,9 @@ def read(content: bytes, called: str) -> RobotMail:
     Of several mails it is the first that is a whole report; else an answer that quotes one; else a part.
     """
     best: tuple[int, str, list[Line]] | None = None
+    table = ""
     for text in texts(content, called):
+        table = table or by_hand.table_in(text.lines)
         for depth in [*_depths(text), None]:
             lines = list(joined(unquoted(text.lines, depth)))
             rank = _rank(text.subject, lines, depth)
@@ -40,6 +43,8 @@ def read(content: bytes, called: str) -> RobotMail:
             break
     if best:
         return Reading(called).of(best[1], best[2])
+    if table:
+        raise UserError(by_hand.refusal(called, table))
     raise UserError(
         f"{called} reports no regression: no line says 'kernel test robot noticed a -52.4% regression of …'; "
         "give the robot's whole mail"
@@ -63,7 +68,7 @@ def _rank(subject: str, lines: list[Line], depth: int | None) -> int | None:
     has_test = any(KEYS.match(line) or unnamed.TEST.match(line) for _, line in lines)
     has_table = any(header(line) for _, line in lines)
     in_subject = bool(SUBJECT.search(subject) or unnamed.SUBJECT.search(subject))
-    if not (is_noticed or (in_subject and (has_fields or has_table)) or (is_old and has_test)):
+    if not (is_noticed or (in_subject and (has_fields or has_test or has_table)) or (is_old and has_test)):
         return None
     has_commit = any(COMMIT.match(line) for _, line in lines)
     if depth is not None and (has_fields or has_test) and has_commit and (is_noticed or is_old):

@@ -17,7 +17,7 @@ _MOST_MAILS = 10_000
 _LONGEST_READ = 1000  # characters that are read of any line
 
 _GZIP = b"\x1f\x8b"
-_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]")
+_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:(?:\r?\n)?[ \t]")
 _OF_A_REPORT = (b"commit:", b"testcase:")  # lines of a report's text that look like headers
 _MBOX = re.compile(rb"^From \S+[ \t]+\w{3}[ \t]+\w{3}[ \t]+\d+[ \t]+\d\d:\d\d:\d\d\b.*$", re.MULTILINE)
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)  # by mboxrd

@@ -68,7 +68,9 @@ _FURNITURE = re.compile(
     | [\s|\\/]*$ | \s*%stddev | \s*(?:[0-9a-f]{12,40}|v\d\S*)(?:\ +[0-9a-f]{12,40})+\s*$ | [-\s]+$
     | > | \s*fail:runs | \s*\d*:\d+\s | \s*(?:git\ clone|cd\ lkp|sudo\ bin/|bin/lkp|lkp|\#)(?:\s|-tests|lkp\s)
     | \s{8,}[\w.+-]+\s*$
-    | \s*[\d.e+]+\s+[|+][-+|\s.:*O\#X]*$ | \s*\[[*O]\]\s+bisect
+    | \s*[\d.e+]+\s+[|+*O][-+|\s.:*O\#X]*$ | \s*[*O][*O\s]*\|?$ | \s*\[[*O]\]\s+bisect
+    | git:// | legend: | \s*(?:~XX%|\[\+-\]XX%) | memory:\s\d | lkp-\w+:\s[A-Z]
+    | \s*(?:apt-get|bin/(?:setup|run)-local)\s
     | \s*(?:for\ details,\ please|thanks|intel|kernel\ test\ robot) | .*significant\ impact | .*all\ results?:
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -108,7 +110,7 @@ class Reading:
             self._regression = found[4] == "regression"
         found = found or unnamed.SUBJECT.search(subject)
         new = self._complained_about(found[1] if found else "")
-        benchmark = self._benchmark()
+        benchmark = self._benchmark(subject)
         if not self._metric:
             self._of_unnamed(subject, benchmark)
         return self._whole(benchmark, new)
@@ -184,9 +186,10 @@ class Reading:
     def _values(self, at: int, line: str) -> None:
         """Of the keys in the line before; a program that sends answers may have cut them in two."""
         begun, self._begun = self._begun, ""
-        more = line.strip() if "/" in line and " " not in line.strip() else ""
+        more = "" if " " in line.strip() or line.endswith(":") else line.strip()
         whole = begun + more if begun else line.strip()
-        if not begun and line.count("/") < len(self._keys) - 1 and "/" in line:
+        is_cut = line.count("/") < len(self._keys) - 1 or line.endswith("-")
+        if not begun and is_cut and "/" in line:
             self._begun = whole
             return
         known = {**self._parameters, "testcase": self._fields.get("testcase", "")}
@@ -247,9 +250,7 @@ class Reading:
         keys = unnamed.keys(test, order)
         shared = {name: value for name, value in keys.items() if table.keys.get(name, value) == value}
         table.keys = {name: shared[name] for name in shared if name in (table.keys or shared)}
-        note = f"the report's parameters have no names: they are taken from {test[:_LONGEST]}"
-        if keys and not any(one.startswith(note[:30]) for one in self._notes):
-            self._notes.append(note)
+        table.test = test
 
     def _of_table(self, at: int, line: str) -> bool:
         if found := _OTHER_MACHINE.match(line):
@@ -263,7 +264,11 @@ class Reading:
         if row and row.of_all:
             tests, self._tables[-1].tests = self._tables[-1].tests, []
             if len(tests) > 1:
-                return True  # a sum of several tests
+                if row.name == self._metric or row.name.startswith(f"{self._testcases()[0]}."):
+                    self._notes.append(
+                        f"line {at}: {row.name} is left out: it is of {len(tests)} tests together"
+                    )
+                return True
         if not row or (self._rows >= MOST_FIGURES and row.name != self._metric):
             if row and self._rows == MOST_FIGURES:
                 self._rows += 1
@@ -306,6 +311,9 @@ class Reading:
         about = About(self._metric, size, benchmark, machine, self._parameters, new)
         chosen, others = tables.choose(self._tables, about)
         machine = machine or (chosen.machine if chosen else None)
+        if chosen and chosen.test:
+            test = chosen.test[:_LONGEST]
+            self._notes.append(f"the report's parameters have no names: they are taken from {test}")
         figures = chosen.figures(new) if chosen else []
         self._complete(chosen.keys if chosen else self._keys_of_others(benchmark, new))
         of_report = [chosen] if chosen else self._tables
@@ -333,10 +341,15 @@ class Reading:
             raise UserError(f"{self._called}: {error}") from None
         return found
 
-    def _benchmark(self) -> str:
-        of_tables = (one.keys["testcase"] for one in self._tables if "testcase" in one.keys)
-        found = self._fields.get("testcase") or next(of_tables, "")
-        if not found and any(one.columns for one in self._tables):
+    def _testcases(self) -> list[str]:
+        """The benchmarks of the tables; [""]: none has keys."""
+        return [one.keys["testcase"] for one in self._tables if "testcase" in one.keys] or [""]
+
+    def _benchmark(self, subject: str) -> str:
+        of_tables = self._testcases()
+        in_subject = (one for one in of_tables if one and unnamed.is_of(subject, one))
+        found = self._fields.get("testcase") or next(in_subject, of_tables[0])
+        if not found and any(one.rows and (one.columns or one.commits) for one in self._tables):
             found = self._metric.partition(".")[0]
             self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
         if not found:

@@ -25,7 +25,7 @@ _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _SPREAD = r"(?:\+/?-|\?|~|[^\x00-\x7f\s]{1,3})"
 """± as mails have it: also in ASCII, and what a wrong character set makes of it."""
 _VALUE = re.compile(rf"\s*({_NUMBER})(?:\s*{_SPREAD}\s*({_NUMBER}|-?nan)%)?(?=\s)", re.IGNORECASE)
-_CHANGE = re.compile(r"\s+([-+](?:\d|inf|nan)\S*)(?=\s)", re.IGNORECASE)
+_CHANGE = re.compile(r"\s+([-+](?:\d|inf|nan)\S*|\d[\d.]*%)(?=\s)", re.IGNORECASE)
 _OF_ALL = re.compile(r"(?:TOTAL|GEO-MEAN)\s+")
 _COLUMNS = re.compile(
     r"\s*((?:v\d\S*|[0-9a-f]{12,40})(?:\s+(?:v\d\S*|[0-9a-f]{12,40}))+)(?:\s+(test\w+(?:/test\w+)+))?\s*$"
@@ -73,6 +73,8 @@ class Table:
     commits: list[Commit] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     """The commits in the line above the rows, cut short; [] if it has none."""
+    test: str = ""
+    """The test whose name the keys are taken from."""
     order: Sequence[str] = ()
     """The parts of the names of tests in its rows."""
     tests: list[str] = field(default_factory=list)

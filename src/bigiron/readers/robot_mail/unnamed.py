@@ -35,6 +35,8 @@ _BY_FORM = (
 """Parameters that a value tells apart."""
 _WITH_IPC, _LOAD = "hackbench", "aim7"
 """The benchmark by way of pipes or sockets, and the one whose parameter is a plain number, its load."""
+_OF_CLASSES = {"stress-ng": "class"}
+"""Benchmarks whose tests ran in classes: the metric names the test."""
 
 
 def is_test(name: str) -> bool:
@@ -83,7 +85,7 @@ def _parameters(benchmark: str, values: str) -> dict[str, str]:
             left.append(value)
         elif benchmark == _LOAD:
             found.setdefault("load", value)
-    return found | ({"test": "-".join(left)} if left else {})
+    return found | ({_OF_CLASSES.get(benchmark, "test"): "-".join(left)} if left else {})
 
 
 def change_in(subject: str, benchmark: str) -> tuple[str, str, bool] | None:
@@ -101,3 +103,9 @@ def change_in(subject: str, benchmark: str) -> tuple[str, str, bool] | None:
         less = direction(metric) == "less"
         return label(metric, None), printed, printed.startswith("-") != less
     return None
+
+
+def is_of(subject: str, benchmark: str) -> bool:
+    """Whether a subject names a metric of a benchmark."""
+    found = change_in(subject, benchmark)
+    return bool(found and found[0].startswith(f"{benchmark}."))

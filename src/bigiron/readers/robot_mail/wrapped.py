@@ -19,15 +19,16 @@ _COMMIT = re.compile(r"\s+[0-9a-f]{7,40} \(\"[^\"]*$")
 """A commit that a table compares, its title without an end."""
 _KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+){3,}\s*$")
 _REST_OF_KEYS = re.compile(r"\s*[\w./-]*:\s*$")
-
-_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_FIGURES = re.compile(rf"\s*{_NUMBER}(?:[^\w\n]+{_NUMBER}%?)+\s*$", re.IGNORECASE)
-"""A row of a table without the metric's name."""
-_HALF_NAMED = re.compile(rf"\s*{_NUMBER}\s[^a-z]*\s(?:GEO-MEAN|TOTAL|\S*[a-z]\S*-)\s*$", re.IGNORECASE)
-_NAME = re.compile(r"\s*(?=[^\s.=*+|-])(?=\S*[a-z])\S+\s*$")
-_COLUMNS = re.compile(r"\s*(?:v\d\S*|[0-9a-f]{15,16})(?:\s+(?:v\d\S*|[0-9a-f]{20,40}))+\s*$")
+_COLUMNS = re.compile(
+    r"\s*(?:v\d\S*|[0-9a-f]{15,16})(?:\s+(?:v\d\S*|[0-9a-f]{20,40}))+(?P<order>\s+test[\w/]*)?\s*$"
+)
 _MORE_COLUMNS = re.compile(r"\s*(?:v\d\S*|[0-9a-f]{20,40}|test\w+(?:/test\w+)+)\s*$")
+_REST_OF_ORDER = re.compile(r"[\w/]*(?:box|params|case)\s*$")
 """The line above a table that says which commits its columns are of."""
+
+_FIGURE = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?%?")
+_SPREAD = re.compile(r"(?:[^\w\s]|[^\x00-\x7f]){1,3}(?:\d+%)?")
+_OF_ALL = ("GEO-MEAN", "TOTAL")
 
 
 def joined(lines: list[Line]) -> Iterator[Line]:
@@ -53,11 +54,29 @@ def _joint(line: str, following: str) -> str | None:
         return word
     if _KEYS.match(line) and _REST_OF_KEYS.match(following):
         return ""
-    if _COLUMNS.match(line) and _MORE_COLUMNS.match(following):
-        return "  "
-    if _NAME.match(following):
-        return "  " if _FIGURES.match(line) else word if _HALF_NAMED.match(line) else None
-    return None
+    if columns := _COLUMNS.match(line):
+        rest, joint = (_REST_OF_ORDER, "") if columns["order"] else (_MORE_COLUMNS, "  ")
+        return joint if rest.match(following) else None
+    return _joint_of_row(line, following, word)
+
+
+def _joint_of_row(line: str, following: str, word: str) -> str | None:
+    """The same for a row of a table, without the metric's name or with half of it."""
+    *figures, last = line.split() or [""]
+    if not figures or not _FIGURE.fullmatch(figures[0]) or not all(map(_is_figure, figures)):
+        return None
+    *more, name = following.split()
+    if not re.match(r"[a-z]", name, re.IGNORECASE) or not all(
+        one in _OF_ALL or _is_figure(one) for one in more
+    ):
+        return None
+    if _is_figure(last):
+        return "  " if len(more) <= 2 else None
+    return word if not more and (last in _OF_ALL or last.endswith("-")) else None
+
+
+def _is_figure(word: str) -> bool:
+    return bool(_FIGURE.fullmatch(word) or _SPREAD.fullmatch(word))
 
 
 def _is_cut_head(line: str) -> bool:
