@@ -249,7 +249,7 @@ def test_the_sum_of_several_tests_is_no_figure() -> None:
             "a table of mmtests",
         ),
         (
-            "| hackbench | w/o patch | with patch |\n|---|---|---|\n| 1 group | 1.3 | 1.1 |\n| 2 | 2.2 | 2.1 |",
+            "| hackbench | w/o patch | with patch |\n|---|---|---|\n| 1 group | 1.3 | 1.1 |\n| 2 | 2 | 1 |",
             "a table of figures with and without a change",
         ),
         (
@@ -268,6 +268,18 @@ def test_a_developers_table_is_refused_in_a_line_that_says_what_to_give(table: s
     head = f"noticed a -5.0% regression of hackbench.throughput on:\n\ncommit: {NEW}\n\n"
     lines = f"{head}testcase: hackbench\nparameters:\n\n ipc: pipe\n\n"
     assert workload_of(*_named(read(lines + table))).workload == "hackbench/pipe"
+
+
+def test_a_table_of_the_robot_alone_is_refused_until_it_says_what_changed() -> None:
+    answer = f"I tested your patch:\n\n{TABLE}"
+    with pytest.raises(
+        UserError, match="has a table of the robot, but no line says which commit changed"
+    ) as refused:
+        of_subject(answer, "Re: [PATCH v2 3/5] vfs: a pattern")
+    added = re.search(r"'(noticed .*)' and '(commit: .*)'", str(refused.value))
+    assert added
+    lines = f"{added[1]}\n{added[2]}\n".replace("-5.0%", "-52.4%").replace("METRIC", METRIC).replace("HASH", NEW)
+    assert of_subject(lines + answer, "Re: [PATCH] a").figures == read(TEXT).figures
 
 
 def _named(found: RobotMail) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,7 @@
-"""Tables that developers write: they are refused, as what they are of is in sentences."""
+"""Tables without a report: they are refused, as what they are of is in sentences.
+
+Developers write them; and those who keep the robot answer patches with its tables alone.
+"""
 
 import re
 from collections.abc import Iterable
@@ -17,6 +20,8 @@ _PRINTED = re.compile(
     r"\b(?:[nu]?secs/op|ops/sec)\b|bogo ops|seconds time elapsed|Performance counter stats for"
     r"|Total time:\s+\d"
 )
+_OF_ROBOT = re.compile(r"\s*%stddev\s+%?change\s+%stddev")
+THE_ROBOTS = "a table of the robot"
 _WORDS = 6  # in a line of prose
 _NEAR = 6  # lines between the heads of columns and the first figures
 _LEAST = 2  # rows
@@ -28,6 +33,8 @@ def table_in(lines: Iterable[Line]) -> str:
     printed = ""
     for _, written in lines:
         line = _MARKS.sub("", written, count=1)
+        if _OF_ROBOT.match(line):
+            return THE_ROBOTS
         if _MMTESTS.match(line):
             return "a table of mmtests"
         if sum(word.isalpha() for word in line.split()) >= _WORDS:
@@ -47,6 +54,11 @@ def table_in(lines: Iterable[Line]) -> str:
 
 def refusal(called: str, table: str) -> str:
     """Why such a mail cannot be judged, and what to do instead."""
+    if table == THE_ROBOTS:
+        return (
+            f"{called} has {table}, but no line says which commit changed which metric: give the robot's own "
+            "mail, or add the lines 'noticed a -5.0% regression of METRIC on:' and 'commit: HASH'"
+        )
     return (
         f"{called} is no report of the kernel test robot: it has {table}, without the commit, the test and "
         "its parameters in lines of their own. Measure the benchmark yourself: `bigiron run WORKLOAD "
