@@ -278,7 +278,9 @@ def test_a_table_of_the_robot_alone_is_refused_until_it_says_what_changed() -> N
         of_subject(answer, "Re: [PATCH v2 3/5] vfs: a pattern")
     added = re.search(r"'(noticed .*)' and '(commit: .*)'", str(refused.value))
     assert added
-    lines = f"{added[1]}\n{added[2]}\n".replace("-5.0%", "-52.4%").replace("METRIC", METRIC).replace("HASH", NEW)
+    lines = (
+        f"{added[1]}\n{added[2]}\n".replace("-5.0%", "-52.4%").replace("METRIC", METRIC).replace("HASH", NEW)
+    )
     assert of_subject(lines + answer, "Re: [PATCH] a").figures == read(TEXT).figures
 
 

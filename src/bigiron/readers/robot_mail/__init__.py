@@ -33,7 +33,7 @@ def read(content: bytes, called: str) -> RobotMail:
     best: tuple[int, str, list[Line]] | None = None
     table = ""
     for text in texts(content, called):
-        table = table or by_hand.table_in(text.lines)
+        table = table or ("" if best else by_hand.table_in(text.lines))
         for depth in [*_depths(text), None]:
             lines = list(joined(unquoted(text.lines, depth)))
             rank = _rank(text.subject, lines, depth)

@@ -5,6 +5,7 @@ Developers write them; and those who keep the robot answer patches with its tabl
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 from bigiron.readers.robot_mail.envelope import Line
 
@@ -22,6 +23,7 @@ _PRINTED = re.compile(
 )
 _OF_ROBOT = re.compile(r"\s*%stddev\s+%?change\s+%stddev")
 THE_ROBOTS = "a table of the robot"
+_LONGEST, _MOST_LINES = 200, 5000  # of a table that somebody wrote
 _WORDS = 6  # in a line of prose
 _NEAR = 6  # lines between the heads of columns and the first figures
 _LEAST = 2  # rows
@@ -31,7 +33,9 @@ def table_in(lines: Iterable[Line]) -> str:
     """What kind of figures a text has; "": none."""
     above, rows = 0, 0  # how many lines may still be between the heads and the figures; rows so far
     printed = ""
-    for _, written in lines:
+    for _, written in islice(lines, _MOST_LINES):
+        if len(written) > _LONGEST:
+            continue
         line = _MARKS.sub("", written, count=1)
         if _OF_ROBOT.match(line):
             return THE_ROBOTS

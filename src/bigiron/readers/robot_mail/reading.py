@@ -238,9 +238,9 @@ class Reading:
                 self._new_table(at)
             self._tables[-1].columns, self._tables[-1].order = found
             self._block = ""
-        elif found := unnamed.TEST.match(line):
+        elif test := unnamed.TEST.match(line):
             self._new_table(at)
-            self._of_test(self._tables[-1], found["test"], (found["order"] or "").split("/"))
+            self._of_test(self._tables[-1], test["test"], (test["order"] or "").split("/"))
         else:
             return False
         return True
