@@ -17,7 +17,7 @@ _MOST_MAILS = 10_000
 _LONGEST_READ = 1000  # characters that are read of any line
 
 _GZIP = b"\x1f\x8b"
-_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]")
+_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:(?:\r?\n)?[ \t]")
 _OF_A_REPORT = (b"commit:", b"testcase:")  # lines of a report's text that look like headers
 _MBOX = re.compile(rb"^From \S+[ \t]+\w{3}[ \t]+\w{3}[ \t]+\d+[ \t]+\d\d:\d\d:\d\d\b.*$", re.MULTILINE)
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)  # by mboxrd
@@ -64,12 +64,14 @@ def texts(content: bytes, called: str) -> Iterator[Text]:
         )
 
 
-def unquoted(lines: list[Line], depth: int) -> list[Line]:
-    """The lines that are quoted so deep or deeper, without that many marks.
+def unquoted(lines: list[Line], depth: int | None) -> list[Line]:
+    """The lines that are quoted so deep or deeper, without that many marks; None: all, without any.
 
     >>> unquoted([(1, "> a"), (2, "why?"), (3, ">> b")], 1)
     [(1, 'a'), (3, '> b')]
     """
+    if depth is None:
+        return [(at, _QUOTE.sub("", line, count=1) if line.startswith(">") else line) for at, line in lines]
     if not depth:
         return lines
     marks = re.compile(rf"(?:> ?){{{depth}}}")

@@ -2,11 +2,13 @@
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count, label, number
 from bigiron.readers.robot_mail import table as tables
+from bigiron.readers.robot_mail import unnamed
 from bigiron.readers.robot_mail.envelope import Line
 from bigiron.readers.robot_mail.metric import better, mode_in, tasks_in
 from bigiron.readers.robot_mail.model import (
@@ -34,8 +36,9 @@ NOTICED = re.compile(
 )
 SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
 FIELD = re.compile(r"(?:(?:in|on) )?(testcase|test machine|config|compiler)\s*:\s*(\S.*?)\s*$")
-COMMIT = re.compile(r"commit:\s*([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
-_OF_TABLE = re.compile(r"\s*(?:([0-9a-f]{7,40})(?: \(\"(.*?)\"?\)?)?|(v\d[\w.-]*))\s*$")
+COMMIT = re.compile(r"commit(?::\s*|\s+)([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
+_OF_TABLE = re.compile(r"\s*([0-9a-f]{7,40}|v\d[\w.+-]*)(?:\s+\(\"?(.*?)\"?\)?)?(?:\s*(?:<-|=\s).*)?\s*$")
+"""A commit that a table compares, with its title, and what a developer adds to it."""
 _PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$")
 _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
 _OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
@@ -46,11 +49,14 @@ _MACHINE = re.compile(
     r"(?P<cpus>\d+) threads(?: (?P<sockets>\d+) sockets?)?(?P<processor>.*?)"
     r"(?:\s+with (?P<memory>\d+(?:\.\d+)?)\s*(?P<unit>[GT])(?:i?B)?(?: (?:of )?memory)?)?\s*$"
 )
+_HARDWARE = re.compile(r"(model|nr_node|nr_cpu|memory|brand):\s+(\S.*?)\s*$")
+_NODES = ("1", "2", "4", "8")
 _OTHER_MACHINE = re.compile(r"([a-z][\w-]*): (\d{1,6} threads.*)$")
-_KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+)+:\s*$")
+KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+)+:\s*$")
 _NEXT = re.compile(r"\*{20}")
 """The line between the tables of a mail."""
 _END = re.compile(r"disclaimer|-- $|--$|0-day ci", re.IGNORECASE)
+"""What follows a report: of that, only tables are read."""
 
 _FURNITURE = re.compile(
     r"""\s*$ | hello[,\s] | hi\b | fyi,? | greeting | \(?please\b | https?://
@@ -62,7 +68,9 @@ _FURNITURE = re.compile(
     | [\s|\\/]*$ | \s*%stddev | \s*(?:[0-9a-f]{12,40}|v\d\S*)(?:\ +[0-9a-f]{12,40})+\s*$ | [-\s]+$
     | > | \s*fail:runs | \s*\d*:\d+\s | \s*(?:git\ clone|cd\ lkp|sudo\ bin/|bin/lkp|lkp|\#)(?:\s|-tests|lkp\s)
     | \s{8,}[\w.+-]+\s*$
-    | \s*[\d.e+]+\s+[|+][-+|\s.:*O\#X]*$ | \s*\[[*O]\]\s+bisect
+    | \s*[\d.e+]+\s+[|+*O][-+|\s.:*O\#X]*$ | \s*[*O][*O\s]*\|?$ | \s*\[[*O]\]\s+bisect
+    | git:// | legend: | \s*(?:~XX%|\[\+-\]XX%) | memory:\s\d | lkp-\w+:\s[A-Z]
+    | \s*(?:apt-get|bin/(?:setup|run)-local)\s
     | \s*(?:for\ details,\ please|thanks|intel|kernel\ test\ robot) | .*significant\ impact | .*all\ results?:
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -83,10 +91,12 @@ class Reading:
         self._tables = [Table()]
         self._rows = 0
         self._keys: list[str] = []  # of the line of values that comes next
+        self._begun = ""  # the first half of that line
         self._unknown: list[tuple[int, str]] = []
         self._more_unknown = 0
         self._notes: list[str] = []
         self._elsewhere: list[Elsewhere] = []
+        self._hardware: dict[str, str] = {}  # of the machine of the table that comes next
         self._block = ""  # "parameters" or "commits": what the lines belong to
         self._at_end = False
 
@@ -98,7 +108,24 @@ class Reading:
         if found and not self._metric:
             self._metric, self._change = found[2], found[3]
             self._regression = found[4] == "regression"
-        return self._whole(self._complained_about(found[1] if found else ""))
+        found = found or unnamed.SUBJECT.search(subject)
+        new = self._complained_about(found[1] if found else "")
+        benchmark = self._benchmark(subject)
+        if not self._metric:
+            self._of_unnamed(subject, benchmark)
+        return self._whole(benchmark, new)
+
+    def _of_unnamed(self, subject: str, benchmark: str) -> None:
+        """The metric and change of a mail that says neither in its text: its subject's, else the table's."""
+        rows = (row for one in self._tables for row in one.rows if row.name.startswith(f"{benchmark}."))
+        if found := unnamed.change_in(subject, benchmark):
+            self._metric, self._change, self._regression = found
+        elif row := next(rows, None):
+            less = better(row.name) == "less"
+            self._metric, self._change = row.name, row.columns[1].change.rstrip("%")
+            self._regression = self._change.startswith("-") != less
+        if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?", self._change):
+            raise self._lacks("which metric changed", "noticed a -5.0% regression of fsmark.files_per_sec")
 
     def _complained_about(self, in_subject: str) -> Commit:
         """The subject's commit, else the one after the line of the regression: it may cite other reports."""
@@ -110,17 +137,18 @@ class Reading:
         return found
 
     def _line(self, at: int, line: str) -> None:
-        if self._at_end:
-            return
         if self._fields and _END.match(line):
             self._at_end = True
-        elif self._keys:
+            self._tables.append(Table(at))
+        elif self._keys and line.strip():
             self._values(at, line)
-        elif _NEXT.match(line) or _KEYS.match(line):
+        elif _NEXT.match(line) or KEYS.match(line):
             self._begin_table(at, line)
         elif not (
             self._of_block(at, line)
+            or self._of_columns(at, line)
             or self._of_table(at, line)
+            or self._at_end
             or self._of_head(line)
             or _FURNITURE.match(line)
         ):
@@ -129,26 +157,51 @@ class Reading:
     def _begin_table(self, at: int, line: str) -> None:
         """The line between two tables, or a table's keys: names of parameters with slashes between them."""
         self._block = ""
-        if _KEYS.match(line):
+        if KEYS.match(line):
             names = line.strip().rstrip(":").split("/")
             if "testcase" not in names or len(self._tables) == _MOST_TABLES:
                 self._not_understood(at, line)
                 return
             self._keys = names
+        self._new_table(at)
+        self._tables[-1].machine = self._described() or self._tables[-1].machine
+
+    def _new_table(self, at: int) -> None:
+        """A further table, unless the last one is still empty."""
         last = self._tables[-1]
-        if (last.rows or last.commits or last.keys) and len(self._tables) < _MOST_TABLES:
+        if (last.rows or last.commits or last.columns or last.keys) and len(self._tables) < _MOST_TABLES:
             self._tables.append(Table(at))
 
+    def _described(self) -> Machine | None:
+        """The machine of the lines "model: Skylake", "nr_cpu: 36" above a table of a keeper's answer."""
+        given, self._hardware = self._hardware, {}
+        if not given.get("nr_cpu", "").isdecimal():
+            return None
+        size = given.get("memory", "")
+        with_memory = f" with {size} memory" if re.fullmatch(r"\d+[GT]", size) else ""
+        words = f"{given['nr_cpu']} threads {given.get('brand', '')} ({given.get('model', '')}){with_memory}"
+        found = _machine(words, self._called)
+        return replace(found, sockets=int(given["nr_node"])) if given.get("nr_node") in _NODES else found
+
     def _values(self, at: int, line: str) -> None:
-        """Of the keys in the line before."""
+        """Of the keys in the line before; a program that sends answers may have cut them in two."""
+        begun, self._begun = self._begun, ""
+        more = "" if " " in line.strip() or line.endswith(":") else line.strip()
+        whole = begun + more if begun else line.strip()
+        is_cut = line.count("/") < len(self._keys) - 1 or line.endswith("-")
+        if not begun and is_cut and "/" in line:
+            self._begun = whole
+            return
         known = {**self._parameters, "testcase": self._fields.get("testcase", "")}
-        found = tables.keyed(self._keys, line, known)
+        found = tables.keyed(self._keys, whole, known)
         if not found:
-            self._not_understood(at, line)
+            self._not_understood(at, whole)
         last = self._tables[-1]
         last.at = last.at or at
         last.keys, last.has_unclear_keys = found, not found
         self._keys = []
+        if begun and not more:
+            self._line(at, line)
 
     def _of_block(self, at: int, line: str) -> bool:
         """A parameter, or a commit that a table compares."""
@@ -156,11 +209,13 @@ class Reading:
             if self._tables[-1].rows and len(self._tables) < _MOST_TABLES:
                 self._tables.append(Table(at))
             self._block = "commits"
+        elif self._at_end and self._block != "commits":
+            return False
         elif _PARAMETERS.match(line):
             self._block = "parameters"
         elif self._block == "commits" and (found := _OF_TABLE.match(line)):
             if len(self._tables[-1].commits) < MOST_COLUMNS:
-                self._tables[-1].commits.append(Commit(found[1] or found[3], found[2] or ""))
+                self._tables[-1].commits.append(Commit(found[1], found[2] or ""))
         elif self._block == "parameters" and line.strip() and (found := _PARAMETER.match(line)):
             return self._parameter(found[1], found[2])
         else:
@@ -176,11 +231,44 @@ class Reading:
         self._parameters.setdefault(name, value)
         return True
 
+    def _of_columns(self, at: int, line: str) -> bool:
+        """The line above a table's rows, or the name of a test without keys."""
+        if found := tables.header(line):
+            if self._tables[-1].columns != found[0] and self._tables[-1].rows:
+                self._new_table(at)
+            self._tables[-1].columns, self._tables[-1].order = found
+            self._block = ""
+        elif test := unnamed.TEST.match(line):
+            self._new_table(at)
+            self._of_test(self._tables[-1], test["test"], (test["order"] or "").split("/"))
+        else:
+            return False
+        return True
+
+    def _of_test(self, table: Table, test: str, order: Sequence[str]) -> None:
+        """Take the keys of a test whose parameters have no names; of several tests, what they share."""
+        keys = unnamed.keys(test, order)
+        shared = {name: value for name, value in keys.items() if table.keys.get(name, value) == value}
+        table.keys = {name: shared[name] for name in shared if name in (table.keys or shared)}
+        table.test = test
+
     def _of_table(self, at: int, line: str) -> bool:
         if found := _OTHER_MACHINE.match(line):
             self._tables[-1].machine = _machine(found[2], self._called)
             return True
         row = tables.row(line)
+        if row and unnamed.is_test(row.name):
+            self._tables[-1].tests.append(row.name)
+            self._of_test(self._tables[-1], row.name, self._tables[-1].order)
+            return True
+        if row and row.of_all:
+            tests, self._tables[-1].tests = self._tables[-1].tests, []
+            if len(tests) > 1:
+                if row.name == self._metric or row.name.startswith(f"{self._testcases()[0]}."):
+                    self._notes.append(
+                        f"line {at}: {row.name} is left out: it is of {len(tests)} tests together"
+                    )
+                return True
         if not row or (self._rows >= MOST_FIGURES and row.name != self._metric):
             if row and self._rows == MOST_FIGURES:
                 self._rows += 1
@@ -202,6 +290,8 @@ class Reading:
                 self._commits.append(Commit(found[1], found[2] or ""))
         elif found := FIELD.match(line):
             self._fields.setdefault(found[1], found[2])
+        elif found := _HARDWARE.match(line):
+            self._hardware[found[1]] = found[2]
         elif found := _ELSEWHERE.match(line):
             if len(self._elsewhere) < _MOST_OTHERS:
                 self._elsewhere.append(Elsewhere(found[1], label(found[2], None), found[3]))
@@ -215,22 +305,27 @@ class Reading:
         else:
             self._more_unknown += 1
 
-    def _whole(self, new: Commit) -> RobotMail:
-        benchmark = self._benchmark()
+    def _whole(self, benchmark: str, new: Commit) -> RobotMail:
         machine = self._machine()
         size = _share(self._change)
         about = About(self._metric, size, benchmark, machine, self._parameters, new)
         chosen, others = tables.choose(self._tables, about)
+        machine = machine or (chosen.machine if chosen else None)
+        if chosen and chosen.test:
+            test = chosen.test[:_LONGEST]
+            self._notes.append(f"the report's parameters have no names: they are taken from {test}")
         figures = chosen.figures(new) if chosen else []
-        self._complete(chosen)
-        commits = [one for each in ([chosen] if chosen else self._tables) for one in each.commits]
+        self._complete(chosen.keys if chosen else self._keys_of_others(benchmark, new))
+        of_report = [chosen] if chosen else self._tables
+        commits = [one for each in of_report for one in each.commits]
+        bases = {base for one in of_report if (base := one.base(new))}
         title = next((one.title for one in commits if is_same(one.id, new.id)), "")
         found = RobotMail(
             metric=self._metric,
             change=self._signed(size, figures),
             regression=self._regression,
             new=Commit(new.id, new.title or title),
-            base=next((one for one in commits if not is_same(one.id, new.id)), None),
+            base=bases.pop() if len(bases) == 1 else None,
             benchmark=benchmark,
             machine=_completed(machine, self._parameters.get("tbox_group", "")),
             parameters=self._parameters,
@@ -246,9 +341,17 @@ class Reading:
             raise UserError(f"{self._called}: {error}") from None
         return found
 
-    def _benchmark(self) -> str:
-        of_tables = (one.keys["testcase"] for one in self._tables if "testcase" in one.keys)
-        found = self._fields.get("testcase") or next(of_tables, "")
+    def _testcases(self) -> list[str]:
+        """The benchmarks of the tables; [""]: none has keys."""
+        return [one.keys["testcase"] for one in self._tables if "testcase" in one.keys] or [""]
+
+    def _benchmark(self, subject: str) -> str:
+        of_tables = self._testcases()
+        in_subject = (one for one in of_tables if one and unnamed.is_of(subject, one))
+        found = self._fields.get("testcase") or next(in_subject, of_tables[0])
+        if not found and any(one.rows and (one.columns or one.commits) for one in self._tables):
+            found = self._metric.partition(".")[0]
+            self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
         if not found:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
         if not _NAME.match(found) or len(found) > _LONGEST:
@@ -261,9 +364,18 @@ class Reading:
         given = self._fields.get("test machine")
         return _machine(given, self._called) if given else None
 
-    def _complete(self, chosen: Table | None) -> None:
+    def _keys_of_others(self, benchmark: str, new: Commit) -> dict[str, str]:
+        """Of an answer without the report's parameters: those of tables whose figures are of another run."""
+        if self._parameters or self._fields:
+            return {}
+        found = tables.shared_keys(self._tables, benchmark, new)
+        if found:
+            self._notes.append("the parameters are those of tables whose figures are left out")
+        return found
+
+    def _complete(self, keys: Mapping[str, str]) -> None:
         """Add the parameters that only the table has, and the mode that the metric's name implies."""
-        for name, value in (chosen.keys if chosen else {}).items():
+        for name, value in keys.items():
             if name != "testcase":
                 self._parameter(name, value)
         if mode := mode_in(self._metric):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
@@ -22,10 +22,14 @@ _MOST_SLASHES = 8  # in the values of a table
 _ROUNDED = 0.0006  # of a share that is printed in percent with one decimal
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-_VALUE = re.compile(
-    rf"\s*({_NUMBER})(?:\s*(?:±|Â±|\ufffd|\+-|\+/-|\?)\s*({_NUMBER}|-?nan)%)?(?=\s)", re.IGNORECASE
+_SPREAD = r"(?:\+/?-|\?|~|[^\x00-\x7f\s]{1,3})"
+"""± as mails have it: also in ASCII, and what a wrong character set makes of it."""
+_VALUE = re.compile(rf"\s*({_NUMBER})(?:\s*{_SPREAD}\s*({_NUMBER}|-?nan)%)?(?=\s)", re.IGNORECASE)
+_CHANGE = re.compile(r"\s+([-+](?:\d|inf|nan)\S*|\d[\d.]*%)(?=\s)", re.IGNORECASE)
+_OF_ALL = re.compile(r"(?:TOTAL|GEO-MEAN)\s+")
+_COLUMNS = re.compile(
+    r"\s*((?:v\d\S*|[0-9a-f]{12,40})(?:\s+(?:v\d\S*|[0-9a-f]{12,40}))+)(?:\s+(test\w+(?:/test\w+)+))?\s*$"
 )
-_CHANGE = re.compile(r"\s+([-+](?:\d|inf|nan)\S*)(?=\s)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Row:
 
     name: str
     columns: tuple[Column, ...]
+    of_all: bool = False
+    """Whether it is the sum or the mean of the rows of tests before it."""
 
     def of(self, position: int) -> Reported | None:
         """The base compared with one commit; None if the row has no value for it."""
@@ -65,6 +71,14 @@ class Table:
     machine: Machine | None = None
     """As the line before a table of another machine describes it; None: there is no such line."""
     commits: list[Commit] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    """The commits in the line above the rows, cut short; [] if it has none."""
+    test: str = ""
+    """The test whose name the keys are taken from."""
+    order: Sequence[str] = ()
+    """The parts of the names of tests in its rows."""
+    tests: list[str] = field(default_factory=list)
+    """The names of tests in rows since the last row of all."""
     rows: list[Row] = field(default_factory=list)
 
     def figures(self, new: Commit) -> list[Reported]:
@@ -75,9 +89,24 @@ class Table:
 
     def position(self, new: Commit) -> int:
         """The column of a commit; 0 if it has none."""
-        if not self.commits:
+        known = self._known
+        if not known:
             return 1
-        return next((at for at, one in enumerate(self.commits) if at and is_same(one.id, new.id)), 0)
+        return next((at for at, one in enumerate(known) if at and is_same(one, new.id)), 0)
+
+    def base(self, new: Commit) -> Commit | None:
+        """What a commit is compared with; None if the table does not say, or does not have the commit."""
+        if not self._known or not self.position(new):
+            return None
+        first = self._known[0]
+        return next((one for one in self.commits if is_same(one.id, first)), Commit(first))
+
+    @property
+    def _known(self) -> list[str]:
+        """The commits of its columns: in their list, unless the line above the rows has more of them."""
+        if len(self.commits) < len(self.columns):
+            return self.columns
+        return [one.id for one in self.commits]
 
 
 @dataclass(frozen=True)
@@ -95,13 +124,23 @@ class About:
 def choose(tables: list[Table], about: About) -> tuple[Table | None, list[tuple[Table, str]]]:
     """The table of the mail's own test, commit and machine, and why the others are not: None if all others.
 
-    Of several, one with the row of the headline.
+    Of several, one with the row of the headline, and of these one with keys: answers repeat a part.
     """
     why = [(one, why_not(one, about)) for one in tables if one.rows]
     fitting = [one for one, reason in why if not reason]
-    with_headline = [one for one in fitting if any(row.name == about.metric for row in one.rows)]
-    found = next(iter([*with_headline, *fitting]), None)
+    fitting.sort(key=lambda one: (not _has(one, about.metric), not one.keys))
+    found = next(iter(fitting), None)
     return found, [(one, reason) for one, reason in why if reason]
+
+
+def _has(table: Table, metric: str) -> bool:
+    return any(row.name == metric for row in table.rows)
+
+
+def shared_keys(tables: Iterable[Table], benchmark: str, new: Commit) -> dict[str, str]:
+    """What the tables of a benchmark and a commit agree on, whatever their figures."""
+    found = [one.keys for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
+    return dict(set.intersection(*(set(keys.items()) for keys in found))) if found else {}
 
 
 def why_not(table: Table, about: About) -> str:
@@ -140,13 +179,26 @@ def row(line: str) -> Row | None:
         spread = relative_change(f"+{found[2]}%") if found[2] else None
         columns.append(Column(float(found[1]), spread, changed[1] if changed else ""))
         at = found.end()
-    name = line[at:].strip()
+    name = _OF_ALL.sub("", line[at:].strip(), count=1)
     if len(columns) < 2 or not name or not all(math.isfinite(one.value) for one in columns):
         return None
     try:
-        return Row(label(name, None), tuple(columns))
+        return Row(label(name, None), tuple(columns), bool(_OF_ALL.match(line[at:].strip())))
     except UserError:  # a name that is too long
         return None
+
+
+def header(line: str) -> tuple[list[str], Sequence[str]] | None:
+    """The commits in the line above a table's rows, and the parts of tests' names; None: it is another line.
+
+    >>> header("75485363ce85526  e82e0561dae9f3ae5a21fc2d3")
+    (['75485363ce85526', 'e82e0561dae9f3ae5a21fc2d3'], [])
+    """
+    found = _COLUMNS.match(line)
+    commits = found[1].split() if found else []
+    if not found or all(one.startswith("v") for one in commits):
+        return None
+    return commits[:MOST_COLUMNS], found[2].split("/") if found[2] else []
 
 
 def relative_change(printed: str) -> float | None:
