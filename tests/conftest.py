@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
@@ -183,7 +184,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
             fixtures = [one.func for name in asked_for(item) for one in definitions(item, name)]
-            words = set[str]().union(*(words_of(function, set()) for function in (item.function, *fixtures)))
+            words = set[str]().union(*map(all_words_of, (item.function, *fixtures)))
             runs = {"bigiron", "BIGIRON"} & words and COMMANDS_THAT_DO & words
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
                 item.add_marker(pytest.mark.needs_more)
@@ -205,6 +206,12 @@ def asked_for(item: pytest.Function) -> list[str]:
 
 def definitions(item: pytest.Function, fixture: str) -> Sequence["pytest.FixtureDef[Any]"]:
     return item.session._fixturemanager.getfixturedefs(fixture, item) or ()
+
+
+@cache
+def all_words_of(function: Callable[..., object]) -> set[str]:
+    """Once for all parameters of a test, and for all tests with a fixture."""
+    return words_of(function, set())
 
 
 def words_of(function: Callable[..., object], seen: set[object]) -> set[str]:

@@ -66,8 +66,8 @@ class Tree:
         self.folder, self.head = folder, ""
         folder.mkdir()
         self.git("init", "--quiet", "--initial-branch", "main")
-        self.git("config", "user.name", "me")
-        self.git("config", "user.email", "me@here")
+        with (folder / ".git/config").open("a") as config:
+            config.write("[user]\nname = me\nemail = me@here\n[maintenance]\nauto = false\n")
         for path, text in {
             "Kconfig": "mainmenu\n", "Makefile": MAKEFILE, "fs/open.c": OPEN, "init/main.c": MAIN,
             "include/fs.h": "\n", "fs/unused.c": "\n", "Documentation/fs.rst": "\n",
@@ -196,7 +196,7 @@ def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Pat
 
 @pytest.mark.slow
 def test_one_that_was_killed_goes_on(tree: Tree, tmp_path: Path) -> None:
-    made = history(tree)
+    made = history(tree, 20, 11)
     whole = Boots()
     expected = bisection(tree, tmp_path / "whole", whole, made[0], made[-1], [])[0].find()
     for after in 0, 1, 3, 5:
@@ -349,17 +349,17 @@ def test_ends_that_do_not_boot_or_build(tree: Tree, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_steps_are_two_culprits_with_a_log_each(tree: Tree, tmp_path: Path) -> None:
     made = [tree.head]
-    for number in range(1, 17):
-        cost = 100 + 100 * (number >= 4) + 300 * (number >= 11)
+    for number in range(1, 10):
+        cost = 100 + 100 * (number >= 3) + 300 * (number >= 7)
         made.append(
             tree.commit(f"open {number}", fs__open_c=OPEN.replace("=100", f"={cost}") + f"int i{number};\n")
         )
     found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
     assert [(one.name, one.before, one.after) for one in found.findings if isinstance(one, Culprit)] == [
-        (made[4], (100.0,), (200.0,)),
-        (made[11], (200.0,), (500.0,)),
+        (made[3], (100.0,), (200.0,)),
+        (made[7], (200.0,), (500.0,)),
     ]
-    for name, culprit in ("bisect.log", made[4]), ("bisect-2.log", made[11]):
+    for name, culprit in ("bisect.log", made[3]), ("bisect-2.log", made[7]):
         replayed = subprocess.run(
             ["git", "-C", tree.folder, "bisect", "replay", tmp_path / "b" / name],
             capture_output=True, text=True, check=True,
@@ -384,10 +384,10 @@ def test_a_culprit_that_a_merge_brought(tree: Tree, tmp_path: Path) -> None:
     culprit = tree.commit("side 2", fs__open_c=COSTLIER)
     tree.commit("side 3", fs__open_c=f"{COSTLIER}int more;\n")
     tree.git("checkout", "--quiet", "main")
-    for number in range(6):
+    for number in range(3):
         tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n")
     tree.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
-    for number in range(6, 9):
+    for number in range(3, 5):
         tree.commit(f"main {number}", init__main_c=f"{MAIN}int main_{number};\n")
     found = bisection(tree, tmp_path / "b", Boots(), good, tree.head, [])[0].find()
     assert [one.name for one in found.findings] == [culprit]
@@ -469,7 +469,7 @@ def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
     tool.parent.mkdir()
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
     tree.commit("needs it", Makefile=MAKEFILE.replace("vmlinux:\n", "vmlinux:\n\tour-flex\n"))
-    made = history(tree, 24, 11)
+    made = history(tree, 12, 5)
 
     def install() -> None:
         tool.write_text("#!/bin/sh\n")
@@ -489,7 +489,7 @@ def test_a_tool_that_goes_missing_stops_the_bisection_and_it_goes_on(
     assert len(kept) == len(boots.of) == 2
     install()
     found = bisection(tree, tmp_path / "b", Boots(), made[0], made[-1], [])[0].find()
-    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[11]]
+    assert [one.name for one in found.findings if isinstance(one, Culprit)] == [made[5]]
 
 
 def of_options(tree: Tree, options: list[str]) -> OptionsOfConfiguration:

@@ -332,11 +332,15 @@ class Given:
         return self.examined(series.of_range(self.tree.folder, f"{base}..{topic}"), each=each)
 
 
-@pytest.fixture
-def given(tree: Tree, tmp_path: Path) -> Given:
+def of_tree(tree: Tree, folder: Path) -> Given:
     tree.write("Makefile", MAKEFILE_O)
     tree.commit("base", init__main_c=MAIN, fs__open_c=kernel_c(1, open1=0, chance=0))
-    return Given(tree, tmp_path / "out")
+    return Given(tree, folder)
+
+
+@pytest.fixture
+def given(tree: Tree, tmp_path: Path) -> Given:
+    return of_tree(tree, tmp_path / "out")
 
 
 def only(steps: Sequence[Examined]) -> Examined:
@@ -344,9 +348,39 @@ def only(steps: Sequence[Examined]) -> Examined:
     return one
 
 
-def test_a_counter_is_found_where_it_is_reached(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    one = only(given.between(base, topic))
+@dataclass(frozen=True)
+class Counter:
+    """A commit with which do_open() counts something, and what was found."""
+
+    given: Given
+    base: str
+    topic: str
+    one: Examined
+    bench: Bench
+    ran: Sequence[tuple[str, str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def examined_counter(tmp_path_factory: pytest.TempPathFactory) -> Counter:
+    """Examined once, as that takes seconds."""
+    folder = tmp_path_factory.mktemp("counter")
+    with pytest.MonkeyPatch.context() as here:
+        here.setenv("BIGIRON_CACHE", str(folder / "cache"))
+        given = of_tree(Tree(folder / "linux"), folder / "out")
+        base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
+        one = only(given.between(base, topic))
+        return Counter(given, base, topic, one, given.bench, given.ran)
+
+
+@pytest.fixture
+def counter(examined_counter: Counter, monkeypatch: pytest.MonkeyPatch) -> Counter:
+    """Only to be read, but for further commits and what is found in them."""
+    monkeypatch.setenv("BIGIRON_CACHE", str(examined_counter.given.folder.parent / "cache"))
+    return examined_counter
+
+
+def test_a_counter_is_found_where_it_is_reached(counter: Counter) -> None:
+    one = counter.one
     assert one.functions and one.functions.changed == ("do_open",)
     assert {each.subject.title for each in one.compared} == {"open1", "open1 (threads)"}
     assert {each.name for each in one.not_reached} == {"getppid1", "unlink1"}
@@ -356,16 +390,15 @@ def test_a_counter_is_found_where_it_is_reached(given: Given) -> None:
     assert "Nothing else of 3 workloads changed (A/A control clean)" in " ".join(text.split())
     assert "2 do not reach a changed function" in " ".join(text.split())
     # What is not reached ran once, for its functions; what differs, with all boots, and for the growth.
-    assert {boot for title, *_, boot in given.ran if title.startswith("unlink1")} == {1}
-    assert {cpus for _, _, cpus, _ in given.ran} == {2, 4, 8}
+    assert {boot for title, *_, boot in counter.ran if title.startswith("unlink1")} == {1}
+    assert {cpus for _, _, cpus, _ in counter.ran} == {2, 4, 8}
 
 
-def test_the_same_again_runs_nothing_and_a_base_is_kept_for_the_next_patch(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    first = report.block(only(given.between(base, topic)))
-    assert report.block(only(given.between(base, topic))) == first and given.ran == []
+def test_the_same_again_runs_nothing_and_a_base_is_kept_for_the_next_patch(counter: Counter) -> None:
+    given, first = counter.given, report.block(counter.one)
+    assert report.block(only(given.between(counter.base, counter.topic))) == first and given.ran == []
     other = given.tree.commit("again", fs__open_c=kernel_c(3, open1=8, chance=0))
-    given.between(base, other)
+    given.between(counter.base, other)
     assert {kernel for _, kernel, _, _ in given.ran} == {f"g{other[:12]}"}
 
 
@@ -426,9 +459,8 @@ def test_mails_are_built_on_their_base(given: Given, tmp_path: Path) -> None:
     assert only(given.examined(found)).worse
 
 
-def test_every_format_has_what_is_worse(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    steps = given.between(base, topic)
+def test_every_format_has_what_is_worse(counter: Counter) -> None:
+    steps = [counter.one]
     suites = ElementTree.fromstring(report.as_junit(steps)).findall("testsuite")
     assert [suite.get("failures") for suite in suites] == ["1", "1", "0"]
     assert "not ok 1" in report.as_ktap(steps) and "# SKIP no changed function" in report.as_ktap(steps)
@@ -439,9 +471,8 @@ def test_every_format_has_what_is_worse(given: Given) -> None:
     assert 'class="worse">worse</td>' in report.as_page(steps)
 
 
-def test_a_block_is_short_whatever_changed(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    one = only(given.between(base, topic))
+def test_a_block_is_short_whatever_changed(counter: Counter) -> None:
+    one = counter.one
     many = [
         replace(one.compared[0].changes[0], object=f"struct {'very_' * 20}long_{number}.field", cost=number)
         for number in range(30)
@@ -456,20 +487,12 @@ def test_a_block_is_short_whatever_changed(given: Given) -> None:
     assert "further changes that cost less" in " ".join(lines)
 
 
-def test_a_kernel_that_does_not_boot_stops_it(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    given.between(base, topic)
-    subject = given.bench._studies["open1"]
-    assert subject
-    given.bench.failed["open1", bench.variant_name(kernels.find(f"g{topic[:12]}"))] = "it panicked"
-    found = compared.compare(
-        given.bench,
-        Subject("open1", subject.spec),
-        *(kernels.find(f"g{commit[:12]}") for commit in (base, topic)),
-        compared.SCREEN,
-        [],
-    )
-    assert found.failed == f"g{topic[:12]}: it panicked"
+def test_a_kernel_that_does_not_boot_stops_it(counter: Counter) -> None:
+    both = [kernels.find(f"g{commit[:12]}") for commit in (counter.base, counter.topic)]
+    panics = replace(counter.bench, failed={("open1", bench.variant_name(both[1])): "it panicked"})
+    subject = Subject("open1", panics._studies["open1"].spec)
+    found = compared.compare(panics, subject, *both, compared.SCREEN, [])
+    assert found.failed == f"{both[1].name}: it panicked"
 
 
 def test_a_base_that_does_not_boot_is_no_base_that_reaches_nothing(given: Given) -> None:
@@ -486,14 +509,13 @@ def test_a_base_that_does_not_boot_is_no_base_that_reaches_nothing(given: Given)
     assert "Nothing" not in text and "2 failed: open1, open1 (threads)" in text
 
 
-def test_a_kernel_built_again_under_its_name_is_another_one(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    assert only(given.between(base, topic)).worse
-    there = kernels.find(f"g{topic[:12]}")
-    subject = Subject("open1", given.bench._studies["open1"].spec)
+def test_a_kernel_built_again_under_its_name_is_another_one(counter: Counter) -> None:
+    assert counter.one.worse
+    there = kernels.find(f"g{counter.topic[:12]}")
+    subject = Subject("open1", counter.bench._studies["open1"].spec)
     assert f"{there.name}-{there.sha256[:8]}" in {one.name for one in subject.spec.variant}
     rebuilt = replace(there, sha256="0" * 64)
-    assert given.bench.functions(subject, there) and not given.bench.functions(subject, rebuilt)
+    assert counter.bench.functions(subject, there) and not counter.bench.functions(subject, rebuilt)
 
 
 def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) -> None:
@@ -548,9 +570,8 @@ def test_a_patch_that_only_renames_is_one(tree: Tree, tmp_path: Path) -> None:
     assert found.files(found.base, found.topic) == ["fs/open.c", "fs/opened.c"]
 
 
-def test_instructions_of_a_function_are_said_only_beyond_chance(given: Given) -> None:
-    base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
-    one = only(given.between(base, topic))
+def test_instructions_of_a_function_are_said_only_beyond_chance(counter: Counter) -> None:
+    one = counter.one
     assert all(not each.functions for each in one.compared), "900 on both"
     more = replace(one.compared[0], functions={"do_open": (12.0, 15.0)}, instructions=(3992.0, 3991.0))
     text = " ".join(report.block(replace(one, compared=(more, *one.compared[1:]))).split())

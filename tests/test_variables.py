@@ -1,6 +1,7 @@
 """What type a variable has: by debugging information made here, as in Debian's kernels, and as BTF has it."""
 
 import random
+import struct
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -117,6 +118,17 @@ def test_debugging_information_that_is_damaged(tmp_path: Path) -> None:
         damaged.write_bytes(content)
         with suppress(dwarf.NoDwarfError):
             dwarf.types_of_variables(damaged)
+
+
+def test_a_place_beyond_every_file(tmp_path: Path) -> None:
+    """Of the names of sections: such a number is too large for a slice of the file."""
+    program = linked(tmp_path, "-g")
+    content = bytearray(program.read_bytes())
+    (headers,), (names,) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<H", content, 62)
+    struct.pack_into("<Q", content, headers + 64 * names + 24, 1 << 63)
+    program.write_bytes(content)
+    with pytest.raises(dwarf.NoDwarfError):
+        dwarf.types_of_variables(program)
 
 
 def test_what_was_read_is_known_by_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def _opened(path: Path) -> Iterator["_Elf"]:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             yield _Elf(data)
-    except (OSError, ValueError, LookupError, error, zlib.error) as cause:
+    except (OSError, ValueError, LookupError, OverflowError, error, zlib.error) as cause:
         raise NoDwarfError(f"{path}: {cause}") from None
 
 

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from bigiron.errors import UserError
@@ -26,7 +27,9 @@ __all__ = [
 ]
 
 
-def _find() -> dict[str, Format]:
+@cache
+def _formats() -> dict[str, Format]:
+    """Found when they are needed: to import them takes longer than most commands do otherwise."""
     here = Path(__file__).parent
     modules = (
         importlib.import_module(f"{package}.{module.name}")
@@ -36,13 +39,12 @@ def _find() -> dict[str, Format]:
     return {module.FORMAT.name: module.FORMAT for module in modules if hasattr(module, "FORMAT")}
 
 
-_FORMATS = _find()
 _JSON = "json:"
 
 
 def formats() -> list[Format]:
     """All formats that are read."""
-    return list(_FORMATS.values())
+    return list(_formats().values())
 
 
 def find(name: str) -> Format:
@@ -51,9 +53,9 @@ def find(name: str) -> Format:
     >>> find("fio").description
     "fio's JSON (--output-format=json)"
     """
-    if name not in _FORMATS:
-        raise UserError(f"no format {name!r}: use one of {', '.join(_FORMATS)}")
-    return _FORMATS[name]
+    if name not in _formats():
+        raise UserError(f"no format {name!r}: use one of {', '.join(_formats())}")
+    return _formats()[name]
 
 
 def profile(text: str) -> Measured:
@@ -80,13 +82,13 @@ def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list
     """
     better: Better = "less" if less_is_better else "more"
     label(unit or "-", None)
-    if metric in _FORMATS:
+    if known := _formats().get(metric):
         if unit or less_is_better:
             raise UserError(f"metric {metric} has its own units: leave out --unit and --less-is-better")
-        read_text = _FORMATS[metric].read_text
+        read_text = known.read_text
         if read_text is None:
             raise UserError(f"{metric} is a folder, which no command prints: see `bigiron import`")
-        if _FORMATS[metric].profile:
+        if known.profile:
             raise UserError(f"{metric} is a profile, which has no figures: see `bigiron import`")
         return lambda output: read_text(output).figures
     if metric.startswith(_JSON):
@@ -105,8 +107,8 @@ def operations(metric: str, unit: str) -> Callable[[str], tuple[int, str]]:
     >>> operations("perf-bench", "")("# Executed 10,000 getppid() calls")
     (10000, 'getppid')
     """
-    if metric in _FORMATS:
-        read_text = _FORMATS[metric].read_text
+    if known := _formats().get(metric):
+        read_text = known.read_text
         if unit or read_text is None:
             reader(metric, unit, less_is_better=False)
             raise UserError(f"metric {metric} does not say how many operations there were: give --per")
@@ -132,7 +134,8 @@ def needed_option(metric: str, words: Sequence[str]) -> list[str]:
     >>> needed_option("stress-ng", ["stress-ng", "--msg", "4", "--metrics"])
     []
     """
-    option = _FORMATS[metric].option if metric in _FORMATS else ""
+    known = _formats().get(metric)
+    option = known.option if known else ""
     if not option or Path(words[0]).name != metric or any(word.startswith("--metrics") for word in words):
         return []
     return [option]
