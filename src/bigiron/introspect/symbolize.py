@@ -25,6 +25,7 @@ from bigiron.introspect.symbols import SymbolTable
 from bigiron.util.object_name import FREED, KMALLOC, POINTER, ObjectName
 
 _DEEPEST = 8  # structs in structs
+_NAMED = kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED  # types that are not looked into for a name
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Symbolized:
         return str(self.object)
 
 
+@lru_cache(1 << 16)
 def _memory(kind: str, reason: str = "", offset: int | None = None, detail: str = "") -> Symbolized:
     """Memory of which only its kind is known, or a slab's object of no type."""
     return Symbolized(ObjectName(kind, offset=offset, detail=detail, reason=reason))
@@ -59,11 +61,6 @@ def _memory(kind: str, reason: str = "", offset: int | None = None, detail: str 
 def _pointed_to_by(variable: str, offset: int) -> Symbolized:
     """Memory of no known type that a variable points to."""
     return Symbolized(ObjectName(f"*{variable}", offset=offset))
-
-
-def _in_slab(named: Symbolized, object: Object | None) -> Symbolized:
-    """The same with the slab object that it is in."""
-    return Symbolized(named.object, named.types, object.start, object.cache.size) if object else named
 
 
 class Objects:
@@ -86,7 +83,12 @@ class Objects:
         self._variables = symbols.per_cpu(offsets)
         self._allocated = AllocationLog(allocations)
         self._details = Details(guest)
-        self._part = lru_cache(1 << 16)(self._find_part)  # objects of one type have the same fields
+        # Objects of one type have the same fields, and a cell accesses many fields of each object.
+        self._part = lru_cache(1 << 16)(self._find_part)
+        self._struct_part = lru_cache(1 << 16)(self._find_struct_part)
+        self._innermost = lru_cache(1 << 16)(self._find_innermost)
+        self._page_kind = lru_cache(1 << 16)(self._find_page_kind)
+        self.type_of = lru_cache(None)(self._find_type)
         self.slab_types = SlabTypes(guest, self._allocated)
         self._namers = {
             MANAGED: self._in_page,
@@ -103,7 +105,7 @@ class Objects:
         """For each address and how many bytes from there were accessed: what lies there."""
         wanted = set(accesses)
         found = self.find({address for address, _ in wanted})
-        return {access: _in_slab(self._name(*access), found[access[0]]) for access in wanted}
+        return {access: self._named(found[access[0]], *access) for access in wanted}
 
     def find(self, addresses: Set[int]) -> dict[int, Object | None]:
         """The slab object at each address, after looking for pointers to those whose type is unknown."""
@@ -113,6 +115,7 @@ class Objects:
         }
         per_cpu = any(self.guest.per_cpu.locate(address) for address in addresses)
         self._known.walk(filter(None, found.values()), untyped, per_cpu)
+        self.type_of.cache_clear()
         return found
 
     @property
@@ -148,7 +151,7 @@ class Objects:
         except (UnreadableError, BtfError):
             return 0
 
-    def type_of(self, found: Object) -> int:
+    def _find_type(self, found: Object) -> int:
         """The type of a slab object, as its cache, a pointer to it or its own pointers tell; 0: unknown."""
         own = self.slab_types.own_type(found) or self._known.type_by_walk(found.start)
         return own or self.slab_types.by_pointers(found)
@@ -168,6 +171,16 @@ class Objects:
     def size(self, type: str) -> int:
         """How many bytes a value of that type has; 1 where the kernel does not tell."""
         return self._btf.size(self._btf.find(type)) or 1
+
+    def _named(self, found: Object | None, address: int, length: int) -> Symbolized:
+        """What lies at an address of which it is known whether it is in a slab, and in which object."""
+        if found is None:
+            return self._name(address, length)
+        try:
+            named = self._slab_object(found, address, length)
+        except (UnreadableError, BtfError) as error:
+            named = _memory(MANAGED, str(error))
+        return Symbolized(named.object, named.types, found.start, found.cache.size)
 
     def _name(self, address: int, length: int) -> Symbolized:
         if variable := self._variables.lookup(address):
@@ -200,7 +213,10 @@ class Objects:
                 return self._field(node.address, node.type, address, length)
         page = self._pages.at(address)
         if page.use is Use.SLAB:
-            return self._slab_object(page, address, length)
+            cache = self.guest.slabs.cache_of(page.head)
+            if cache is None:
+                return _memory(MANAGED, "slab of an unknown cache")
+            return self._slab_object(self.guest.slabs.object(cache, page.start, address), address, length)
         if copy := self._per_cpu_copy(address, length):
             return copy
         if page.use is Use.FREE and (freed := self._freed(address, length)):
@@ -218,12 +234,8 @@ class Objects:
         use: str = page.use.value
         return _memory(use) if page.use in (Use.TABLE, Use.ANONYMOUS) else _memory(MANAGED, use)
 
-    def _slab_object(self, page: Page, address: int, length: int) -> Symbolized:
-        cache = self.guest.slabs.cache_of(page.head)
-        if cache is None:
-            return _memory(MANAGED, "slab of an unknown cache")
-        found = self.guest.slabs.object(cache, page.start, address)
-        offset = address - found.start
+    def _slab_object(self, found: Object, address: int, length: int) -> Symbolized:
+        cache, offset = found.cache, address - found.start
         if type := self.type_of(found):
             return self._field(found.start, type, address, length)
         if not 0 <= offset < cache.object_size:
@@ -271,22 +283,26 @@ class Objects:
         return _memory(f"vmalloc memory of {caller}", offset=address - area.start) if caller else None
 
     def _page_struct(self, address: int, length: int) -> Symbolized:
-        page = self._pages.of_struct(address)
-        size = self._pages.struct_size
-        type, detail = "page", page.use.value
-        if page.use is Use.SLAB and address - page.head < size:
-            type = self.guest.slabs.slab_type
-            cache = self.guest.slabs.cache_of(page.head)
-            detail = cache.name if cache else detail
-        elif page.use in (Use.CACHE, Use.ANONYMOUS) and self._btf.find("folio"):
-            type = "folio"
-        elif page.use is Use.TABLE and self._btf.find("ptdesc") and address - page.head < size:
-            type = "ptdesc"
+        page, size = self._pages.of_struct(address), self._pages.struct_size
         start = page.head
-        if address - start >= self._btf.size(self.guest.structs.type(type)):
-            type, start = "page", address - (address - page.head) % size
-        whole = ObjectName.struct(type, detail)
-        return self._part(whole, self.guest.structs.type(type), address - start, length)
+        name, detail = self._page_kind(page, address - start < size)
+        type = self.guest.structs.type(name)
+        if address - start >= self._btf.size(type):
+            name, type = "page", self.guest.structs.type("page")
+            start = address - (address - start) % size
+        return self._struct_part(name, detail, type, address - start, length)
+
+    def _find_page_kind(self, page: Page, is_first: bool) -> tuple[str, str]:
+        """The type of the struct that describes a page, and its detail."""
+        detail = page.use.value
+        if page.use is Use.SLAB and is_first:
+            cache = self.guest.slabs.cache_of(page.head)
+            return self.guest.slabs.slab_type, cache.name if cache else detail
+        if page.use in (Use.CACHE, Use.ANONYMOUS) and self._btf.find("folio"):
+            return "folio", detail
+        if page.use is Use.TABLE and self._btf.find("ptdesc") and is_first:
+            return "ptdesc", detail
+        return "page", detail
 
     def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
         found = self.guest.per_cpu.locate(address)
@@ -313,16 +329,22 @@ class Objects:
 
         Of what is `freed` nothing but its type is known.
         """
+        inner, inside, name = self._innermost(type, address - start, length)
+        detail = FREED if freed else self._details.of(name, start + inside)
+        return self._struct_part(name, detail, inner, address - start - inside, length)
+
+    def _find_innermost(self, type: int, offset: int, length: int) -> tuple[int, int, str]:
+        """The innermost struct with a name of its own: its type, its offset and its name."""
+        start = 0
         for _ in range(_DEEPEST):
-            inner = self._btf.place(
-                type, address - start, length, kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED
-            )
+            inner = self._btf.place(type, offset - start, length, _NAMED)
             if not inner.path or self._btf.name(inner.type) not in kernel_knowledge.EMBEDDED:
                 break
             start, type = start + inner.start, inner.type
-        name = self._btf.tag(type)
-        detail = FREED if freed else self._details.of(name, start)
-        return self._part(ObjectName.struct(name, detail), type, address - start, length)
+        return type, start, self._btf.tag(type)
+
+    def _find_struct_part(self, name: str, detail: str, type: int, offset: int, length: int) -> Symbolized:
+        return self._part(ObjectName.struct(name, detail), type, offset, length)
 
     def _find_part(self, whole: ObjectName, type: int, offset: int, length: int) -> Symbolized:
         """The field that was accessed, or of two neighbours that were accessed at once the first."""

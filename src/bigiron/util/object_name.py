@@ -100,6 +100,10 @@ cpu=None, reason='')
         return cls(f"{_STRUCT}{name}", detail=detail)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return "".join(
             (
                 self.base,

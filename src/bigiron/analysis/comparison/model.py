@@ -32,6 +32,8 @@ class Cell:
     facts: Mapping[str, Any]
     more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """The probe's other tables, where it has several: without its name in front."""
+    kept: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What was made of it, by what it is: one report needs the same several times."""
 
     @property
     def operations(self) -> float:

@@ -82,7 +82,7 @@ def profile(
     two for each of theirs, that access and the owner's next. A recycled line is shared only in that each of
     its CPUs had an object of its own there, one after the other.
     """
-    touched = _weighted(counts, operations, contexts)
+    touched = _weighted(_numbered(counts, contexts), operations)
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     lines = _shared_lines(touched)
@@ -105,12 +105,13 @@ def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = C
     two would count as one line, by the rules of `profile`, without what each counts alone. A recycled line is
     no part of a pair.
     """
-    touched = _weighted(counts, operations, contexts)
+    counts = _numbered(counts, contexts)
+    touched = _weighted(counts, operations)
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
     alone = _shared_lines(touched)
     kept = counts.join(alone.filter("recycled"), on="line", how="anti")
-    touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations, contexts)
+    touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations)
     share_alone = alone.select(half="line", alone=pl.col("accesses_per_op") / pl.col("all_per_op"))
     touched = (
         touched.filter(pl.col("half").n_unique().over("line") == 2)
@@ -172,18 +173,39 @@ def shared(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = 
     `path` has the function at its end, `object` is what `profile` calls the line, and `field` what lies at
     the address.
     """
-    touched = _weighted(counts, operations, contexts)
+    touched = _weighted(_numbered(counts, contexts), operations)
     lines = _shared_lines(touched).filter(~pl.col("recycled")).select("line", "object")
-    return touched.rename({"object": "field"}).join(lines, on="line")
+    found = touched.rename({"object": "field"}).join(lines, on="line")
+    texts = [name for name, kind in found.schema.items() if kind == pl.Enum]
+    return found.with_columns(pl.col(texts).cast(pl.String))
 
 
-def _weighted(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...]) -> pl.DataFrame:
-    """The counts with what each is per operation, and with whole paths."""
-    touched = counts.filter(pl.col("context").is_in(contexts)).with_columns(
-        accesses=pl.max_horizontal("reads", "writes")
+def _numbered(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
+    """The counts of these contexts with whole paths, and with an enumeration instead of each text.
+
+    There are a million rows and few texts. Grouping and sorting texts as long as paths takes most of the
+    time. Values of an enumeration are sorted as their texts are.
+    """
+    counts = counts.filter(pl.col("context").is_in(contexts))
+    texts = [_enumerated(counts[name]) for name, kind in counts.schema.items() if kind == pl.String]
+    counts = counts.with_columns(texts)
+    path, function = (counts[name].to_physical().cast(pl.UInt64) for name in ("path", "function"))
+    way = path * (1 << 32) + function
+    ways = counts.select("path", "function", way=way).unique("way")
+    whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
+    return counts.with_columns(
+        path=way.replace_strict(ways["way"], _enumerated(ways.select(whole).to_series()))
     )
+
+
+def _enumerated(texts: pl.Series) -> pl.Series:
+    return texts.cast(pl.Enum(texts.unique().drop_nulls().sort()))
+
+
+def _weighted(counts: pl.DataFrame, operations: float) -> pl.DataFrame:
+    """The counts with what each is per operation."""
+    touched = counts.with_columns(accesses=pl.max_horizontal("reads", "writes"))
     return touched.join(_disturbed(touched), on="line").with_columns(
-        pl.concat_str("path", "function", separator=";").str.strip_chars_start(";").alias("path"),
         (pl.col("writes") * pl.col("disturbed") / operations).alias("writes_per_op"),
         (pl.col("accesses") * pl.col("disturbed") / operations).alias("accesses_per_op"),
         (pl.col("accesses") / operations).alias("all_per_op"),
@@ -192,24 +214,25 @@ def _weighted(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...]
 
 def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     """One row a line that several CPUs touched and one wrote."""
-    return (
-        touched.group_by("line")
-        .agg(
-            pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum(),
-            pl.col("cpu").filter(pl.col("writes") > 0).n_unique().alias("writers"),
-            pl.col("cpu").filter(pl.col("reads") > 0).n_unique().alias("readers"),
-            pl.col("cpu").n_unique().alias("touchers"),
-            pl.col("cpu").filter(allocates()).n_unique().alias("allocating"),
-        )
+    by_cpu = touched.group_by("line", "cpu").agg(
+        writers=(pl.col("writes") > 0).any(),
+        readers=(pl.col("reads") > 0).any(),
+        allocating=allocates().any(),
+    )
+    cpus = (
+        by_cpu.group_by("line")
+        .agg(pl.col("writers", "readers").sum(), touchers=pl.len(), allocating=pl.col("allocating").sum())
         .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
-        .join(called_after(touched, "line"), on="line")
     )
+    sums = touched.group_by("line").agg(pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum())
+    return sums.join(cpus, on="line").join(called_after(touched, "line"), on="line")
 
 
 def allocates() -> pl.Expr:
     """Whether a count is of what writes an object when it is allocated."""
-    return (pl.col("writes") > 0) & pl.col("function").str.contains(kernel_functions.CLEARING_NEW_OBJECTS)
+    clears = pl.col("function").cast(pl.String).str.contains(kernel_functions.CLEARING_NEW_OBJECTS)
+    return (pl.col("writes") > 0) & clears
 
 
 def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:

@@ -126,9 +126,8 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
     columns: dict[str, list[Line]] = {}
     recycled: dict[str, tuple[float, float]] = {}
     for variant, repetitions in cells.items():
-        profiles = _profiles(repetitions, options)
-        columns[variant] = matching.mean([_lines_of(profile) for profile in profiles])
-        again = pl.concat(profiles).filter("recycled")
+        columns[variant] = _mean(repetitions, options)
+        again = pl.concat([_profile(cell, options) for cell in repetitions]).filter("recycled")
         accesses = float(again["accesses_per_op"].sum())
         recycled[variant] = (again.height / len(repetitions), accesses / len(repetitions))
     dependence = shape.depends(columns, _changes(measured, point, options))
@@ -162,13 +161,25 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
     return found
 
 
-def _profiles(repetitions: Sequence[Cell], options: Options) -> list[pl.DataFrame]:
-    profile = conflicts.pairs if options.pairs else conflicts.profile
-    return [profile(cell.table, cell.operations, options.contexts) for cell in repetitions]
+def _mean(repetitions: Sequence[Cell], options: Options) -> list[Line]:
+    return matching.mean([_lines(cell, options) for cell in repetitions])
 
 
-def _lines_of(profile: pl.DataFrame) -> list[Line]:
-    return merging.with_faint_merged(matching.lines_of(profile))
+def _lines(cell: Cell, options: Options) -> list[Line]:
+    of = ("lines", options.pairs, options.contexts)
+    if of not in cell.kept:
+        cell.kept[of] = merging.with_faint_merged(matching.lines_of(_profile(cell, options)))
+    lines: list[Line] = cell.kept[of]
+    return lines
+
+
+def _profile(cell: Cell, options: Options) -> pl.DataFrame:
+    of = ("profile", options.pairs, options.contexts)
+    if of not in cell.kept:
+        profile = conflicts.pairs if options.pairs else conflicts.profile
+        cell.kept[of] = profile(cell.table, cell.operations, options.contexts)
+    table: pl.DataFrame = cell.kept[of]
+    return table
 
 
 def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
@@ -177,10 +188,7 @@ def _changes(measured: Measurements, point: tuple[int, int], options: Options) -
         shape.Change(
             changed.of,
             changed.to[point],
-            {
-                variant: matching.mean(list(map(_lines_of, _profiles(repetitions, options))))
-                for variant, repetitions in changed.points[point].items()
-            },
+            {variant: _mean(repetitions, options) for variant, repetitions in changed.points[point].items()},
             changed.boots,
         )
         for changed in measured.changed

@@ -246,7 +246,10 @@ def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str,
 
 
 def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
-    for function, *figures in profile(cell.table, cell.operations, contexts).iter_rows():
+    of = (profile, contexts)
+    if of not in cell.kept:
+        cell.kept[of] = profile(cell.table, cell.operations, contexts)
+    for function, *figures in cell.kept[of].iter_rows():
         yield function, tuple(figures)
 
 
@@ -256,21 +259,29 @@ def costly_ones(cells: Cells, options: Options) -> list[Costly]:
 
 
 def _with_same_names(cells: Cells) -> Cells:
-    return {
-        variant: [replace(cell, table=by_same_names(cell.table)) for cell in each]
-        for variant, each in cells.items()
-    }
+    return {variant: [_renamed(cell) for cell in each] for variant, each in cells.items()}
+
+
+def _renamed(cell: Cell) -> Cell:
+    if by_same_names not in cell.kept:
+        cell.kept[by_same_names] = replace(cell, table=by_same_names(cell.table))
+    renamed: Cell = cell.kept[by_same_names]
+    return renamed
 
 
 def by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
     """The counts with the functions, also those on the paths, by `same_function`."""
-    names = pl.concat([counts["function"], counts["path"].str.split(";").explode()]).unique().drop_nulls()
+    paths = counts["path"].unique()  # a tenth of the rows, or less
+    functions = paths.str.split(";")
+    names = pl.concat([counts["function"], functions.explode()]).unique().drop_nulls()
     same = {name: same_function(name) for name in names}
     changed = {name: short for name, short in same.items() if name != short}
     if not changed:
         return counts
-    path = pl.col("path").str.split(";").list.eval(pl.element().replace(changed)).list.join(";")
-    return counts.with_columns(pl.col("function").replace(changed), path=path)
+    renamed = functions.list.eval(pl.element().replace(changed)).list.join(";")
+    return counts.with_columns(
+        pl.col("function").replace(changed), path=counts["path"].replace(paths, renamed)
+    )
 
 
 @cache

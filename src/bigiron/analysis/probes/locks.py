@@ -100,9 +100,10 @@ def profile(
 def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
     """The acquisitions, by names that all locks of a kind have in common."""
     names = {object: ObjectName.parse(object).as_lock for object in counts["object"].unique()}
+    takers = {function: taken_by(function) for function in counts["function"].unique()}
     return counts.filter(pl.col("context").is_in(contexts)).select(
         pl.col("object").replace_strict(names, return_dtype=pl.String).alias("lock"),
-        pl.col("function").map_elements(taken_by, pl.String).alias("taken_by"),
+        pl.col("function").replace_strict(takers, return_dtype=pl.String).alias("taken_by"),
         pl.col("path").str.split(";").list.last().alias("taker"),
         pl.col("lock").alias("address"),
         "cpu", "acquisitions", "instructions", "longest",

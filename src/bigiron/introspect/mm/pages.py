@@ -1,8 +1,8 @@
 """mm/page_alloc.c, linux/page-flags.h: what a page is used for, by its `struct page`."""
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from bigiron.introspect.mm.structs import Structs, UnreadableError
 
@@ -24,8 +24,7 @@ class Use(Enum):
     KERNEL = "page of an unknown owner"
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page, or a compound one: where its first `struct page` is, and what it is used for."""
 
     head: int

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
 
@@ -9,7 +10,7 @@ _LARGEST_OBJECT = 1 << 22
 _OBJECTS = 0xFFFF  # of `oo.x`: how many a slab has; above them its order
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is read once: hashing all its fields takes long
 class Cache:
     """A `struct kmem_cache`."""
 
@@ -23,14 +24,13 @@ class Cache:
     align: int = 8  # of its objects
     per_slab: int = 1  # objects
 
-    @property
+    @cached_property
     def is_kmalloc(self) -> bool:
         """Whether its objects have nothing in common but their size."""
         return "kmalloc-" in self.name
 
 
-@dataclass(frozen=True)
-class Object:
+class Object(NamedTuple):
     """An object of a cache, or where one could be."""
 
     cache: Cache
