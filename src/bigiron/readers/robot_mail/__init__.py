@@ -39,6 +39,8 @@ def read(content: bytes, called: str) -> RobotMail:
             rank = _rank(text.subject, lines, depth)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, text.subject, lines
+            if rank == 0:
+                break
         if best and not best[0]:
             break
     if best:
