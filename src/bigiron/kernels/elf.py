@@ -59,3 +59,17 @@ def kallsyms(elf: ELFFile) -> Iterator[str]:
         if symbol["st_info"]["bind"] != "STB_LOCAL":
             letter = letter.upper()
         yield f"{symbol['st_value']:016x} {letter} {symbol.name}\n"
+
+
+def places_of_names(elf: ELFFile) -> list[tuple[int, int]]:
+    """Where a kernel keeps the names of its symbols: the addresses at which its tables `kallsyms_*` begin and end."""
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return []
+    data = sorted(
+        (symbol["st_value"], symbol.name)
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["type"] in ("STT_NOTYPE", "STT_OBJECT") and symbol.name
+    )
+    ends = dict(zip(data, data[1:], strict=False))
+    return [(one[0], end[0]) for one, end in ends.items() if one[1].startswith("kallsyms_")]
