@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import IO
 
 from elftools.common.exceptions import ELFError
@@ -62,7 +63,7 @@ def kallsyms(elf: ELFFile) -> Iterator[str]:
 
 
 def places_of_names(elf: ELFFile) -> list[tuple[int, int]]:
-    """Where a kernel keeps the names of its symbols: the addresses at which its tables `kallsyms_*` begin and end."""
+    """The addresses at which a kernel's tables of its symbols' names, `kallsyms_*`, begin and end."""
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         return []
@@ -71,5 +72,4 @@ def places_of_names(elf: ELFFile) -> list[tuple[int, int]]:
         for symbol in table.iter_symbols()
         if symbol["st_info"]["type"] in ("STT_NOTYPE", "STT_OBJECT") and symbol.name
     )
-    ends = dict(zip(data, data[1:], strict=False))
-    return [(one[0], end[0]) for one, end in ends.items() if one[1].startswith("kallsyms_")]
+    return [(start, end) for (start, name), (end, _) in pairwise(data) if name.startswith("kallsyms_")]

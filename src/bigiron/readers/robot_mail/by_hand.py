@@ -23,7 +23,7 @@ _PRINTED = re.compile(
 )
 _OF_ROBOT = re.compile(r"\s*%stddev\s+%?change\s+%stddev")
 THE_ROBOTS = "a table of the robot"
-_LONGEST, _MOST_LINES = 200, 5000  # of a table that somebody wrote
+_LONGEST, _MOST_LINES = 200, 5000  # of a table that a developer wrote
 _WORDS = 6  # in a line of prose
 _NEAR = 6  # lines between the heads of columns and the first figures
 _LEAST = 2  # rows
