@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "job.h"
 #include "measure.h"
+#include "patience.h"
 #include "processes.h"
 #include "recorded_part.h"
 #include "report.h"
@@ -135,8 +136,9 @@ static int take_signal(const struct job *job, struct command *command)
 /* Until it ends, or its recorded part does. Returns 0, or 1 after reporting the error. */
 static int wait_for_end(const struct job *job, struct command *command)
 {
-	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
+	struct patience patience;
 
+	patience_begin(&patience, job);
 	for (;;) {
 		struct pollfd fds[] = {
 			{ command->pipes[0], POLLIN, 0 },
@@ -156,7 +158,7 @@ static int wait_for_end(const struct job *job, struct command *command)
 					    MOST_OUTPUT_BYTES >> 20);
 		if (part_looks(job) || command->has_ended)
 			return 0;
-		if (clock_ns() > deadline)
+		if (patience_is_over(&patience))
 			return report_program_error(command->outputs[1], "workload",
 						    "the command was not done in %lu s: see --deadline", job->patience_s);
 	}

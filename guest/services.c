@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "job.h"
+#include "patience.h"
 #include "processes.h"
 #include "report.h"
 
@@ -72,13 +72,8 @@ static int reap(const struct job *job, pid_t waited_for, int *status, int *has_e
 	return 0;
 }
 
-static int is_late(uint64_t deadline)
-{
-	return clock_ns() > deadline;
-}
-
 /* 1: it succeeded; 0: not yet; -1: something failed, and was reported. */
-static int succeeds(const struct job *job, const struct words *words, int output, uint64_t deadline)
+static int succeeds(const struct job *job, const struct words *words, int output, struct patience *patience)
 {
 	const struct program program = { .words = words, .cpus = job->service_cpus, .outputs = { output, output } };
 	pid_t pid = start_program(job, &program);
@@ -89,7 +84,7 @@ static int succeeds(const struct job *job, const struct words *words, int output
 	while (!ended) {
 		if (reap(job, pid, &status, &ended))
 			return -1;
-		if (!ended && is_late(deadline))
+		if (!ended && patience_is_over(patience))
 			return 0;
 		if (!ended)
 			nap();
@@ -102,7 +97,7 @@ static int has_written(int output)
 	return lseek(output, 0, SEEK_END) > 0;
 }
 
-static int wait_until_ready(const struct job *job, unsigned long nr, uint64_t deadline)
+static int wait_until_ready(const struct job *job, unsigned long nr, struct patience *patience)
 {
 	const struct words *ready = &job->services[nr].ready;
 	int before = -1, output, done = 0; /* what the last two attempts wrote */
@@ -111,8 +106,8 @@ static int wait_until_ready(const struct job *job, unsigned long nr, uint64_t de
 		return 0;
 	while (!done) {
 		output = memfd_create("ready", MFD_CLOEXEC);
-		done = succeeds(job, ready, output, deadline);
-		if (!done && is_late(deadline))
+		done = succeeds(job, ready, output, patience);
+		if (!done && patience_is_over(patience))
 			done = -report_program_error(before < 0 || has_written(output) ? output : before, "machine",
 						     "the service %s was not ready in %lu s: %s did not succeed; see --deadline",
 						     job->services[nr].words.all[0], job->patience_s, ready->all[0]);
@@ -140,7 +135,7 @@ static int listens(unsigned long port)
 	return connected;
 }
 
-static int wait_for_ports(const struct job *job, uint64_t deadline)
+static int wait_for_ports(const struct job *job, struct patience *patience)
 {
 	int status, ended;
 
@@ -148,7 +143,7 @@ static int wait_for_ports(const struct job *job, uint64_t deadline)
 		while (!listens(job->ports[i])) {
 			if (reap(job, 0, &status, &ended))
 				return 1;
-			if (is_late(deadline))
+			if (patience_is_over(patience))
 				return report_program_error(services[0].output, "machine",
 							    "nothing listened on port %lu in %lu s: see --deadline",
 							    job->ports[i], job->patience_s);
@@ -176,12 +171,13 @@ static int start(const struct job *job, unsigned long nr)
 
 int services_start(const struct job *job)
 {
-	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
+	struct patience patience;
 
+	patience_begin(&patience, job);
 	if (job->nr_services)
 		report_stage("services");
 	for (unsigned long i = 0; i < job->nr_services; i++)
-		if (start(job, i) || wait_until_ready(job, i, deadline))
+		if (start(job, i) || wait_until_ready(job, i, &patience))
 			return 1;
-	return wait_for_ports(job, deadline);
+	return wait_for_ports(job, &patience);
 }
