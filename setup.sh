@@ -24,11 +24,7 @@ program   apt-config                   apt              says how this machine re
 program   dpkg                         dpkg             compares their versions
 program   dpkg-deb                     dpkg             unpacks them
 program   prlimit                      util-linux       keeps a mirror from filling the disk
-program   rpm                          rpm              reads the names of Fedora's packages
-program   rpmkeys                      rpm              verifies them
 keyring   keyrings/debian-archive-keyring.gpg  debian-archive-keyring  verifies the kernels that bigiron fetches from Debian
-keyring   keyrings/ubuntu-archive-keyring.gpg  ubuntu-keyring          verifies those from Ubuntu
-keyring   distribution-gpg-keys/fedora         distribution-gpg-keys   verifies those from Fedora
 program   gcc                          gcc              compiles the guest agent, the workloads and the QEMU plugin
 program   objcopy                      binutils         strips kernels that were built here
 program   objdump                      binutils         shows the tests what was compiled
@@ -87,6 +83,7 @@ program   cpio                         cpio             reads what the tests' vi
 program   go                           golang-go        has pprof, which reads what bigiron exports
 program   script                       bsdutils         makes a terminal for a test
 program   mount                        mount            makes the tests' small disks
+program   rpmkeys                      rpm              verifies Fedora's packages, and the tests'
 program   rpmbuild                     rpm              makes the tests' packages
 program   rpmsign                      rpm              signs them
 program   gpg                          gpg              signs their archive of packages
@@ -148,7 +145,7 @@ install_packages() {
     for package; do
         say "installing $package: $(why "$package")"
         case "$(codename) $package" in
-            "bookworm qemu-system-"* | "bookworm ubuntu-keyring" | "bookworm distribution-gpg-keys") newer+=("$package") ;;
+            "bookworm qemu-system-"*) newer+=("$package") ;;
             *) ordinary+=("$package") ;;
         esac
         [ "$package" != openssh-server ] || keep_from_starting ssh.service ssh.socket

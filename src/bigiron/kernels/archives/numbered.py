@@ -32,6 +32,7 @@ class Numbered:
 def is_exactly(wanted: str, kernel: Kernel) -> bool:
     """Whether the exact version of a kernel, or its release, is wanted.
 
+    >>> from pathlib import Path
     >>> newest = Kernel("fedora/43", "6.17.1-300.fc43.x86_64", "6.17.1-300.fc43", "x86_64", Path(), "", "")
     >>> [is_exactly(one, newest) for one in ("43-6.17.1-300.fc43", "42-6.17.1-300.fc43", "43-6.17")]
     [True, False, False]
