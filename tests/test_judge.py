@@ -332,7 +332,7 @@ def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_
     judged = replace(told.judgement, changes=[new, old, atomic])
     assert second_opinion.longer(judged, "a", "b") == {"a": {"switch_mm": 95.0}, "b": {"read_tsc": 314.0}}
     weighed = replace(told, predicted=replace(told.predicted, weighed=("rdtsc", "wrmsr")))
-    assert "90 % interval), with the additional time of rdtsc and wrmsr. The reported" in words(weighed)
+    assert "90 % of the samples), with the additional time of rdtsc and wrmsr. The reported" in words(weighed)
     assert json.loads(reply_json.as_json(weighed))["predicted"]["weighed"] == ["rdtsc", "wrmsr"]
     assert "additional time" not in words(told)
 

@@ -120,7 +120,8 @@ def _heading(found: Prediction) -> str:
         )
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
-        f"{found.samples} samples over {found.unknowns} unknowns; 90 % intervals in parentheses{given}{lock}"
+        f"{found.samples} samples over {found.unknowns} unknowns; 90 % of the samples lie in the ranges in "
+        f"parentheses{given}{lock}"
     )
 
 

@@ -351,14 +351,14 @@ def _prediction(opinion: Opinion) -> str:
         compared = "The report's metric is no throughput: its change is not compared with this."
     else:
         inside = "inside" if found.fits else "outside"
-        compared = f"The reported {percent_change(found.reported)} lies {inside} this interval."
+        compared = f"The reported {percent_change(found.reported)} lies {inside} this range."
     source = f"counts ({found.why_counts})" if found.why_counts else "traces"
     return (
         f"Predicted from {source} for {found.tasks} tasks on a machine of the report's shape with the "
         f"latencies of {found.machine}: "
         f"{percent_change(found.change.value)} "
         f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
-        f"90 % interval){_weighed(found)}. {compared}"
+        f"90 % of the samples){_weighed(found)}. {compared}"
         f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
     )
 
