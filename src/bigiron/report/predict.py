@@ -108,6 +108,10 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
+_HELD_OUT = ", as did 48 % of published points that nothing was fitted to"
+"""How far a range can be trusted: docs/validation/curves.md."""
+
+
 def _heading(found: Prediction) -> str:
     given = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
     lock = _SPINLOCKS.get(found.lock, "")
@@ -121,7 +125,7 @@ def _heading(found: Prediction) -> str:
     return (
         f"{found.workload} on {found.machine} ({found.description}): predicted throughput, {from_}. "
         f"{found.samples} samples over {found.unknowns} unknowns; 90 % of the samples lie in the ranges in "
-        f"parentheses{given}{lock}"
+        f"parentheses{_HELD_OUT}{given}{lock}"
     )
 
 
