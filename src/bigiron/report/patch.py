@@ -203,7 +203,8 @@ def _predicted(one: Examined) -> str:
     if not known:
         return f"No prediction for {_title(first.subject)}: {first.why_not[:_WHY]}."
     parts = [_effect(effect) for effect in known]
-    return f"Predicted for {_title(first.subject)}, {first.tasks} tasks (with 90 % of the samples): {'; '.join(parts)}."
+    where = f"{_title(first.subject)}, {first.tasks} tasks (with 90 % of the samples)"
+    return f"Predicted for {where}: {'; '.join(parts)}."
 
 
 def _effect(effect: Effect) -> str:
