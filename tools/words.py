@@ -34,8 +34,8 @@ def rules() -> list[Rule]:
 def forms(text: str) -> list[str]:
     """A text as it is, and with its names as words; in lower case: to ignore case takes three times as long.
 
-    >>> forms("_WhosWho")
-    ['_whoswho', ' whos who']
+    >>> forms("_CellPool")
+    ['_cellpool', ' cell pool']
     """
     return [form.lower() for form in (text, _CAPITAL.sub(" ", text.replace("_", " ")))]
 
