@@ -1,4 +1,4 @@
-"""What `bigiron patch` says of patches whose effect is known: the table in docs/validation/patch.md.
+"""What `bigiron patch` says of patches whose effect is known: a table on standard output.
 
     benchmarks/patches.py -o FOLDER TREE BASE [NAME...]
 
