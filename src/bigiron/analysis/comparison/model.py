@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.lines.line_costs import LineCosts
@@ -24,6 +24,9 @@ _MOST_MISSING = 4  # cells that are named
 # What is compared
 
 
+_Made = TypeVar("_Made")
+
+
 @dataclass(frozen=True)
 class Cell:
     """What a probe left of one repetition."""
@@ -32,8 +35,14 @@ class Cell:
     facts: Mapping[str, Any]
     more: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """The probe's other tables, where it has several: without its name in front."""
-    kept: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """What was made of it, by what it is: one report needs the same several times."""
+    _made: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def once(self, key: object, make: Callable[[], _Made]) -> _Made:
+        """What `make` makes of the cell, made the first time that it is asked for by this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: _Made = self._made[key]
+        return made
 
     @property
     def operations(self) -> float:

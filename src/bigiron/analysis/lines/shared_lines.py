@@ -166,20 +166,18 @@ def _mean(repetitions: Sequence[Cell], options: Options) -> list[Line]:
 
 
 def _lines(cell: Cell, options: Options) -> list[Line]:
-    of = ("lines", options.pairs, options.contexts)
-    if of not in cell.kept:
-        cell.kept[of] = merging.with_faint_merged(matching.lines_of(_profile(cell, options)))
-    lines: list[Line] = cell.kept[of]
-    return lines
+    return cell.once(
+        ("lines", options.pairs, options.contexts),
+        lambda: merging.with_faint_merged(matching.lines_of(_profile(cell, options))),
+    )
 
 
 def _profile(cell: Cell, options: Options) -> pl.DataFrame:
-    of = ("profile", options.pairs, options.contexts)
-    if of not in cell.kept:
-        profile = conflicts.pairs if options.pairs else conflicts.profile
-        cell.kept[of] = profile(cell.table, cell.operations, options.contexts)
-    table: pl.DataFrame = cell.kept[of]
-    return table
+    profile = conflicts.pairs if options.pairs else conflicts.profile
+    return cell.once(
+        ("profile", options.pairs, options.contexts),
+        lambda: profile(cell.table, cell.operations, options.contexts),
+    )
 
 
 def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:

@@ -246,10 +246,8 @@ def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str,
 
 
 def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
-    of = (profile, contexts)
-    if of not in cell.kept:
-        cell.kept[of] = profile(cell.table, cell.operations, contexts)
-    for function, *figures in cell.kept[of].iter_rows():
+    rows = cell.once((profile, contexts), lambda: profile(cell.table, cell.operations, contexts))
+    for function, *figures in rows.iter_rows():
         yield function, tuple(figures)
 
 
@@ -263,10 +261,7 @@ def _with_same_names(cells: Cells) -> Cells:
 
 
 def _renamed(cell: Cell) -> Cell:
-    if by_same_names not in cell.kept:
-        cell.kept[by_same_names] = replace(cell, table=by_same_names(cell.table))
-    renamed: Cell = cell.kept[by_same_names]
-    return renamed
+    return cell.once(by_same_names, lambda: replace(cell, table=by_same_names(cell.table)))
 
 
 def by_same_names(counts: pl.DataFrame) -> pl.DataFrame:
