@@ -118,20 +118,16 @@ def builtin(systems: Iterable[str] = ()) -> list[Subject]:
 
     Those of fxmark, and what opens files with O_DIRECT, run on each of these file systems, too.
     """
-    first = [_built_in(name, mode) for name in _names() if _is_first(name) for mode in _MODES]
-    direct = {one.name for one in workloads.builtin() if one.opens_direct}
-    of_files = [
-        name for name in _names() if _is_first(name) and (name in direct or name.startswith("fxmark/"))
-    ]
-    on_disk = [_built_in(name, mode, fs) for fs in systems for name in of_files for mode in _MODES]
-    return [one for one in first if one.name not in direct] + on_disk
+    first = [one for one in _unbounded() if _is_first(one.name)]
+    on_disk = [one.name for one in first if one.opens_direct or one.name.startswith("fxmark/")]
+    found = [_built_in(one.name, mode) for one in first if not one.opens_direct for mode in _MODES]
+    return found + [_built_in(name, mode, fs) for fs in systems for name in on_disk for mode in _MODES]
 
 
 def others() -> list[Subject]:
     """All other built-in workloads, but those that open files with O_DIRECT: tmpfs refuses it before 6.6."""
-    direct = _opening_direct()
-    names = [name for name in _names() if not _is_first(name) and name not in direct]
-    return [_built_in(name, mode) for name in names for mode in _MODES]
+    rest = [one.name for one in _unbounded() if not (_is_first(one.name) or one.opens_direct)]
+    return [_built_in(name, mode) for name in rest for mode in _MODES]
 
 
 def file_systems_of(files: Iterable[str]) -> list[str]:
@@ -143,13 +139,9 @@ def file_systems_of(files: Iterable[str]) -> list[str]:
     return sorted({fs for file in files for folder, fs in _FILE_SYSTEMS.items() if file.startswith(folder)})
 
 
-def _names() -> list[str]:
+def _unbounded() -> list[Workload]:
     """The built-in workloads that run until they are stopped."""
-    return [one.name for one in workloads.builtin() if not one.has_rounds]
-
-
-def _opening_direct() -> set[str]:
-    return {one.name for one in workloads.builtin() if one.opens_direct}
+    return [one for one in workloads.builtin() if not one.has_rounds]
 
 
 def _is_first(name: str) -> bool:
