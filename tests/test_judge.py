@@ -91,6 +91,24 @@ def image(path: Path, text: bytes, lines: bytes) -> Kernel:
     return Kernel(path.name, "6.1", "", "x86_64", path, str(hash(path.read_bytes())), "")
 
 
+def linked(path: Path, name: bytes, data: bytes) -> Kernel:
+    """A program with a table of symbols' names, and data after it."""
+    source = path.with_suffix(".S")
+    source.write_text(
+        ".text\nret\n.section .rodata\n.globl kallsyms_names, after\n"
+        f'kallsyms_names: .ascii "{name.decode()}"\nafter: .ascii "{data.decode()}"\n'
+    )
+    subprocess.run(["gcc", "-nostdlib", "-static", "-Wl,--build-id=none,-e0", source, "-o", path], check=True)
+    return Kernel(path.name, "6.1", "", "x86_64", path, str(hash(path.read_bytes())), "")
+
+
+def test_kernels_are_the_same_whatever_line_an_initcall_is_named_after(tmp_path: Path) -> None:
+    one = linked(tmp_path / "one", b"initcall_1517", b"data")
+    assert sameness(one, linked(tmp_path / "line", b"initcall_1518", b"data")) == "code and data"
+    assert sameness(one, linked(tmp_path / "data", b"initcall_1517", b"date")) == ""
+    assert sameness(one, linked(tmp_path / "both", b"initcall_1518", b"date")) == ""
+
+
 def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Path) -> None:
     one = image(tmp_path / "one", b"code", b"line 1")
     assert sameness(one, one) == "image"
