@@ -9,6 +9,7 @@ struct job;
 
 struct patience {
 	uint64_t looked, deadline;
+	int clock_jumps;
 };
 
 void patience_begin(struct patience *patience, const struct job *job);
