@@ -1,12 +1,14 @@
 """The list of published curves, benchmarks/curve_list.py, and how their scores are grouped."""
 
 import doctest
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bigiron.report import predict
 from bigiron.simulator import machine_files
 from bigiron.workloads import find
 
@@ -22,6 +24,12 @@ SCORE = Score(
     *("pft-bdw-vmarw", "xeon-e5-2690v4-x2", 0.1, 1, 2, 1.5, "- / -", 2.0, None, True, True),
     rows=((2, 1.9, 2.0, 1.8, 2.2), (56, 9.0, 12.0, 10.0, 14.0)),
 )
+
+
+def test_predictions_say_what_the_page_of_curves_says_of_their_ranges() -> None:
+    page = (BENCHMARKS.parent / "docs" / "validation" / "curves.md").read_text()
+    (share,) = re.findall(r"and (\d+ %) of \d+ points are inside", page)
+    assert f", as did {share} of published points that nothing was fitted to" == predict._HELD_OUT
 
 
 def test_every_curve_was_published_and_has_a_machine_and_a_workload() -> None:
