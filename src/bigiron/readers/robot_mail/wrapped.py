@@ -44,7 +44,7 @@ def joined(lines: list[Line]) -> Iterator[Line]:
 
 
 def _joint(line: str, following: str) -> str | None:
-    """What belongs between a line and the one that continues it; None: that is no continuation."""
+    """What belongs between a line and the one that continues it; None: that line does not continue it."""
     if len(line) > _LONGEST or not following.strip():
         return None
     word = "" if _HYPHENED.search(line) else " "
