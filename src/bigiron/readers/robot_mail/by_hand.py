@@ -64,8 +64,8 @@ def refusal(called: str, table: str) -> str:
             "mail, or add the lines 'noticed a -5.0% regression of METRIC on:' and 'commit: HASH'"
         )
     return (
-        f"{called} is not a report of the kernel test robot: it has {table}, without the commit, the test and "
-        "its parameters in lines of their own. Measure the benchmark yourself: `bigiron run WORKLOAD "
+        f"{called} is not a report of the kernel test robot: it has {table}, without the commit, the test "
+        "and its parameters in lines of their own. Measure the benchmark yourself: `bigiron run WORKLOAD "
         "--kernel BASE --kernel NEW` (`bigiron workload list`); or add the lines 'noticed a -5.0% regression "
         "of BENCHMARK.METRIC on:', 'commit: HASH', 'testcase: BENCHMARK', 'parameters:' and ' test: TEST'"
     )
