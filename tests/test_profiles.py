@@ -551,7 +551,9 @@ def test_published_cache_lines_of_mmap1(tmp_path: Path) -> None:
     probes = ("--probe", "conflicts", "--operations", "100", "--memory", "8192")
     measured("mmap1", "--mode", "thread", "--kernel", "debian/5.10", "--cpus", "4", *probes, "-o", study)
     found = results.agreement(store.open_study(study), profile(MMAP1.name), Options("debian/5.10"))
-    assert len(found.both) == 5
+    assert [pair.rank for pair in found.pairs[:4]] == [1, 2, 3, 4]
+    # The fifth holds two tasks' vm_area_structs, which in some boots lie beside each other in their slab.
+    assert len(found.both) in (4, 5)
     starts = {0xFF11004077F52280: 128, 0xFF11004077F52240: 64, 0xFF11004077F52200: 0, 0xFF11004077F522C0: 192}
     named = {}
     for pair in found.pairs[:4]:
