@@ -66,7 +66,7 @@ def main() -> None:
 
 def chosen(checkout: Path | None) -> Iterator[tuple[str, list[str]]]:
     """The workloads by name, with the options that run them."""
-    builtin = [one.name for one in workloads.builtin() if not one.has_rounds]
+    builtin = [one.name for one in workloads.unbounded()]
     for name in builtin:
         yield name, [name]
     for file in sorted((checkout / "tests").glob("*.c")) if checkout else []:

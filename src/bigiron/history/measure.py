@@ -70,7 +70,7 @@ def catalogue() -> list[WorkloadOnFs]:
 
     CPU-hotplug workloads are left out, because no probe of a history measures them.
     """
-    built_in = [one for one in workloads.builtin() if not one.has_rounds]
+    built_in = workloads.unbounded()
     suites = [one for one in built_in if one.name.startswith(_SUITES)]
     return [*map(WorkloadOnFs, built_in), *(WorkloadOnFs(one, fs) for fs in _FILE_SYSTEMS for one in suites)]
 

@@ -118,7 +118,7 @@ def builtin(systems: Iterable[str] = ()) -> list[Subject]:
 
     Those of fxmark, and what opens files with O_DIRECT, run on each of these file systems, too.
     """
-    first = [one for one in _unbounded() if _is_first(one.name)]
+    first = [one for one in workloads.unbounded() if _is_first(one.name)]
     on_disk = [one.name for one in first if one.opens_direct or one.name.startswith("fxmark/")]
     found = [_built_in(one.name, mode) for one in first if not one.opens_direct for mode in _MODES]
     return found + [_built_in(name, mode, fs) for fs in systems for name in on_disk for mode in _MODES]
@@ -126,7 +126,7 @@ def builtin(systems: Iterable[str] = ()) -> list[Subject]:
 
 def others() -> list[Subject]:
     """All other built-in workloads, but those that open files with O_DIRECT: tmpfs refuses it before 6.6."""
-    rest = [one.name for one in _unbounded() if not (_is_first(one.name) or one.opens_direct)]
+    rest = [one.name for one in workloads.unbounded() if not (_is_first(one.name) or one.opens_direct)]
     return [_built_in(name, mode) for name in rest for mode in _MODES]
 
 
@@ -137,11 +137,6 @@ def file_systems_of(files: Iterable[str]) -> list[str]:
     ['btrfs', 'ext4']
     """
     return sorted({fs for file in files for folder, fs in _FILE_SYSTEMS.items() if file.startswith(folder)})
-
-
-def _unbounded() -> list[Workload]:
-    """The built-in workloads that run until they are stopped."""
-    return [one for one in workloads.builtin() if not one.has_rounds]
 
 
 def _is_first(name: str) -> bool:

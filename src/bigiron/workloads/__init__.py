@@ -1,5 +1,5 @@
 """Workloads: the registry, and one C file per built-in workload."""
 
-from bigiron.workloads.registry import Workload, builtin, find, from_file, names
+from bigiron.workloads.registry import Workload, builtin, find, from_file, names, unbounded
 
-__all__ = ["Workload", "builtin", "find", "from_file", "names"]
+__all__ = ["Workload", "builtin", "find", "from_file", "names", "unbounded"]

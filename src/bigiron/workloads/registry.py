@@ -43,6 +43,11 @@ def builtin() -> list[Workload]:
     return sorted(map(_built_in, _sources()), key=lambda workload: (workload.name.count("/"), workload.name))
 
 
+def unbounded() -> list[Workload]:
+    """The built-in workloads that run until they are stopped, by name."""
+    return [workload for workload in builtin() if not workload.has_rounds]
+
+
 def names() -> set[str]:
     """Of the built-in workloads."""
     return {_name(source) for source in _sources()}
