@@ -32,29 +32,39 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&time, NULL);
 }
 
+/* A task that has done too few operations when the job's patience ends. */
+static int report_late(const struct job *job, const char *stage, unsigned long task, uint64_t done, uint64_t wanted)
+{
+	const char *unit = job_patience_unit(job);
+	char function[64];
+
+	if (done)
+		return report_error("workload",
+				    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer operations", task,
+				    done, wanted, job->patience_s, unit, stage);
+	if (task_waits(task, function, sizeof(function)))
+		return report_error("workload", "task %lu made no operation in %lu %s (%s): it waits in %s", task,
+				    job->patience_s, unit, stage, function);
+	return report_error("workload",
+			    "task %lu made no operation in %lu %s (%s) and does not wait: its loop must add 1 to "
+			    "*iterations for each; for long operations, see --deadline",
+			    task, job->patience_s, unit, stage);
+}
+
 /* Wait until each task has counted as far as its target. Returns 0, or 1 after reporting the error. */
 static int wait_for(const struct job *job, const char *stage, const uint64_t *target)
 {
 	uint64_t deadline = clock_ns() + job_dilated_ns(job, job->patience_s * 1000000000ull);
-	const char *unit = job_patience_unit(job);
 	uint64_t start[job->tasks];
 
 	read_operations(start, job->tasks);
 	set_targets(target);
 	for (unsigned long i = 0; i < job->tasks; i++) {
 		while (task_operations(i) < target[i]) {
-			uint64_t done = task_operations(i) - start[i];
-
 			if (report_dead_task(job))
 				return 1;
-			if (clock_ns() > deadline && !done)
-				return report_error("workload", "task %lu made no operation in %lu %s (%s)", i,
-						    job->patience_s, unit, stage);
 			if (clock_ns() > deadline)
-				return report_error("workload",
-						    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer "
-						    "operations",
-						    i, done, target[i] - start[i], job->patience_s, unit, stage);
+				return report_late(job, stage, i, task_operations(i) - start[i], target[i] - start[i]);
 			wait_for_targets(job_dilated_ns(job, POLL_NS));
 		}
 	}

@@ -288,6 +288,20 @@ void read_operations(uint64_t *operations, unsigned long number)
 		operations[i] = task_operations(i);
 }
 
+int task_waits(unsigned long task, char *function, int bytes)
+{
+	char path[40];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", tasks.thread_ids[task]);
+	file = fopen(path, "re");
+	if (!file || !fgets(function, bytes, file))
+		*function = 0;
+	if (file)
+		fclose(file);
+	return *function && strcmp(function, "0");
+}
+
 int is_workload_task(unsigned int pid)
 {
 	for (unsigned long i = 0; i < tasks.nr; i++)

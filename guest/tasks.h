@@ -32,6 +32,8 @@ void set_targets(const uint64_t *operations);
 void wait_for_targets(uint64_t ns);
 /* How many operations each task has done so far. */
 void read_operations(uint64_t *operations, unsigned long tasks);
+/* Whether a task sleeps, and in which function of the kernel. A kernel without the names of its functions does not say. */
+int task_waits(unsigned long task, char *function, int bytes);
 int is_workload_task(unsigned int pid);
 
 /* Report a task that ended, which is an error. Returns 1 if there was one. */

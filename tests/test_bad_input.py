@@ -353,13 +353,42 @@ def test_a_workload_that_does_not_compile(tmp_path: Path, body: str, complaint: 
     assert re.match(f"workload {source} does not compile: .*{complaint}", said)
 
 
+def endless(folder: Path, body: str) -> Path:
+    """A workload whose loop calls no function, so that the compiler may keep in registers what it changes."""
+    source = folder / "mine.c"
+    source.write_text(
+        "void testcase(unsigned long long *iterations, unsigned long nr)\n"
+        f'{{ for (;;) {{ asm volatile("" : "+r"(nr)); {body} }} }}\n'
+    )
+    return source
+
+
+ONE_CPU = (*KERNEL, "--cpus", "1", "--operations", "50")
+
+
+def test_a_loop_that_calls_no_function_is_counted(tmp_path: Path) -> None:
+    source = endless(tmp_path, "++*iterations;")
+    answer = bigiron("run", "--workload-file", source, *ONE_CPU, "-o", tmp_path / "s")
+    assert answer.status == 0, answer
+
+
+def test_a_loop_that_counts_nothing(tmp_path: Path) -> None:
+    source = endless(tmp_path, "")
+    answer = bigiron("run", "--workload-file", source, *ONE_CPU, "--deadline", "60", "-o", tmp_path / "s")
+    assert (answer.status, answer.err) == (
+        2,
+        "bigiron: debian/6.1, 1 CPU: task 0 made no operation in 30 s (warm-up) and does not wait: "
+        "its loop must add 1 to *iterations for each; for long operations, see --deadline\n",
+    )
+
+
 WAYS = {
     "process": {
         "exits": r"task [01] ended by itself with status 7: gave up",
         "crashes": r"task [01] was killed by signal 11 \(Segmentation fault\)",
         "returns": r"testcase\(\) returned, which it must not: it counts operations until it is killed",
-        "never": r"task 0 made no operation in 50 s \(warm-up\)",
-        "stops": r"task 0 made no operation in 50 s \(recording\)",
+        "never": r"task 0 made no operation in 50 s \(warm-up\): it waits in \w*pause",
+        "stops": r"task 0 made no operation in 50 s \(recording\): it waits in \w*pause",
         "setting": r"setting: cannot open /proc/sys/kernel/frob: No such file or directory",
     },
     "thread": {
