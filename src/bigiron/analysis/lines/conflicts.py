@@ -109,13 +109,15 @@ def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = C
     touched = _weighted(counts, operations)
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    alone = _shared_lines(touched)
+    alone = _unnamed_lines(touched)
     kept = counts.join(alone.filter("recycled"), on="line", how="anti")
     touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations)
     share_alone = alone.select(half="line", alone=pl.col("accesses_per_op") / pl.col("all_per_op"))
+    touched = touched.filter(pl.col("half").n_unique().over("line") == 2)
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
     touched = (
-        touched.filter(pl.col("half").n_unique().over("line") == 2)
-        .join(share_alone, on="half", how="left")
+        touched.join(share_alone, on="half", how="left")
         .with_columns(only_here=(pl.col("disturbed") - pl.col("alone").fill_null(0.0)).clip(lower_bound=0.0))
         .with_columns(
             accesses=pl.col("accesses") * pl.col("only_here"),
@@ -212,6 +214,10 @@ def _weighted(counts: pl.DataFrame, operations: float) -> pl.DataFrame:
 
 def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     """One row a line that several CPUs touched and one wrote."""
+    return _unnamed_lines(touched).join(called_after(touched, "line"), on="line")
+
+
+def _unnamed_lines(touched: pl.DataFrame) -> pl.DataFrame:
     by_cpu = touched.group_by("line", "cpu").agg(
         writers=(pl.col("writes") > 0).any(),
         readers=(pl.col("reads") > 0).any(),
@@ -223,7 +229,7 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
     sums = touched.group_by("line").agg(pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum())
-    return sums.join(cpus, on="line").join(called_after(touched, "line"), on="line")
+    return sums.join(cpus, on="line")
 
 
 def allocates() -> pl.Expr:
