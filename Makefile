@@ -37,8 +37,9 @@ test: ## every test, the slow ones too; building a whole kernel is left out (pyt
 
 check: ## lint, and the quick tests, which need no virtual machine, no network and no root: in a minute
 check: lint
-	$(PYTHON) -m pytest -q -n auto --dist loadfile --hypothesis-profile=few \
-		-m 'not needs_more and not slow and not build'
+	@# A process of tests for each core: threads of libraries would only take the cores from each other.
+	POLARS_MAX_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -q -n auto --dist loadfile \
+		--hypothesis-profile=few -m 'not needs_more and not slow and not build'
 
 lint: setup-dev ## ruff, mypy, what may import what, words and spelling, clippy, and the C compiler's warnings
 	@$(MAKE) --no-print-directory --jobs --output-sync=target lint-python lint-types lint-rust lint-c

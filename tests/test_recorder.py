@@ -39,11 +39,11 @@ def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
 
 
 def compiled(source: Path, folder: Path, options: Sequence[str]) -> Path:
-    """Most parts are in several programs, and compiled once."""
+    """Most parts are in several programs, and compiled once; what has not changed since, by no later run."""
     folder.mkdir(exist_ok=True)
     made = folder / "".join([source.stem, *options, ".o"])
     if not made.exists():
-        subprocess.run([*CC, *options, *SANITIZERS, "-c", source, "-o", made], check=True)
+        subprocess.run(["ccache", *CC, *options, *SANITIZERS, "-c", source, "-o", made], check=True)
     return made
 
 

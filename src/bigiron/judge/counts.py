@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
 from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
@@ -95,13 +96,15 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     (at,) = shared_lines.line_up_all(replace(lines, points={point: cells}), Options(setup.base)).points
     rows = _matched([*at.rows, *at.pairs], setup.names)
     families = per_cpu.names(rows)
-    work = {name: list(map(_work, instructions[name])) for name in setup.names}
+    work = {
+        name: [cell.once("work", partial(_work, cell)) for cell in instructions[name]] for name in setup.names
+    }
     return Counts(
         cells,
         per_cpu.merge_families(rows, families),
         families,
         _with_fewer_cpus(lines, setup, families),
-        {name: [_locks(cell) for cell in locks[name]] for name in setup.names},
+        {name: [cell.once("taken", partial(_locks, cell)) for cell in locks[name]] for name in setup.names},
         {name: list(map(_functions, work[name])) for name in setup.names},
         _callers([work[name][0] for name in setup.names]),
         {name: [costly.by_function(one.table, one.operations) for one in work[name]] for name in setup.names},
@@ -163,7 +166,10 @@ def _callers(work: Iterable[Cell]) -> Callers:
 
 
 def _prepared(cells: Cells) -> dict[str, list[Cell]]:
-    return {variant: list(map(_prepare, repetitions)) for variant, repetitions in cells.items()}
+    return {
+        variant: [cell.once("prepared", partial(_prepare, cell)) for cell in repetitions]
+        for variant, repetitions in cells.items()
+    }
 
 
 def _prepare(cell: Cell) -> Cell:

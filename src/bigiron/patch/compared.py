@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from bigiron.analysis.comparison.model import Cells, Measurements
 from bigiron.analysis.probes import instructions as executed
 from bigiron.judge import judgement
 from bigiron.judge.change import Change
@@ -76,11 +77,19 @@ def key(change: Change) -> Key:
     return change.kind, object_type(change.object), "pair" if change.is_pair else ""
 
 
-def control(bench: Bench, subject: Subject, base: Kernel, boots: Sequence[int]) -> dict[Key, Change]:
-    """What differs between the first and the second half of a base's boots."""
-    half = len(boots) // 2
-    found = _differences(bench, subject, (base, boots[:half]), (base, boots[half:]))
-    return {key(change): change for change in found.changes()} if found else {}
+def control(measured: Sequence[Measurements]) -> dict[Key, Change]:
+    """What differs between the first and the second half of the base's boots."""
+    found = _differences([replace(one, points=_halves(one.points)) for one in measured])
+    return {key(change): change for change in found.changes()}
+
+
+def _halves(points: Mapping[tuple[int, int], Cells]) -> dict[tuple[int, int], Cells]:
+    halves = {}
+    for point, cells in points.items():
+        boots = cells[_BASE]
+        half = len(boots) // 2
+        halves[point] = {_BASE: boots[:half], _NEW: boots[half:]}
+    return halves
 
 
 def compare(
@@ -98,11 +107,13 @@ def compare(
     for kernel in (before, after):
         if why := bench.why_failed(subject, kernel):
             return Compared(subject, failed=f"{kernel.name}: {why}")
-    found = _differences(bench, subject, (before, boots[0]), (after, boots[1]))
-    if found is None:
+    variants = {_BASE: (before, boots[0]), _NEW: (after, boots[1])}
+    measured = [one for probe in COUNTS if (one := bench.measurements(subject, probe, variants))]
+    if len(measured) < len(COUNTS):
         return Compared(subject, failed="a cell is missing")
+    found = _differences(measured)
     every = sorted(found.changes(), key=lambda change: -abs(change.cost))
-    chance = control(bench, subject, before, boots[0]) if every else {}
+    chance = control(measured) if every else {}
     real = [change for change in every if key(change) not in chance]
     return Compared(
         subject,
@@ -116,14 +127,9 @@ def compare(
     )
 
 
-def _differences(
-    bench: Bench, subject: Subject, before: tuple[Kernel, Sequence[int]], after: tuple[Kernel, Sequence[int]]
-) -> Differences | None:
-    """The counts of both; None if a cell failed."""
-    variants = {_BASE: before, _NEW: after}
-    lines, locks, instructions = (bench.measurements(subject, probe, variants) for probe in COUNTS)
-    if not (lines and locks and instructions):
-        return None
+def _differences(measured: Sequence[Measurements]) -> Differences:
+    """What was measured with `COUNTS`, compared."""
+    lines, locks, instructions = measured
     return judgement.compare(lines, locks, instructions, Setup(_BASE, _NEW, CPUS, CPUS, CPUS, CPUS))
 
 

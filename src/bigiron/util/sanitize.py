@@ -48,11 +48,8 @@ def in_table(table: pl.DataFrame) -> pl.DataFrame:
     >>> in_table(pl.DataFrame({"task": ["init", "a\nb"]}))["task"].to_list()
     ['init', 'a\\nb']
     """
-    hostile = [
-        name
-        for name, kind in table.schema.items()
-        if kind == pl.String and table[name].unique().str.contains(_STEERING_IN_TABLES).any()
-    ]
+    is_hostile = pl.col(pl.String).unique().str.contains(_STEERING_IN_TABLES).any()
+    hostile = [one.name for one in table.select(is_hostile) if one.any()]
     return table.with_columns(pl.col(hostile).map_elements(_one_line, pl.String)) if hostile else table
 
 

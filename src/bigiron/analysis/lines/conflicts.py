@@ -109,13 +109,15 @@ def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = C
     touched = _weighted(counts, operations)
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    alone = _shared_lines(touched)
+    alone = _unnamed_lines(touched)
     kept = counts.join(alone.filter("recycled"), on="line", how="anti")
     touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations)
     share_alone = alone.select(half="line", alone=pl.col("accesses_per_op") / pl.col("all_per_op"))
+    touched = touched.filter(pl.col("half").n_unique().over("line") == 2)
+    if touched.is_empty():
+        return pl.DataFrame(schema=SCHEMA)
     touched = (
-        touched.filter(pl.col("half").n_unique().over("line") == 2)
-        .join(share_alone, on="half", how="left")
+        touched.join(share_alone, on="half", how="left")
         .with_columns(only_here=(pl.col("disturbed") - pl.col("alone").fill_null(0.0)).clip(lower_bound=0.0))
         .with_columns(
             accesses=pl.col("accesses") * pl.col("only_here"),
@@ -186,20 +188,18 @@ def _numbered(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
     There are a million rows and few texts. Grouping and sorting texts as long as paths takes most of the
     time. Values of an enumeration are sorted as their texts are.
     """
-    counts = counts.filter(pl.col("context").is_in(contexts))
-    texts = [_enumerated(counts[name]) for name, kind in counts.schema.items() if kind == pl.String]
-    counts = counts.with_columns(texts)
-    path, function = (counts[name].to_physical().cast(pl.UInt64) for name in ("path", "function"))
+    counts = _enumerated(counts.filter(pl.col("context").is_in(contexts)))
+    path, function = (pl.col(name).to_physical().cast(pl.UInt64) for name in ("path", "function"))
     way = path * (1 << 32) + function
     ways = counts.select("path", "function", way=way).unique("way")
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
-    return counts.with_columns(
-        path=way.replace_strict(ways["way"], _enumerated(ways.select(whole).to_series()))
-    )
+    ways = _enumerated(ways.select("way", path=whole))
+    return counts.with_columns(path=way.replace_strict(ways["way"], ways["path"]))
 
 
-def _enumerated(texts: pl.Series) -> pl.Series:
-    return texts.cast(pl.Enum(texts.unique().drop_nulls().sort()))
+def _enumerated(table: pl.DataFrame) -> pl.DataFrame:
+    known = table.select(pl.col(pl.String).unique().drop_nulls().sort().implode())
+    return table.with_columns(pl.col(texts.name).cast(pl.Enum(texts[0])) for texts in known)
 
 
 def _weighted(counts: pl.DataFrame, operations: float) -> pl.DataFrame:
@@ -214,6 +214,10 @@ def _weighted(counts: pl.DataFrame, operations: float) -> pl.DataFrame:
 
 def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     """One row a line that several CPUs touched and one wrote."""
+    return _unnamed_lines(touched).join(called_after(touched, "line"), on="line")
+
+
+def _unnamed_lines(touched: pl.DataFrame) -> pl.DataFrame:
     by_cpu = touched.group_by("line", "cpu").agg(
         writers=(pl.col("writes") > 0).any(),
         readers=(pl.col("reads") > 0).any(),
@@ -221,12 +225,11 @@ def _shared_lines(touched: pl.DataFrame) -> pl.DataFrame:
     )
     cpus = (
         by_cpu.group_by("line")
-        .agg(pl.col("writers", "readers").sum(), touchers=pl.len(), allocating=pl.col("allocating").sum())
-        .with_columns(recycled=pl.col("allocating") == pl.col("touchers"))
+        .agg(pl.col("writers", "readers").sum(), touchers=pl.len(), recycled=pl.col("allocating").all())
         .filter((pl.col("touchers") > 1) & (pl.col("writers") > 0))
     )
     sums = touched.group_by("line").agg(pl.col("writes_per_op", "accesses_per_op", "all_per_op").sum())
-    return sums.join(cpus, on="line").join(called_after(touched, "line"), on="line")
+    return sums.join(cpus, on="line")
 
 
 def allocates() -> pl.Expr:
@@ -253,8 +256,8 @@ def called_after(touched: pl.DataFrame, *of: str) -> pl.DataFrame:
         fields.with_columns(heat=pl.coalesce(*telling))
         .filter(pl.col("heat") >= _NEARLY * pl.col("heat").max().over(of))
         .sort("address", "object")
-        .unique(of, keep="first", maintain_order=True)
-        .select(*of, "object")
+        .group_by(of, maintain_order=True)
+        .agg(pl.col("object").first())
     )
 
 
