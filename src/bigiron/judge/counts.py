@@ -76,6 +76,8 @@ class Counts:
     families: Mapping[str, str]
     fewer: FewerCpus | None
     locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
+    lock_cells: Cells  # of the probe locks
+    work: Cells  # of the probe instructions, without waiting, functions as in all kernels
     functions: Mapping[str, Sequence[Mapping[str, float]]]  # self instructions per operation, by repetition
     called_by: Callers
     costly: Mapping[str, Sequence[Mapping[tuple[str, str], float]]]
@@ -96,12 +98,15 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     rows = _matched([*at.rows, *at.pairs], setup.names)
     families = per_cpu.names(rows)
     work = {name: list(map(_work, instructions[name])) for name in setup.names}
+    lock_cells = {name: list(map(_with_same_names, locks[name])) for name in setup.names}
     return Counts(
         cells,
         per_cpu.merge_families(rows, families),
         families,
         _with_fewer_cpus(lines, setup, families),
-        {name: [_locks(cell) for cell in locks[name]] for name in setup.names},
+        {name: list(map(_locks, lock_cells[name])) for name in setup.names},
+        lock_cells,
+        work,
         {name: list(map(_functions, work[name])) for name in setup.names},
         _callers([work[name][0] for name in setup.names]),
         {name: [costly.by_function(one.table, one.operations) for one in work[name]] for name in setup.names},
@@ -144,6 +149,10 @@ def _locks(cell: Cell) -> dict[str, Taken]:
             (*was.takers, *row["taken_in"]),
         )
     return found
+
+
+def _with_same_names(cell: Cell) -> Cell:
+    return replace(cell, table=by_same_names(cell.table))
 
 
 def _work(cell: Cell) -> Cell:
