@@ -25,6 +25,8 @@ def of(probe: str, **variants: pl.DataFrame | list[pl.DataFrame]) -> Measurement
     facts: dict[str, Any] = {
         "operations": [OPERATIONS],
         "lost_accesses": 0,
+        "lost_acquisitions": 0,
+        "unreleased": 0,
         "line_bytes": 64,
         "pair_bytes": 128,
     }

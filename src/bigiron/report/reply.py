@@ -223,7 +223,7 @@ def _in_short(change: Change) -> str:
         case "instructions" if change.locks:
             first = change.locks[0]
             under = f"{_fewer(change)} instructions under {_plain(first.object)}"
-            return f"{where or 'Each operation'} executes {under}, which is {_lock_changed(first)}"
+            return f"{where or 'Each operation'} executes {under}, which is {_held_by_as_many(first)}"
         case "instructions" if change.cancels:
             return "Some functions execute more instructions and others fewer, and the sum hardly changes"
         case "instructions":
@@ -276,7 +276,7 @@ def _sentence(change: Change, base: str, new: str) -> str:
         case "instructions" if change.locks:
             return (
                 f"Instructions per operation in the calls that hold {_plain(change.locks[0].object)}: "
-                f"{figures}{_relative(change)}. {_held_by_as_many(change)}"
+                f"{figures}{_relative(change)}. {_locks_held(change, base, new)}"
             )
         case "instructions":
             return f"Instructions per operation: {figures}{_relative(change)}."
@@ -291,14 +291,19 @@ def _sentence(change: Change, base: str, new: str) -> str:
     return f"Coherence: {_plain(change.object)}{what}, accesses per operation{pair}: {figures}.{grown}"
 
 
-def _held_by_as_many(change: Change) -> str:
-    """How much longer the locks are held by the instructions under them: the first in full."""
+def _held_by_as_many(lock: Change) -> str:
+    before, after = lock.held or (0.0, 0.0)
+    return f"{_lock_changed(lock)} by {abs(after - before):,.0f} instructions"
+
+
+def _locks_held(change: Change, base: str, new: str) -> str:
+    """For how long the locks are held by the instructions under them: the first in full."""
     first, *rest = change.locks
     before, after = first.held or (0.0, 0.0)
     others = f" So {'is' if len(rest) == 1 else 'are'} {first_n([_plain(one.object) for one in rest], 2)}."
     return (
-        f"It is taken as often as before, and {_lock_changed(first)} by {abs(after - before):,.0f}: for "
-        f"{before:,.0f} and {after:,.0f}.{others if rest else ''}"
+        f"It is taken as often as before, and held for {before:,.0f} on {base}, {after:,.0f} on {new}."
+        f"{others if rest else ''}"
     )
 
 
