@@ -140,7 +140,9 @@ def in_words(right: Mapping[str, bool | None]) -> str:
 
 def figures(change: dict[str, Any]) -> str:
     """A change's counts before and after; of a lock that is taken as often, its hold times."""
-    before, after = f"{change['before']:.4g}", f"{change['after']:.4g}"
+    before, after = (
+        f"{of:.4g}" if of < 10_000 else f"{of:.0f}" for of in (change["before"], change["after"])
+    )
     if change["held"] and before == after:
         return f"held {change['held'][0]:.0f}, {change['held'][1]:.0f}"
     return f"{before}, {after}"

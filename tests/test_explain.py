@@ -8,14 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured, says
+from test_judgement import calls, lock, of
+from test_locks import SCHEMA as LOCKS
 
 import bigiron as bigiron_api
 from bigiron.analysis.comparison import explain, paths
+from bigiron.analysis.comparison.explain import LockFinding, Recorded, WorkFinding
 from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.lines import conflicts, rules, shared_lines
 from bigiron.analysis.lines.rules import Evidence, Rule, rule
+from bigiron.analysis.probes import instructions, locks
+from bigiron.report.explain.text import sentence
 from bigiron.results import measurements
 
 
@@ -176,3 +182,33 @@ def test_a_primitive_is_known_by_its_caller() -> None:
 @pytest.mark.parametrize("module", [explain, paths, rule, rules])
 def test_the_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+def test_a_lock_that_is_held_longer_by_instructions_is_a_part_of_their_finding() -> None:
+    def found(taken: tuple[int, int], held: tuple[int, int]) -> explain.Explained:
+        of_locks, of_work = (
+            of(
+                "locks",
+                base=pl.DataFrame(lock(taken[0], held[0]), schema=LOCKS),
+                new=pl.DataFrame(lock(taken[1], held[1]), schema=LOCKS),
+            ),
+            of("instructions", base=calls(20, 800), new=calls(20, 1100)),
+        )
+        (lock_point,), (work_point,) = (
+            probe.compare(measured, Options("base")).points
+            for probe, measured in ((locks, of_locks), (instructions, of_work))
+        )
+        both = of_locks.points[4, 4], instructions.with_same_names(of_work.points[4, 4])
+        longer = locks.held_by_instructions(lock_point.rows, *both, "base", ("process",))
+        return explain.explain(Recorded(None, lock_point, work_point, by_instructions=longer))
+
+    explained = found((1, 1), (810, 1110))
+    (work,) = explained.findings
+    assert isinstance(work, WorkFinding) and [one.name for one in work.locks] == ["shared.lock"]
+    assert work.effect[1].cost > 300  # which is what it is without waiting
+    assert (
+        "Part of it is under shared.lock, which is taken 1.000 times on base, for 810.0 instructions and "
+        "taken 1.000 times on new, for 1110.0 instructions." in sentence(work, explained.recorded)
+    )
+    for other in found((1, 2), (810, 1110)), found((1, 1), (110, 1110)):
+        assert {type(one) for one in other.findings} == {LockFinding, WorkFinding}

@@ -19,6 +19,7 @@ import typer
 from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
 
+from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.layout.outcome import Counts
 from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.estimate import Estimate
@@ -177,6 +178,26 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     assert "mostly in f (the first of 2 such changes)." in both
     assert json.loads(reply_json.as_json(opinion(expensive)))["better"] is False
     assert json.loads(reply_json.as_json(opinion()))["better"] is None
+
+
+def test_a_reply_names_the_function_and_the_lock_that_is_held_longer_by_it() -> None:
+    queue = Queue(910.0, 1210.0, executed=(810.0, 1110.0))
+    lock = Change(
+        "locks", "a.lock", 1.0, 1.0, "times taken", 900.0, 0.3, queue, (810.0, 1110.0), writers=("take",)
+    )
+    more = {"walk": 300.0}
+    change = Change(
+        "instructions", "walk", 820.0, 1120.0, "instructions", 1200.0, 0.3, functions=more, locks=(lock,)
+    )
+    told = words(opinion(change))
+    assert "walk executes more instructions under a.lock, which is held longer by 300 instructions." in told
+    assert (
+        "Instructions per operation in the calls that hold a.lock: 820.000 on a, 1,120.0 on b (+36.6%). It "
+        "is taken as often as before, and held for 810 on a, 1,110 on b." in told
+    )
+    assert "in walk +300 taken in take confirm on that machine, perf annotate should show more time" in told
+    (said,) = json.loads(reply_json.as_json(opinion(change)))["changes"]
+    assert said["locks"] == [{"object": "a.lock", "taken": [1.0, 1.0], "held": [810.0, 1110.0], "share": 0.3}]
 
 
 def test_a_reply_says_where_the_place_of_an_object_decides() -> None:

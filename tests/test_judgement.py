@@ -13,6 +13,7 @@ from test_locks import taken
 
 from bigiron.analysis.comparison.model import Cell, Measurements
 from bigiron.analysis.lines import per_cpu
+from bigiron.analysis.probes import critical_sections
 from bigiron.judge import judgement
 from bigiron.judge.judgement import Claim, Judgement
 
@@ -24,6 +25,8 @@ def of(probe: str, **variants: pl.DataFrame | list[pl.DataFrame]) -> Measurement
     facts: dict[str, Any] = {
         "operations": [OPERATIONS],
         "lost_accesses": 0,
+        "lost_acquisitions": 0,
+        "unreleased": 0,
         "line_bytes": 64,
         "pair_bytes": 128,
     }
@@ -99,6 +102,77 @@ def test_instructions_under_a_lock_are_counted_once() -> None:
     assert found.share == pytest.approx(0.018, rel=0.01)
 
 
+def calls(take: int, walk: int, outside: int = 5000, callers: str = "open") -> pl.DataFrame:
+    """Instructions of a function that takes a lock, of one that runs under it, and of one that does not."""
+    return executed(
+        (callers, "take", take * OPERATIONS),
+        (f"{callers};take", "walk", walk * OPERATIONS),
+        ("close", "other", outside * OPERATIONS),
+    )
+
+
+def test_a_lock_that_is_held_longer_by_what_runs_under_it_is_a_part_of_that_finding() -> None:
+    before, after = calls(20, 800), calls(20, 1100)
+    found = judged((line(2), lock(1, 810), before), (line(2), lock(1, 1110), after))
+    (change,) = found.changes
+    assert (found.kind, change.object, change.functions) == ("instructions", "walk", {"walk": 300})
+    assert (change.before, change.after) == (820, 1120)
+    assert [(one.object, one.held) for one in change.locks] == [("shared.lock", (810, 1110))]
+    # 5 % more instructions, and at 64 tasks nearly all of the time is under the lock.
+    assert found.share == change.share == pytest.approx(300 / 910, rel=0.05)
+    assert found.explaining == 1 and not found.left_out
+    fewer = judged((line(2), lock(1, 1110), after), (line(2), lock(1, 810), before), regression=False)
+    assert (fewer.kind, fewer.changes[0].object) == ("instructions", "walk") and fewer.share < -0.2
+
+
+def test_a_lock_that_is_also_taken_more_often_stays_the_cause() -> None:
+    found = judged((line(2), lock(1, 810), calls(20, 800)), (line(2), lock(2, 1110), calls(20, 1100)))
+    assert (found.kind, found.changes[0].object) == ("locks", "shared.lock")
+    assert not any(one.locks for one in found.changes)
+
+
+def test_a_lock_that_is_held_longer_mostly_by_something_else_stays_the_cause() -> None:
+    """It is taken earlier: 300 of the 400 instructions ran before, too, and are under the lock now."""
+    found = judged((line(2), lock(1, 410), calls(20, 800)), (line(2), lock(1, 810), calls(20, 900)))
+    assert [(one.kind, one.object) for one in found.changes] == [
+        ("locks", "shared.lock"),
+        ("instructions", "walk"),
+    ]
+
+
+def test_a_function_that_returns_with_a_lock_leaves_it_to_its_caller() -> None:
+    """And what changes where the lock is not held is another finding: no instruction is in both."""
+
+    def work_of(walk: int, other: int) -> pl.DataFrame:
+        return executed(
+            ("open;add", "take", 30 * OPERATIONS),
+            ("open;add", "walk", walk * OPERATIONS),
+            ("open", "other", other * OPERATIONS),
+        )
+
+    def held(instructions: int) -> list[dict[str, Any]]:
+        return [one | {"path": "open;add;take"} for one in lock(1, instructions)]
+
+    found = judged((line(2), held(810), work_of(800, 9000)), (line(2), held(1110), work_of(1100, 9500)))
+    under, elsewhere = found.changes
+    assert (under.object, under.before, under.after) == ("walk", 830, 1130) and under.locks
+    assert (elsewhere.object, elsewhere.before, elsewhere.after) == ("other", 9000, 9500)
+    assert not elsewhere.locks and found.explaining == 2
+
+
+def test_nested_locks_are_held_longer_by_the_same_instructions() -> None:
+    def both(held: int) -> list[dict[str, Any]]:
+        inner = [
+            one | {"object": "inner.lock", "lock": 64, "path": "open;take"} for one in lock(1, held - 300)
+        ]
+        return [*[one | {"path": "open"} for one in lock(1, held)], *inner]
+
+    found = judged((line(2), both(5810), calls(5020, 800)), (line(2), both(6110), calls(5020, 1100)))
+    (change,) = found.changes
+    assert (change.kind, change.object, change.executed) == ("instructions", "walk", 300)
+    assert {one.object for one in change.locks} == {"shared.lock", "inner.lock"}
+
+
 def test_a_line_in_which_a_lock_lies_that_is_taken_more_often_is_the_lock_s() -> None:
     def flags_and_lock(times: int) -> list[dict[str, Any]]:
         """Most who touch the line look at a flag that lies beside the lock."""
@@ -170,7 +244,7 @@ def one_cpu_each(accesses: int, *, apart: int) -> list[dict[str, Any]]:
 
 
 def test_the_examples() -> None:
-    assert doctest.testmod(per_cpu).failed == 0
+    assert doctest.testmod(per_cpu).failed == doctest.testmod(critical_sections).failed == 0
 
 
 @pytest.mark.slow

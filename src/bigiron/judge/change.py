@@ -1,5 +1,7 @@
 """One change between two kernels, and what it costs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -47,6 +49,21 @@ class Change:
     instruction: str = ""
     """The instruction that is executed more or less often and takes much longer than others. The functions'
     counts are then its executions."""
+    locks: tuple[Change, ...] = ()
+    """The locks that are held longer, or shorter, by these instructions, the most expensive one first. The
+    cost then includes waiting for them, and the instructions are those of the calls that hold them."""
+
+    @property
+    def queues(self) -> list[Queue]:
+        """What its tasks queue for."""
+        return [one.queue for one in (self, *self.locks) if one.queue]
+
+    @property
+    def executed(self) -> float:
+        """How much longer an operation takes by it, in instructions, if it does not queue for anything."""
+        if self.queue:
+            return 0.0
+        return self.after - self.before if self.locks else self.cost
 
     @property
     def by(self) -> list[str]:

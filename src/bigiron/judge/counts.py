@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
 from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
-from bigiron.analysis.probes.instructions import by_same_names
+from bigiron.analysis.probes.instructions import by_same_names, with_same_names
 from bigiron.analysis.replay.program import READERS
 from bigiron.analysis.replay.synthetic_operation import without_waiting, work_of_operations
 from bigiron.judge import moved_code
 from bigiron.judge.moved_code import Callers
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import OF_CPU, ObjectName
+
+_Made = TypeVar("_Made")
 
 LEAST_ACCESSES = 0.1
 """Accesses per operation to a shared cache line. Timer ticks and the order of the CPUs cause fewer ones."""
@@ -77,6 +80,8 @@ class Counts:
     families: Mapping[str, str]
     fewer: FewerCpus | None
     locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
+    lock_cells: Cells  # of the probe locks
+    work: Cells  # of the probe instructions, without waiting, functions as in all kernels
     functions: Mapping[str, Sequence[Mapping[str, float]]]  # self instructions per operation, by repetition
     called_by: Callers
     costly: Mapping[str, Sequence[Mapping[tuple[str, str], float]]]
@@ -92,19 +97,20 @@ class Counts:
 def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -> Counts:
     """The counts of both kernels at the setup's number of CPUs and tasks."""
     point = setup.cpus, setup.tasks
-    cells = _prepared(lines.points[point])
+    cells = _of_each(_prepare, lines.points[point], lines.points[point])
     (at,) = shared_lines.line_up_all(replace(lines, points={point: cells}), Options(setup.base)).points
     rows = _matched([*at.rows, *at.pairs], setup.names)
     families = per_cpu.names(rows)
-    work = {
-        name: [cell.once("work", partial(_work, cell)) for cell in instructions[name]] for name in setup.names
-    }
+    work = _of_each(_work, instructions, setup.names)
+    lock_cells = with_same_names({name: locks[name] for name in setup.names})
     return Counts(
         cells,
         per_cpu.merge_families(rows, families),
         families,
         _with_fewer_cpus(lines, setup, families),
-        {name: [cell.once("taken", partial(_locks, cell)) for cell in locks[name]] for name in setup.names},
+        _of_each(_locks, lock_cells, setup.names),
+        lock_cells,
+        work,
         {name: list(map(_functions, work[name])) for name in setup.names},
         _callers([work[name][0] for name in setup.names]),
         {name: [costly.by_function(one.table, one.operations) for one in work[name]] for name in setup.names},
@@ -165,11 +171,9 @@ def _callers(work: Iterable[Cell]) -> Callers:
     return {function: callers for one in work for function, callers in moved_code.callers(one.table).items()}
 
 
-def _prepared(cells: Cells) -> dict[str, list[Cell]]:
-    return {
-        variant: [cell.once("prepared", partial(_prepare, cell)) for cell in repetitions]
-        for variant, repetitions in cells.items()
-    }
+def _of_each(make: Callable[[Cell], _Made], cells: Cells, names: Iterable[str]) -> dict[str, list[_Made]]:
+    """What that makes of each cell, once for each: a cell may be compared with several others."""
+    return {name: [cell.once(make, partial(make, cell)) for cell in cells[name]] for name in names}
 
 
 def _prepare(cell: Cell) -> Cell:
@@ -191,7 +195,7 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
     ]
     if not fewer:
         return None
-    there = _prepared(measured.points[max(fewer)])
+    there = _of_each(_prepare, measured.points[max(fewer)], setup.names)
     sums = {
         name: per_cpu.sums(
             (matching.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]),

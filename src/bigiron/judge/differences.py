@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TypeAlias
+from statistics import fmean
+from typing import Literal, TypeAlias
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import costly
@@ -20,10 +21,11 @@ from bigiron.analysis.lines.matching import Line as MatchedLine
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.probes.instructions import same_function
 from bigiron.gate import check_lines
-from bigiron.judge import moved_code
+from bigiron.judge import moved_code, under_locks
 from bigiron.judge.change import RELEVANT, Change
 from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, Taken, accesses, is_per_cpu
 from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
+from bigiron.judge.under_locks import Under
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName, object_type
 
@@ -39,6 +41,11 @@ _SAME = 0.01  # relative difference up to which two counts are the same
 _SAME_LINE = 0.05  # for accesses to a cache line, which differ that much between runs of one kernel
 _MOST_FUNCTIONS = 6
 _MOST_ACCESSES = 0.5  # share of the accesses to a cache line
+
+_NOTHING = 1e-6  # instructions per operation: what remains of a difference of equal sums
+
+_Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
+"""Self instructions per operation of each function, by variant and repetition."""
 
 _ByVariant: TypeAlias = Mapping[str, tuple[float, ...]]
 """A count in each repetition, by variant."""
@@ -56,12 +63,15 @@ class Differences:
     def changes(self) -> Iterator[Change]:
         """All changes that are larger than chance."""
         changed_locks = list(self._locks())
-        yield from changed_locks
         relevant = [change for change in changed_locks if change.is_relevant]
+        under = self._under(relevant)
+        yield from (change for change in changed_locks if change not in under.locks)
         for number, (row, _) in enumerate(self.counts.rows):
             if change := self._line(number, row, relevant):
                 yield change
-        if change := self._instructions():
+        if under.locks:
+            yield self._under_locks(under)
+        if change := self._instructions(self._aligned(_without(self.counts.functions, under.functions))):
             yield change
         yield from self._costly()
 
@@ -101,17 +111,46 @@ class Differences:
 
     def _lock_differs(self, lock: str, before: Lock, after: Lock) -> bool:
         """Whether it is taken more or less often, held for a longer or shorter time, or no longer shared."""
-        taken, held = (
-            {
-                name: tuple(getattr(one.get(lock, NOT_TAKEN), what) for one in self.counts.locks[name])
-                for name in self.setup.names
-            }
-            for what in ("taken", "held")
-        )
         return (
-            self.differ(taken, _LEAST_TAKEN)
-            or self.differ(held, _LEAST_HELD)
+            not self._is_taken_as_often(lock)
+            or self.differ(self._of_lock(lock, "held"), _LEAST_HELD)
             or (before.excludes != after.excludes and min(before.taken, after.taken) >= _LEAST_TAKEN)
+        )
+
+    def _is_taken_as_often(self, lock: str) -> bool:
+        return not self.differ(self._of_lock(lock, "taken"), _LEAST_TAKEN)
+
+    def _of_lock(self, lock: str, what: Literal["taken", "held"]) -> dict[str, tuple[float, ...]]:
+        return {
+            name: tuple(getattr(one.get(lock, NOT_TAKEN), what) for one in self.counts.locks[name])
+            for name in self.setup.names
+        }
+
+    def _under(self, changed: Iterable[Change]) -> Under:
+        """The locks that are only held longer or shorter, and that by the instructions under them."""
+        only_held = [
+            change
+            for change in changed
+            if self._is_taken_as_often(change.object)
+            and self.base.locks[change.object].excludes == self.new.locks[change.object].excludes
+        ]
+        return under_locks.find(only_held, self.counts, self.setup.names)
+
+    def _under_locks(self, under: Under) -> Change:
+        """The change of the instructions under these locks. It costs what tasks wait for the locks, too."""
+        functions = self._aligned(under.functions)
+        before, after = (fmean(sum(one.values()) for one in functions[name]) for name in self.setup.names)
+        by_function = _grown(functions[self.setup.base], functions[self.setup.new])
+        queues = [lock.queue for lock in under.locks if lock.queue]
+        return Change(
+            "instructions",
+            _first(by_function, after - before),
+            before,
+            after,
+            "instructions",
+            *longer(self.base.alone, queues, self.setup.at_tasks, after - before),
+            functions=by_function,
+            locks=under.locks,
         )
 
     def _line(self, number: int, row: Row, locks: Sequence[Change]) -> Change | None:
@@ -199,21 +238,20 @@ class Differences:
         after = dict.fromkeys(map(same_function, row.lines[new].weights))
         return tuple(one for one in after if one not in before)
 
-    def _instructions(self) -> Change | None:
-        """The change of all instructions, or of functions that grew and others that shrank."""
-        functions = self._functions
+    def _instructions(self, functions: _Functions) -> Change | None:
+        """The change of all these instructions, or of functions that grew and others that shrank."""
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
-        moved, differs = self._moved(), self.differ(totals, _LEAST_INSTRUCTIONS)
+        moved, differs = self._moved(functions), self.differ(totals, _LEAST_INSTRUCTIONS)
         if not differs and max(moved) < RELEVANT:
             return None
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
-        more = self.new.instructions - self.base.instructions
-        sign = 1 if more > 0 else -1
+        before, after = (fmean(totals[name]) for name in self.setup.names)
+        more = after - before
         return Change(
             "instructions",
-            max(by_function, key=lambda name: by_function[name] * sign, default=""),
-            self.base.instructions,
-            self.new.instructions,
+            _first(by_function, more),
+            before,
+            after,
             "instructions",
             more,
             self._share(more),
@@ -222,11 +260,9 @@ class Differences:
             cancels=max(moved) >= RELEVANT and not (differs and abs(self._share(more)) >= RELEVANT),
         )
 
-    @cached_property
-    def _functions(self) -> Mapping[str, Sequence[Mapping[str, float]]]:
-        """Self instructions of each function, by variant and repetition, without moves of code."""
+    def _aligned(self, functions: _Functions) -> _Functions:
+        """Without moves of code between functions."""
         base, new = self.setup.names
-        functions = self.counts.functions
 
         def same(before: float, after: float) -> bool:
             return abs(after - before) <= _LEAST_INSTRUCTIONS + _SAME * max(before, after)
@@ -234,13 +270,13 @@ class Differences:
         both = moved_code.align(functions[base], functions[new], self.counts.called_by, same)
         return dict(zip(self.setup.names, both, strict=True))
 
-    def _moved(self) -> tuple[float, float]:
+    def _moved(self, functions: _Functions) -> tuple[float, float]:
         """The sum of what grew and of what shrank, as shares of an operation's time; 0 if it may be chance.
 
         Each sum is of the two most similar repetitions of both kernels, less what is between the two least
         similar repetitions of one kernel.
         """
-        base, new = (self._functions[name] for name in self.setup.names)
+        base, new = (functions[name] for name in self.setup.names)
         tolerance = _LEAST_INSTRUCTIONS + _SAME * max(self.base.instructions, self.new.instructions)
         own = max(_growth(one, other) for of in (base, new) for one, other in product(of, of))
         grew = min(_growth(before, after) for before, after in product(base, new)) - own
@@ -266,10 +302,9 @@ class Differences:
             if not more or not self.differ(executed, _LEAST_EXECUTED):
                 continue
             by_function = _grown(functions[self.setup.base], functions[self.setup.new], least=_LEAST_EXECUTED)
-            sign = 1 if more > 0 else -1
             yield Change(
                 "instructions",
-                max(by_function, key=lambda name: by_function[name] * sign, default=""),
+                _first(by_function, more),
                 before,
                 after,
                 "executions",
@@ -289,8 +324,8 @@ class Differences:
 
     def together(self, changes: Sequence[Change]) -> float:
         """How much longer an operation takes by all these changes, if nothing else limits it, as a share."""
-        queues = [change.queue for change in changes if change.queue]
-        executed = sum(change.cost for change in changes if not change.queue)
+        queues = [queue for change in changes for queue in change.queues]
+        executed = sum(change.executed for change in changes)
         return longer(self.base.alone, queues, self.setup.at_tasks, executed)[1]
 
     def differ(self, counts: _ByVariant, tolerance: float, share: float = _SAME) -> bool:
@@ -299,6 +334,25 @@ class Differences:
         apart = max(min(new) - max(base), min(base) - max(new))
         own = max(max(of) - min(of) for of in (base, new))
         return apart > max(own, tolerance + share * max(*base, *new))
+
+
+def _first(by_function: Mapping[str, float], more: float) -> str:
+    """The function that changed most in the direction of the sum; empty if none did."""
+    sign = 1 if more > 0 else -1
+    return max(by_function, key=lambda name: by_function[name] * sign, default="")
+
+
+def _without(functions: _Functions, others: _Functions) -> _Functions:
+    """What each function executes elsewhere."""
+
+    def less(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+        rest = {name: count - other.get(name, 0.0) for name, count in own.items()}
+        return {name: count for name, count in rest.items() if count > _NOTHING}
+
+    return {
+        name: [less(own, other) for own, other in zip(of, others[name], strict=True)]
+        for name, of in functions.items()
+    }
 
 
 def _queue(before: Line | Lock, after: Line | Lock) -> Queue:

@@ -73,7 +73,7 @@ def verdict(change: Change) -> str:
 def key(change: Change) -> Key:
     """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
     if change.kind == "instructions":
-        return change.kind, "", change.instruction
+        return change.kind, object_type(change.locks[0].object) if change.locks else "", change.instruction
     return change.kind, object_type(change.object), "pair" if change.is_pair else ""
 
 

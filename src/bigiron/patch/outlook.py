@@ -100,9 +100,9 @@ def grown(
 
 
 def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
-    """None: it was not counted with enough numbers of CPUs, or is one instruction, which has no series."""
+    """None: too few numbers of CPUs were counted, or it is of some instructions, which have no series."""
     kernel = after if change.after >= change.before else before
-    if change.instruction:
+    if change.instruction or change.locks:
         return None
     try:
         study = bench.alone(subject, [kernel])

@@ -143,7 +143,8 @@ def _what(change: Change) -> str:
         case "instructions" if change.instruction:
             return f"instruction {change.instruction}: {figures} executions"
         case "instructions":
-            return f"instructions: {figures}"
+            under = f" under {change.locks[0].object[:_NAME]}" if change.locks else ""
+            return f"instructions{under}: {figures}"
     lines = "adjacent cache lines of " if change.is_pair else ""
     return f"{lines}{change.object[:_NAME]}: {figures} accesses"
 

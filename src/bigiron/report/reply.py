@@ -52,6 +52,10 @@ _ON_THE_MACHINE = {
     ),
 }
 """What would confirm a change that costs time, and one that saves time."""
+_UNDER_A_LOCK = (
+    "perf annotate should show more time in these functions, and perf lock contention -a -b longer waits",
+    "perf annotate should show less time in these functions, and perf lock contention -a -b shorter waits",
+)
 _OF_A_PAIR = "turn off the adjacent-line prefetcher (MSR 0x1a4, bit 1): the difference should disappear"
 
 _NOISE_TRIAL = (
@@ -216,15 +220,22 @@ def _in_short(change: Change) -> str:
             return f"{where} is {_lock_changed(change)}"
         case "instructions" if change.instruction:
             return f"Each operation executes {change.instruction} {more} often{where and f', in {where}'}"
+        case "instructions" if change.locks:
+            first = change.locks[0]
+            under = f"{_fewer(change)} instructions under {_plain(first.object)}"
+            return f"{where or 'Each operation'} executes {under}, which is {_held_by_as_many(first)}"
         case "instructions" if change.cancels:
             return "Some functions execute more instructions and others fewer, and the sum hardly changes"
         case "instructions":
-            fewer = "more" if change.after > change.before else "fewer"
-            return f"Each operation executes {fewer} instructions{where and f', mostly in {where}'}"
+            return f"Each operation executes {_fewer(change)} instructions{where and f', mostly in {where}'}"
     return (
         f"CPUs access {_plain(change.object)} {more} often"
         f"{' (as a pair of adjacent cache lines)' if change.is_pair else ''}"
     )
+
+
+def _fewer(change: Change) -> str:
+    return "more" if change.after > change.before else "fewer"
 
 
 def _lock_changed(change: Change) -> str:
@@ -262,6 +273,11 @@ def _sentence(change: Change, base: str, new: str) -> str:
                 f"Instruction {change.instruction}, executions per operation: {figures}"
                 f"{_in(change.object)}. It takes as long as {others:.0f} others."
             )
+        case "instructions" if change.locks:
+            return (
+                f"Instructions per operation in the calls that hold {_plain(change.locks[0].object)}: "
+                f"{figures}{_relative(change)}. {_locks_held(change, base, new)}"
+            )
         case "instructions":
             return f"Instructions per operation: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
@@ -273,6 +289,22 @@ def _sentence(change: Change, base: str, new: str) -> str:
         else ""
     )
     return f"Coherence: {_plain(change.object)}{what}, accesses per operation{pair}: {figures}.{grown}"
+
+
+def _held_by_as_many(lock: Change) -> str:
+    before, after = lock.held or (0.0, 0.0)
+    return f"{_lock_changed(lock)} by {abs(after - before):,.0f} instructions"
+
+
+def _locks_held(change: Change, base: str, new: str) -> str:
+    """For how long the locks are held by the instructions under them: the first in full."""
+    first, *rest = change.locks
+    before, after = first.held or (0.0, 0.0)
+    others = f" So {'is' if len(rest) == 1 else 'are'} {first_n([_plain(one.object) for one in rest], 2)}."
+    return (
+        f"It is taken as often as before, and held for {before:,.0f} on {base}, {after:,.0f} on {new}."
+        f"{others if rest else ''}"
+    )
 
 
 def _in(function: str) -> str:
@@ -296,6 +328,8 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         functions = list(change.functions.items())[:_FUNCTIONS]
         form = "+,.3g" if change.instruction else "+,.0f"
         yield "in", ", ".join(f"{name} {more:{form}}" for name, more in functions)
+    if change.locks:
+        yield "taken in", first_n(change.locks[0].writers, _FUNCTIONS)
     if change.writers:
         yield ("taken in" if change.kind == "locks" else "writes"), first_n(change.writers, _FUNCTIONS)
     if change.readers:
@@ -316,6 +350,8 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "confirm", f"on that machine, {where} should show {less}time at {change.instruction}"
     elif change.cancels:
         yield "confirm", "on that machine, perf diff of both kernels should show these functions"
+    elif change.locks:
+        yield "confirm", f"on that machine, {_UNDER_A_LOCK[change.cost < 0]}"
     elif change.kind in _ON_THE_MACHINE:
         yield "confirm", f"on that machine, {_ON_THE_MACHINE[change.kind][change.cost < 0]}"
 

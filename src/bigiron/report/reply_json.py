@@ -70,6 +70,15 @@ def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
 
 
 def _as_item(change: Change) -> dict[str, Any]:
-    item = {**asdict(change), "rule": change.rule.name if change.rule else None, "is_luck": change.is_luck}
+    rule = change.rule.name if change.rule else None
+    item = {**asdict(change), "rule": rule, "is_luck": change.is_luck, "locks": _held(change)}
     del item["queue"]
     return item
+
+
+def _held(change: Change) -> list[dict[str, Any]]:
+    """The locks that are held for longer, or for less, by a change of instructions."""
+    return [
+        {"object": lock.object, "taken": [lock.before, lock.after], "held": lock.held, "share": lock.share}
+        for lock in change.locks
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -144,6 +144,7 @@ class WorkFinding(Finding):
 
     total: Counted
     functions: list[Counted]  # that changed, the largest change first
+    locks: tuple[Counted, ...] = ()  # that are held longer, or shorter, by these instructions
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,8 @@ class Recorded:
     by_alignment: Mapping[str, Mapping[str, LayoutCounts]] = field(default_factory=dict)
     """By struct and variant: accesses to all its objects, wherever an allocator can put them. Empty without
     the probe layout."""
+    by_instructions: Collection[str] = ()
+    """The captions of locks that are held longer, or shorter, by what functions execute under them."""
 
     @property
     def _any(self) -> LinesAt | ComparedPoint:
@@ -355,7 +358,13 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
     if not (recorded.locks and recorded.others):
         return found
     for lock in recorded.locks.rows:
-        if not lock.differs or lock.figures[_CPUS].most <= 1:
+        if not lock.differs or lock.figures[CPUS].most <= 1:
+            continue
+        number = next((n for n, one in enumerate(found) if _explains(one, lock, recorded)), None)
+        if number is not None:
+            work = found[number]
+            assert isinstance(work, WorkFinding)
+            found[number] = _with_lock(work, lock, recorded)
             continue
         number = next((n for n, one in enumerate(found) if _lies_in(lock, one)), None)
         if number is None:
@@ -367,7 +376,7 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
     return found
 
 
-_TAKEN, _HELD, _CPUS = 0, 1, 3
+_TAKEN, _HELD, CPUS = 0, 1, 3
 """Which of a lock's figures."""
 
 
@@ -380,6 +389,33 @@ def _lies_in(lock: Counted, finding: Finding) -> bool:
     return any(name.is_in(called) or called.is_in(name) for name in names)
 
 
+def _explains(finding: Finding, lock: Counted, recorded: Recorded) -> bool:
+    """Whether these instructions are why it is held longer, or shorter."""
+    if not isinstance(finding, WorkFinding) or lock.caption[0] not in recorded.by_instructions:
+        return False
+    held, total = lock.figures[_HELD], finding.total.main
+    return all(
+        held.change(recorded.base, one) * total.change(recorded.base, one) > 0 for one in recorded.others
+    )
+
+
+def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkFinding:
+    """The finding with a lock for which tasks wait longer, or shorter, by it."""
+    locks = (*finding.locks, lock)
+    total = finding.total.main
+
+    def effect(before: str, after: str) -> Effect:
+        counts = total.mean(before), total.mean(after)
+        queues = [
+            replace(_lock_queue(one, before, after), users=one.figures[CPUS].most / recorded.cpus)
+            for one in locks
+        ]
+        more = counts[1] - counts[0]
+        return Effect(*counts, cost.longer(_alone(recorded, before), queues, recorded.tasks, more)[0])
+
+    return replace(finding, locks=locks, effects=_effects(recorded, effect))
+
+
 def _held(lock: Counted | None, variant: str) -> float:
     """Instructions per operation while it is held; none by readers, who do not exclude each other."""
     if lock is None or lock.labels[0][0] in READERS:
@@ -388,17 +424,19 @@ def _held(lock: Counted | None, variant: str) -> float:
 
 
 def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
-    customers = round(lock.figures[_CPUS].most * recorded.tasks / recorded.cpus) or 1
-
-    def demand(variant: str) -> float:
-        return lock.figures[_TAKEN].mean(variant) * cost.TRANSFER + _held(lock, variant)
+    customers = round(lock.figures[CPUS].most * recorded.tasks / recorded.cpus) or 1
 
     def effect(before: str, after: str) -> Effect:
-        queue = Queue(demand(before), demand(after), executed=(_held(lock, before), _held(lock, after)))
-        longer, _ = cost.longer(_alone(recorded, before), [queue], customers)
+        longer, _ = cost.longer(_alone(recorded, before), [_lock_queue(lock, before, after)], customers)
         return Effect(lock.figures[_HELD].mean(before), lock.figures[_HELD].mean(after), longer)
 
     return _effects(recorded, effect)
+
+
+def _lock_queue(lock: Counted, before: str, after: str) -> Queue:
+    held = _held(lock, before), _held(lock, after)
+    passed_on = [lock.figures[_TAKEN].mean(variant) * cost.TRANSFER for variant in (before, after)]
+    return Queue(passed_on[0] + held[0], passed_on[1] + held[1], executed=held)
 
 
 def _work(recorded: Recorded) -> list[Finding]:

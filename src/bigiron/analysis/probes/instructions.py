@@ -132,7 +132,7 @@ def _total(
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     base = at.base
-    cells = _with_same_names(cells)
+    cells = with_same_names(cells)
     rows = make_rows.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -253,10 +253,11 @@ def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[fl
 
 def costly_ones(cells: Cells, options: Options) -> list[Costly]:
     """The instructions that take much longer than others, the change that costs most first."""
-    return costly.executed(_with_same_names(cells), options.base_of(cells), options.contexts)
+    return costly.executed(with_same_names(cells), options.base_of(cells), options.contexts)
 
 
-def _with_same_names(cells: Cells) -> Cells:
+def with_same_names(cells: Cells) -> Cells:
+    """The cells of a probe with its functions, also those on paths, by `same_function`."""
     return {variant: [_renamed(cell) for cell in each] for variant, each in cells.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from bigiron.analysis.comparison import make_rows
@@ -20,6 +20,8 @@ from bigiron.analysis.comparison.model import (
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.probes import critical_sections
+from bigiron.analysis.probes.critical_sections import Call
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import first_n
@@ -97,6 +99,23 @@ def profile(
     )
 
 
+def held_by_call(
+    counts: pl.DataFrame,
+    operations: float,
+    lock: str,
+    contexts: tuple[str, ...] = ("process",),
+    taken_by: str = "",
+) -> dict[Call, float]:
+    """For how many instructions per operation all locks of a name are held, by the call that took them.
+
+    `taken_by`: as in `SCHEMA`; however it is taken unless given.
+    """
+    taken = _named(counts, contexts).filter(pl.col("lock") == lock)
+    taken = taken.filter(pl.col("taken_by") == taken_by) if taken_by else taken
+    held = taken.group_by("path").agg(pl.col("instructions").sum() / operations)
+    return {tuple(path.split(";")): instructions for path, instructions in held.iter_rows()}
+
+
 def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
     """The acquisitions, by names that all locks of a kind have in common."""
     names = {object: ObjectName.parse(object).as_lock for object in counts["object"].unique()}
@@ -106,7 +125,7 @@ def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
         pl.col("function").replace_strict(takers, return_dtype=pl.String).alias("taken_by"),
         pl.col("path").str.split(";").list.last().alias("taker"),
         pl.col("lock").alias("address"),
-        "cpu", "acquisitions", "instructions", "longest",
+        "path", "cpu", "acquisitions", "instructions", "longest",
     )  # fmt: skip
 
 
@@ -120,6 +139,45 @@ def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
         for count in ("acquisitions", "instructions")
     ]
     return set.intersection(*(set(even.select(what).iter_rows()) for even in found))
+
+
+def held_by_instructions(
+    rows: Iterable[Row], locks: Cells, instructions: Cells, base: str, contexts: tuple[str, ...]
+) -> set[str]:
+    """The captions of those of a comparison's rows whose locks are taken as often by all variants as by the
+    base, and held longer or shorter by the instructions that functions execute under them.
+
+    `locks` and `instructions` are the cells of these probes, functions as in all kernels.
+    """
+    work = {
+        name: [replace(cell, table=cell.table.filter(pl.col("context").is_in(contexts))) for cell in each]
+        for name, each in instructions.items()
+    }
+    return {row.caption[0] for row in rows if row.differs and _is_explained(row, locks, work, base, contexts)}
+
+
+def _is_explained(row: Row, locks: Cells, work: Cells, base: str, contexts: tuple[str, ...]) -> bool:
+    taken, held = row.figures[:2]
+    calls = {
+        call
+        for name, each in locks.items()
+        for cell, executed in zip(each, work[name], strict=True)
+        for call in critical_sections.calls_that_hold(
+            held_by_call(cell.table, cell.operations, row.name, contexts, row.labels[0][0]),
+            executed.table,
+            executed.operations,
+        )
+    }
+    sums = {
+        name: [sum(critical_sections.executed_in(calls, one.table, one.operations).values()) for one in each]
+        for name, each in work.items()
+    }
+    return all(
+        abs(taken.change(base, name)) <= _TAKEN_LEAST + 0.01 * taken.most
+        and critical_sections.explain(held.change(base, name), sums[base], sums[name])
+        for name in locks
+        if name != base
+    )
 
 
 def taken_by(function: str) -> str:

@@ -132,7 +132,13 @@ def _explanation(
         for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
     )
     of_lines = _only(lines.points, point) if lines and "conflicts" in there else None
-    found = Recorded(of_lines, of_lock, of_work, _costly(there, point, options))
+    found = Recorded(
+        of_lines,
+        of_lock,
+        of_work,
+        _costly(there, point, options),
+        by_instructions=_held_by_instructions(there, point, options, of_lock),
+    )
     first = next(iter(there.values()))
     return Explanation(
         first.study,
@@ -148,6 +154,18 @@ def _explanation(
 def _costly(there: Mapping[str, Measurements], point: _Place, options: Options) -> list[Costly]:
     cells = there["instructions"].points[point] if "instructions" in there else {}
     return instructions.costly_ones(cells, options) if cells else []
+
+
+def _held_by_instructions(
+    there: Mapping[str, Measurements], point: _Place, options: Options, of_lock: ComparedPoint | None
+) -> set[str]:
+    if not of_lock or "instructions" not in there or len(of_lock.variants) < 2:
+        return set()
+    of_locks, of_work = (
+        instructions.with_same_names(there[probe].points[point]) for probe in ("locks", "instructions")
+    )
+    shared = [row for row in of_lock.rows if row.figures[explain.CPUS].most > 1]
+    return locks.held_by_instructions(shared, of_locks, of_work, of_lock.base, options.contexts)
 
 
 def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
@@ -353,6 +371,8 @@ def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
     text = f"The kernel executes {join_and(counts)} instructions per operation."
     if changed := [_moved(row, recorded) for row in finding.functions[:2]]:
         text += f" Most of the change is in {join_and(changed)}."
+    for lock in finding.locks:
+        text += f" Part of it is under {lock.name}, which is {_taken(lock, recorded)}."
     return text
 
 
@@ -465,4 +485,6 @@ def objects(finding: Finding) -> list[str]:
             return list(dict.fromkeys(row.object for row in finding.rows))
         case LockFinding():
             return [finding.lock.name]
+        case WorkFinding():
+            return [lock.name for lock in finding.locks]
     return []
