@@ -65,7 +65,8 @@ RECORDINGS = {
 
 # curve: recording, machine, lock, its operations in one of ours, its unit in operations per second
 X5_4, BROADWELL = "xeon-e7-8895v3-x4", "xeon-e5-2650v4-x2"
-REAIM = 1000 / 60  # its jobs per minute, each of 1,000 files: all points are 500 jobs a client in whole hundredths
+# Jobs a minute, of 1,000 files each: all points are 500 jobs of each client in whole hundredths of a second.
+REAIM = 1000 / 60
 CASCADE_LAKE, KUNPENG = "cascade-lake-24c-x2", "kunpeng-920-x2"
 CURVES = {
     "cna14-open1-stock": ("open1-thr", X5_4, "qspinlock", 1, 1),
