@@ -192,6 +192,27 @@ def test_as_many_cpus_are_interrupted_as_were_recorded() -> None:
     assert interrupts(1)[1:] == (1.0, 0, "number")
 
 
+def test_calls_on_other_cpus_are_replayed_once() -> None:
+    """As kernel/smp.c does them, and not as recorded, too; wakeups use its queues without an interrupt."""
+
+    def lines(first: str) -> list[str]:
+        queued = ("access", "call_single_queue of CPU 3", "llist_add_batch")
+        generation = ("access", "struct mm_struct.context.tlb_gen", "flush_tlb_mm_range")
+        rows = [
+            (task, 0, number, kind, 100, number, "atomic", object, function)
+            for task in range(2)
+            for number, (kind, object, function) in enumerate([(first, "", ""), queued, generation])
+        ]
+        columns = ["task", "operation", "sequence", "kind", "instructions", "line", "access", "object"]
+        table = pl.DataFrame(rows, schema=[*columns, "function"], orient="row")
+        program = trace.program(table)
+        assert sum(event.amount for event in program.operations[0] if event.kind == "work") == 300
+        return [line.name for line in program.lines]
+
+    assert lines("ipi") == ["struct mm_struct.context.tlb_gen"]
+    assert lines("enter") == ["call_single_queue of CPU 3", "struct mm_struct.context.tlb_gen"]
+
+
 def test_a_broadcast_to_all_tlbs_is_waited_for() -> None:
     rows = [
         (task, 0, number, kind, 100, 7 if kind == "tlbi" else None)

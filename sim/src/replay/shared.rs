@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::mem::take;
 use std::rc::Rc;
 
 use crate::engine::{LineId, Word};
 use crate::machine::Machine;
 use crate::replay::calls::Calls;
 use crate::replay::locks::TaskLock;
-use crate::replay::program::{Event, Program, Scope};
+use crate::replay::program::{Event, Kind, Program, ProgramLock, Scope};
 use crate::simulation::Simulation;
 use crate::time::Time;
 
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     /// Each operation's uncontended time, relative to the mean. Progress is weighted by it: a part of a long
     /// operation counts as much as the short operations that other tasks do meanwhile.
     pub weights: Vec<f64>,
+    /// The spinlocks whose first holder was not yet interrupted, an entry per instance. None once counting begins.
+    uninterrupted: RefCell<Vec<Vec<bool>>>,
     /// How many threads of each core execute instructions. A thread that waits leaves the core to the others.
     pub executing: HashMap<u32, Cell<usize>>,
 }
@@ -64,10 +67,11 @@ impl Shared {
             .locks
             .iter()
             .map(|lock| homes[lock.line].iter().map(|&line| TaskLock::new(sim, lock, line)).collect());
-        let locks = locks.collect();
+        let locks: Vec<Vec<TaskLock>> = locks.collect();
         let calls =
             Calls::new(sim, machine, cpus, has(program, |event| matches!(event, Event::Interrupt(_))));
         let categories = FIXED_CATEGORIES + program.lines.len() + program.locks.len();
+        let uninterrupted = uninterrupted(program, &locks);
         let executing = cpus.iter().map(|&cpu| (machine.core_of(cpu), Cell::new(0))).collect();
         let takes_ns = takes_ns(machine, program);
         let mean_ns = takes_ns.iter().sum::<f64>() / takes_ns.len() as f64;
@@ -83,8 +87,14 @@ impl Shared {
             cpus: cpus.to_vec(),
             mean_ns,
             weights: takes_ns.iter().map(|takes| if mean_ns > 0.0 { takes / mean_ns } else { 1.0 }).collect(),
+            uninterrupted: RefCell::new(uninterrupted),
             executing,
         }
+    }
+
+    /// Whether a timer interrupts this holder of a lock: the first one of each spinlock that tasks share.
+    pub fn is_interrupted(&self, lock: usize, instance: usize) -> bool {
+        self.uninterrupted.borrow_mut()[lock].get_mut(instance).is_some_and(take)
     }
 
     /// The category of the time that a cache line takes.
@@ -109,6 +119,7 @@ impl Shared {
     pub fn restart_counting(&self) {
         self.progress.set(0.0);
         self.spent.borrow_mut().fill(Time::ZERO);
+        self.uninterrupted.borrow_mut().iter_mut().for_each(Vec::clear);
     }
 
     /// The share of each category in the time spent. An event counts when it ends, so the time spent can differ a
@@ -118,6 +129,12 @@ impl Shared {
         let whole: f64 = spent.iter().map(|time| time.as_ns()).sum();
         spent.iter().map(|time| time.as_ns() / whole.max(1.0)).collect()
     }
+}
+
+fn uninterrupted(program: &Program, locks: &[Vec<TaskLock>]) -> Vec<Vec<bool>> {
+    let is_shared = |line: usize| matches!(program.lines[line].scope, Scope::Shared | Scope::Node);
+    let of = |lock: &ProgramLock| lock.kind == Kind::Spinlock && is_shared(lock.line);
+    program.locks.iter().zip(locks).map(|(lock, instances)| vec![of(lock); instances.len()]).collect()
 }
 
 fn has(program: &Program, is: impl Fn(&Event) -> bool) -> bool {

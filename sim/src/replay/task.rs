@@ -13,6 +13,12 @@ use crate::time::{Time, ns};
 
 /// After so many tries, `lockref` acquires its lock.
 const TRIES: u32 = 100;
+/// How long the interrupt of a CPU's timer takes: `local_timer` in Documentation/trace/osnoise-tracer.rst. It comes
+/// hundreds of times a second, also to CPUs that hold a spinlock, as `spin_lock()` leaves interrupts enabled
+/// (include/linux/spinlock_api_smp.h). A queue then forms, which may feed itself: a lock is handed over more slowly
+/// than it is taken where no CPU queues. As a replay is too short for timers, each spinlock's first holder is
+/// interrupted, before anything is counted.
+const TIMER_NS: f64 = 1845.0;
 
 pub(super) struct Task {
     number: usize,
@@ -257,6 +263,9 @@ impl Task {
             }
             position.sequence = wanted.acquire(cpu, shared).await;
         }
+        if self.shared.is_interrupted(lock, self.instance(cpu, self.scope_of_lock(lock), false)) {
+            cpu.work(ns(TIMER_NS)).await;
+        }
         position.held.push(Held { at: position.at, lock, shared });
     }
 
@@ -294,9 +303,12 @@ impl Task {
     }
 
     fn lock(&self, cpu: &Cpu, lock: usize) -> &TaskLock {
+        &self.shared.locks[lock][self.instance(cpu, self.scope_of_lock(lock), false)]
+    }
+
+    fn scope_of_lock(&self, lock: usize) -> Scope {
         let program = &self.shared.program;
-        let scope = program.lines[program.locks[lock].line].scope;
-        &self.shared.locks[lock][self.instance(cpu, scope, false)]
+        program.lines[program.locks[lock].line].scope
     }
 
     async fn access(&self, cpu: &Cpu, word: Word, touch: Touch) {

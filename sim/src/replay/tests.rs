@@ -406,3 +406,19 @@ fn a_program_that_keeps_a_lock_is_refused() {
     let program = Program { lines: vec![line], locks: vec![lock], operations };
     assert_eq!(program.check().unwrap_err().to_string(), "operation 0: keeps lock");
 }
+
+#[test]
+fn a_queue_that_a_timer_has_made_feeds_itself_or_drains() {
+    let machine = Machine::named("sapphire-rapids-48c-x2").unwrap();
+    let lock = Event::Lock { lock: 0, shared: false, tries: false };
+    let unlock = Event::Unlock { lock: 0, shared: false };
+    let program = of(vec![Event::Work(2000.0), lock, Event::Work(10.0), unlock, Event::Work(2000.0)]);
+    let rate = |tasks| {
+        let setting = Setting { min_residency: ns(20), ..Setting::plain(tasks) };
+        replay(&machine, &program, setting).unwrap().throughput
+    };
+    let transfer_ns = machine.transfer(0, 2).as_ns();
+    assert!(rate(2) > 1.6 * rate(1)); // it drains
+    // Without a queue, an operation takes one transfer of the cache line: the next CPU finds the lock free.
+    assert!(rate(16) * transfer_ns < 0.5e9, "{} operations a second", rate(16));
+}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes.locks import waiting
+from bigiron.analysis.replay.calls import only, without_calls
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program
 from bigiron.analysis.replay.scopes import Nodes, of_one_writer, passed_on, scope_of
@@ -64,7 +65,7 @@ def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHIN
 
     `extrapolated`: what the machine in question adds to operations.
     """
-    table = _with_more_instructions(table, extrapolated)
+    table = without_calls(_with_more_instructions(table, extrapolated))
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, Nodes(tasks, nodes))
     names = _names(table, of_line)
@@ -115,15 +116,7 @@ def without_locking(events: pl.DataFrame) -> pl.DataFrame:
     then = pl.col("kind").shift(-1).over("task", "operation", "address")
     takes = tried.filter((pl.col("kind") == "atomic") & (then == "lock"))["row"]
     locking = (locking & ~tries) | pl.int_range(pl.len()).is_in(takes.implode())
-    return _only(events, ~locking)
-
-
-def _only(events: pl.DataFrame, kept: pl.Expr) -> pl.DataFrame:
-    """Those events; what was executed before one that is left out comes before the next one."""
-    executed = pl.col("instructions").cum_sum().over("task", "operation")
-    events = events.with_columns(executed=executed).filter(kept)
-    since = pl.col("executed") - pl.col("executed").shift(1, fill_value=0).over("task", "operation")
-    return events.with_columns(instructions=since).drop("executed")
+    return only(events, ~locking)
 
 
 def with_locks_in_pairs(events: pl.DataFrame) -> pl.DataFrame:
@@ -360,7 +353,7 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     change = pl.when(taken, kind="lock").then(1).when(taken, kind="unlock").then(-1).otherwise(0)
     holds = change.cum_sum().over(*operation, "line") > 0
     waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
-    return _only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))
+    return only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))
 
 
 def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
@@ -382,7 +375,7 @@ def _without_looks(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.with_columns(rows, executed).filter(pl.col("kind").is_in(["access", "lock"]))
     soon = pl.col("executed").shift(-1).over(same) - pl.col("executed") <= _AT_ONCE
     looked = touched.filter(looks & takes.shift(-1).over(same) & soon)["row"]
-    return _only(table, ~pl.int_range(pl.len()).is_in(looked.implode()))
+    return only(table, ~pl.int_range(pl.len()).is_in(looked.implode()))
 
 
 def _lock(lock: str) -> tuple[str, str]:
