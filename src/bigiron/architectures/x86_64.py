@@ -27,8 +27,8 @@ ARCHITECTURE = Architecture(
     qemu="qemu-system-x86_64",
     qemu_package="qemu-system-x86",
     # Four-level page tables, so that an address tells its class; no HPET, so that the clock is no device.
-    # With system management mode, each CPU has an address space of its own: QEMU then takes 18 KiB for each two
-    # CPUs and time in proportion until all are made, 4.5 GB and 15 s for 512.
+    # With system management mode, each CPU has an address space of its own: until all CPUs are made, QEMU
+    # takes 18 KiB for each two of them, 4.5 GB for 512, and time in proportion.
     machine=("-M", "q35,hpet=off,smm=off", "-cpu", "max,la57=off"),
     accelerated_cpu="host",
     # Intel VT-d, 5.1.5: an interrupt of a device has eight bits for the CPU, unless it is remapped.
