@@ -84,7 +84,7 @@ def control(measured: Sequence[Measurements]) -> dict[Key, Change]:
 
 
 def _halves(points: Mapping[tuple[int, int], Cells]) -> dict[tuple[int, int], Cells]:
-    halves = {}
+    halves: dict[tuple[int, int], Cells] = {}
     for point, cells in points.items():
         boots = cells[_BASE]
         half = len(boots) // 2
