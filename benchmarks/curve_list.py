@@ -47,7 +47,7 @@ RECORDINGS = {
     "open3-6.1": ("open3", "6.1", "process", "apparmor=0"),
     "fstat2-6.1": ("fstat2", "6.1", "process", "apparmor=0"),
     "tlb_flush1-thr": (str(OURS / "tlb_flush1_apart.c"), "5.10", "thread", ""),
-    "tlb_flush1-6.1-thr": (str(OURS / "tlb_flush1_apart.c"), "6.1", "thread", ""),
+    "tlb_flush1-6.1-thr": ("tlb_flush1", "6.1", "thread", ""),
     "open2-6.12-thr": ("open2", "6.12", "thread", "apparmor=0"),
     "lock1-6.12-thr": ("lock1", "6.12", "thread", "apparmor=0"),
     "falloc2-6.12-scan0": ("fallocate2", "6.12", "process", "ext4 scan0"),

@@ -14,7 +14,7 @@ use crate::time::{Time, ns};
 /// After so many tries, `lockref` acquires its lock.
 const TRIES: u32 = 100;
 /// How long the interrupt of a CPU's timer takes: `local_timer` in Documentation/trace/osnoise-tracer.rst. It comes
-/// hundreds of times a second, also to CPUs that hold a spinlock, as `spin_lock()` leaves interrupts enabled
+/// hundreds of times per second, also to CPUs that hold a spinlock, as `spin_lock()` leaves interrupts enabled
 /// (include/linux/spinlock_api_smp.h). A queue then forms, which may feed itself: a lock is handed over more slowly
 /// than it is taken where no CPU queues. As a replay is too short for timers, each spinlock's first holder is
 /// interrupted, before anything is counted.
