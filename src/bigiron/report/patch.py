@@ -439,11 +439,8 @@ def _workload(each: Compared) -> dict[str, Any]:
 
 
 def _item(change: Change) -> dict[str, Any]:
-    return {
-        **asdict(change),
-        "rule": change.rule.name if change.rule else None,
-        "verdict": comparing.verdict(change),
-    }
+    rule = change.rule.name if change.rule else None
+    return {**asdict(change), "rule": rule, "verdict": comparing.verdict(change)}
 
 
 def as_page(steps: Sequence[Examined]) -> str:
