@@ -110,7 +110,8 @@ class LineFinding(Finding):
         """What the lines are, as a noun phrase."""
         if self.known:
             return self.known.what
-        return f"{self.rows[0].object} (used by {', '.join(self.functions[:3])})"
+        lines = f"{len(self.rows)} cache lines" if len(self.rows) > 1 else "the cache line"
+        return f"{lines} of {self.rows[0].object} (used by {', '.join(self.functions[:3])})"
 
     @property
     def functions(self) -> list[str]:

@@ -320,7 +320,7 @@ def _direction(finding: Finding, recorded: Recorded) -> str:
 def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
     cpus = max(row.cpus for row in finding.rows)
     who = "all" if cpus == recorded.cpus else str(cpus)
-    many = f" ({len(finding.rows)} cache lines)" if len(finding.rows) > 1 else ""
+    many = f" ({len(finding.rows)} cache lines)" if finding.rule and len(finding.rows) > 1 else ""
     because = f" {finding.rule.why[0].upper()}{finding.rule.why[1:]}." if finding.rule else ""
     return (
         f"In {join_and(list(finding.ways)[:3])}, each operation accesses {finding.what}{many} "
