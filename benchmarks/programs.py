@@ -164,9 +164,10 @@ def measure(name: str, program: Program, where: Where, options: Sequence[str]) -
     if failure.exists():
         return Outcome(name, study, failure.read_text(encoding="utf-8"))
     # A study that is here has what was asked, and what it lacks is measured.
-    question = [] if (study / "study.toml").exists() else [*asked_of(program, where), *options]
+    is_here = (study / "study.toml").exists()
+    question = [str(study)] if is_here else [*asked_of(program, where), *options, "-o", str(study)]
     done = subprocess.run(
-        bigiron_itself("run", *question, "-o", str(study)),
+        bigiron_itself("run", *question),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -175,7 +176,7 @@ def measure(name: str, program: Program, where: Where, options: Sequence[str]) -
     )
     if done.returncode == 0:
         return Outcome(name, study)
-    if done.returncode not in (2, 3):
+    if done.returncode not in (2, 3) or is_here:
         sys.exit(done.stderr)
     shutil.rmtree(study, ignore_errors=True)
     study.mkdir(parents=True)

@@ -103,10 +103,12 @@ def draw(name: str, folder: Path, kernel: str, *, measures: bool) -> Draw | None
 
 
 def measure(name: str, folder: Path, kernel: str, boots: int) -> None:
-    """One study with so many boots: it goes on where it ended."""
-    question = ["--reps", str(boots)] if (folder / "study.toml").exists() else options(name, kernel, boots)
-    command = bigiron_itself("run", *question, "-o", str(folder))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """One study with so many boots at least: it goes on where it ended."""
+    question = [*options(name, kernel, boots), "-o", str(folder)]
+    if (folder / "study.toml").exists():
+        boots = max(boots, store.open_study(folder).spec.repetitions)
+        question = [str(folder), f"--reps={boots}", "--fresh-boot"]
+    done = subprocess.run(bigiron_itself("run", *question), capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{name}: {done.stderr.strip()}")
 

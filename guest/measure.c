@@ -37,12 +37,17 @@ static int report_late(const struct job *job, const char *stage, unsigned long t
 {
 	const char *unit = job_patience_unit(job);
 	char function[64];
+	int waits;
 
 	if (done)
 		return report_error("workload",
 				    "task %lu made %lu of %lu operations in %lu %s (%s): ask for fewer operations", task,
 				    done, wanted, job->patience_s, unit, stage);
-	if (task_waits(task, function, sizeof(function)))
+	waits = task_waits(task, function, sizeof(function));
+	if (waits < 0)
+		return report_error("workload", "task %lu made no operation in %lu %s (%s)", task, job->patience_s, unit,
+				    stage);
+	if (waits)
 		return report_error("workload", "task %lu made no operation in %lu %s (%s): it waits in %s", task,
 				    job->patience_s, unit, stage, function);
 	return report_error("workload",

@@ -294,11 +294,13 @@ int task_waits(unsigned long task, char *function, int bytes)
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/wchan", tasks.thread_ids[task]);
+	*function = 0;
 	file = fopen(path, "re");
-	if (!file || !fgets(function, bytes, file))
+	if (!file)
+		return -1;
+	if (!fgets(function, bytes, file))
 		*function = 0;
-	if (file)
-		fclose(file);
+	fclose(file);
 	return *function && strcmp(function, "0");
 }
 

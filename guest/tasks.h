@@ -32,7 +32,7 @@ void set_targets(const uint64_t *operations);
 void wait_for_targets(uint64_t ns);
 /* How many operations each task has done so far. */
 void read_operations(uint64_t *operations, unsigned long tasks);
-/* Whether a task sleeps, and in which function of the kernel. A kernel without the names of its functions does not say. */
+/* Whether a task sleeps, and in which function of the kernel; -1: the kernel does not tell. */
 int task_waits(unsigned long task, char *function, int bytes);
 int is_workload_task(unsigned int pid);
 

@@ -184,6 +184,22 @@ def test_the_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 
 
+def test_locks_are_explained_by_name_and_where_both_probes_have_the_same_boots() -> None:
+    def of_locks(held: int, other: int) -> pl.DataFrame:
+        beside = [one | {"object": "other.lock", "lock": 64} for one in lock(1, other)]
+        return pl.DataFrame([*lock(1, held), *beside], schema=LOCKS)
+
+    def explained(after: pl.DataFrame, boots: int = 2) -> set[tuple[str, str]]:
+        taken = of("locks", base=of_locks(810, 810), new=of_locks(1110, 3810))
+        work = of("instructions", base=calls(20, 800), new=[after] * boots)
+        (point,) = locks.compare(taken, Options("base")).points
+        cells = instructions.with_same_names(work.points[4, 4])
+        return locks.held_by_instructions(point.rows, taken.points[4, 4], cells, "base", ("process",))
+
+    assert explained(calls(20, 1100)) == {("shared.lock", "spin_lock")}
+    assert not explained(calls(20, 1100), boots=4)
+
+
 def test_a_lock_that_is_held_longer_by_instructions_is_a_part_of_their_finding() -> None:
     def found(taken: tuple[int, int], held: tuple[int, int]) -> explain.Explained:
         of_locks, of_work = (

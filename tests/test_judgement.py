@@ -173,6 +173,26 @@ def test_nested_locks_are_held_longer_by_the_same_instructions() -> None:
     assert {one.object for one in change.locks} == {"shared.lock", "inner.lock"}
 
 
+def test_locks_that_are_held_longer_and_locks_that_are_held_shorter_are_two_findings() -> None:
+    def two(walk: int, other: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], pl.DataFrame]:
+        where = {"object": "other.lock", "lock": 64, "path": "close;take"}
+        locks = [*lock(1, walk + 10), *(one | where for one in lock(1, other + 10))]
+        return line(2), locks, pl.concat([calls(20, walk), calls(20, other, callers="close")])
+
+    found = judged(two(800, 1300), two(1100, 800))
+    assert [[one.object for one in change.locks] for change in found.changes if change.cost > 0] == [
+        ["shared.lock"]
+    ]
+    assert (found.kind, found.changes[0].functions) == ("instructions", {"walk": 300})
+
+
+def test_a_lock_that_only_one_kernel_takes_seldom_and_long_is_a_change_of_locks() -> None:
+    seldom = [one | {"acquisitions": 1, "instructions": 400 * OPERATIONS // TASKS} for one in lock(1, 400)]
+    few = (line(2), [], calls(20, 800)), (line(2), seldom, calls(20, 800))
+    assert judged(*few).changes[0].object == "shared.lock"
+    assert judged(*reversed(few), regression=False).changes[0].object == "shared.lock"
+
+
 def test_a_line_in_which_a_lock_lies_that_is_taken_more_often_is_the_lock_s() -> None:
     def flags_and_lock(times: int) -> list[dict[str, Any]]:
         """Most who touch the line look at a flag that lies beside the lock."""

@@ -168,7 +168,7 @@ def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
     monkeypatch.setattr(vm, "host_mib", lambda: 24 << 10)
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(4)))
     asked = spec.Spec(workload="open1", cpus=[128], variant=[spec.Variant(name="v")])
-    assert run.default_jobs(asked) == 3
+    assert run.default_jobs(asked) == 1
     assert run.default_jobs(msgspec.structs.replace(asked, cpus=[8])) == 4
 
 

@@ -30,7 +30,7 @@ _FLAGS = ("-std=gnu11", "-O2")
 # What each access calls lies in several files.
 RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden")
 # A loop that calls no function would keep its number of operations in a register. GCC has it since 12.
-_STORE_IN_LOOPS = "-fno-move-loop-stores"
+STORE_IN_LOOPS = "-fno-move-loop-stores"
 
 
 def agent(
@@ -46,7 +46,7 @@ def agent(
     if not libbpf and (ready := prebuilt.find("agent", agent_key(workload, compiler, time_slices))):
         return ready
     ours = sorted(_source_folder("guest").glob("*.c"))
-    flags: tuple[str, ...] = (*_FLAGS, _STORE_IN_LOOPS, "-static", "-pthread")
+    flags: tuple[str, ...] = (*_FLAGS, STORE_IN_LOOPS, "-static", "-pthread")
     flags += ("-iquote", str(_source_folder("guest")))
     if libbpf:
         # Without frame pointers the kernel does not find its way up a stack in user space.

@@ -139,7 +139,7 @@ def _compiler(name: str, binary: str, *needed: str, static: bool = False) -> Che
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
         source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n', encoding="utf-8")
-        done = _run_tool(path, *flags, str(source), "-o", f"{folder}/probe")
+        done = _run_tool(path, *flags, compile.STORE_IN_LOOPS, str(source), "-o", f"{folder}/probe")
     if done.returncode:
         return Check(name, "missing", f"{path} cannot compile a program: {_last_line(done.stderr)}", advice)
     if static:
@@ -157,10 +157,10 @@ def _own_workloads_only(check: Check) -> Check:
 
 
 def _memory() -> Check:
-    from bigiron.machines.vm.vm import host_mib, memory_mib, touched_mib
+    from bigiron.machines.vm.vm import host_mib, least_mib, memory_mib
 
     here = host_mib()
-    cpus = max((n for n in range(1, 8193) if touched_mib(memory_mib(n), n) <= here), default=0)
+    cpus = max((n for n in range(1, 8193) if least_mib(memory_mib(n), n) <= here), default=0)
     found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
     if cpus < _DEMO_CPUS:
         return Check("memory", "limited", found, "use smaller virtual machines: --memory MIB")

@@ -49,6 +49,7 @@ class Change:
     instruction: str = ""
     """The instruction that is executed more or less often and takes much longer than others. The functions'
     counts are then its executions."""
+    elsewhere: bool = False  # whether instructions under locks, which are changes of their own, are left out
     locks: tuple[Change, ...] = ()
     """The locks that are held longer, or shorter, by these instructions, the most expensive one first. The
     cost then includes waiting for them, and the instructions are those of the calls that hold them."""

@@ -65,14 +65,16 @@ class Differences:
         changed_locks = list(self._locks())
         relevant = [change for change in changed_locks if change.is_relevant]
         under = self._under(relevant)
-        yield from (change for change in changed_locks if change not in under.locks)
+        explained = [lock for one in under for lock in one.locks]
+        yield from (change for change in changed_locks if change not in explained)
         for number, (row, _) in enumerate(self.counts.rows):
             if change := self._line(number, row, relevant):
                 yield change
-        if under.locks:
-            yield self._under_locks(under)
-        if change := self._instructions(self._aligned(_without(self.counts.functions, under.functions))):
-            yield change
+        yield from map(self._under_locks, under)
+        calls = {call for one in under for call in one.calls}
+        there = under_locks.executed(calls, self.counts, self.setup.names)
+        if change := self._instructions(self._aligned(_without(self.counts.functions, there))):
+            yield replace(change, elsewhere=bool(under))
         yield from self._costly()
 
     def may_grow(self) -> bool:
@@ -126,12 +128,14 @@ class Differences:
             for name in self.setup.names
         }
 
-    def _under(self, changed: Iterable[Change]) -> Under:
+    def _under(self, changed: Iterable[Change]) -> list[Under]:
         """The locks that are only held longer or shorter, and that by the instructions under them."""
+        both = self.base.locks.keys() & self.new.locks.keys()
         only_held = [
             change
             for change in changed
-            if self._is_taken_as_often(change.object)
+            if change.object in both
+            and self._is_taken_as_often(change.object)
             and self.base.locks[change.object].excludes == self.new.locks[change.object].excludes
         ]
         return under_locks.find(only_held, self.counts, self.setup.names)

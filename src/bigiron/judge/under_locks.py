@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from bigiron.analysis.probes import critical_sections, locks
 from bigiron.analysis.probes.critical_sections import Call
 from bigiron.judge.change import Change
 from bigiron.judge.counts import Counts
 
+Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
+"""Self instructions per operation of each function, by variant and repetition."""
+
 
 @dataclass(frozen=True)
 class Under:
-    """Such locks, and what is executed in the calls that hold them."""
+    """Such locks, all held longer or all shorter, and what is executed in the calls that hold them."""
 
     locks: tuple[Change, ...]  # the most expensive first
-    functions: Mapping[str, Sequence[Mapping[str, float]]]
-    """Self instructions per operation there of each function, by variant and repetition."""
+    calls: frozenset[Call]
+    functions: Functions
 
 
-def find(changed: Iterable[Change], counts: Counts, names: tuple[str, str]) -> Under:
-    """Of changed locks that are taken as often as before, those that are held longer by instructions."""
-    explained: list[Change] = []
-    calls: set[Call] = set()
+def find(changed: Iterable[Change], counts: Counts, names: tuple[str, str]) -> list[Under]:
+    """Of changed locks that are taken as often as before, those that are held longer by instructions, and
+    those that are held shorter.
+    """
+    explained: dict[bool, list[Change]] = {True: [], False: []}
+    calls: dict[bool, set[Call]] = {True: set(), False: set()}
     for lock in sorted(changed, key=lambda change: -abs(change.cost)):
         held = lock.held or (0.0, 0.0)
+        is_longer = held[1] > held[0]
         holding = _calls(lock.object, counts, names)
-        base, new = (list(map(_sum, of)) for of in _executed(holding, counts, names).values())
-        same_direction = (held[1] > held[0]) == (lock.cost > 0)
+        base, new = (list(map(_sum, of)) for of in executed(holding, counts, names).values())
+        same_direction = is_longer == (lock.cost > 0)
         if same_direction and critical_sections.explain(held[1] - held[0], base, new):
-            explained.append(lock)
-            calls |= holding
-    return Under(tuple(explained), _executed(calls, counts, names))
+            explained[is_longer].append(lock)
+            calls[is_longer] |= holding
+    return [
+        Under(tuple(locks), frozenset(calls[is_longer]), executed(calls[is_longer], counts, names))
+        for is_longer, locks in explained.items()
+        if locks
+    ]
 
 
 def _calls(lock: str, counts: Counts, names: tuple[str, str]) -> set[Call]:
@@ -42,16 +53,16 @@ def _calls(lock: str, counts: Counts, names: tuple[str, str]) -> set[Call]:
         for name in names
         for taken, work in zip(counts.lock_cells[name], counts.work[name], strict=True)
         for call in critical_sections.calls_that_hold(
-            locks.held_by_call(taken.table, taken.operations, lock), work.table, work.operations
+            locks.held_by_call(taken.table, taken.operations, lock), work
         )
     }
 
 
-def _executed(calls: set[Call], counts: Counts, names: tuple[str, str]) -> dict[str, list[dict[str, float]]]:
-    return {
-        name: [critical_sections.executed_in(calls, one.table, one.operations) for one in counts.work[name]]
-        for name in names
-    }
+def executed(
+    calls: Collection[Call], counts: Counts, names: tuple[str, str]
+) -> dict[str, list[dict[str, float]]]:
+    """What functions execute in these calls, as in `Functions`."""
+    return {name: [critical_sections.executed_in(calls, one) for one in counts.work[name]] for name in names}
 
 
 def _sum(functions: Mapping[str, float]) -> float:

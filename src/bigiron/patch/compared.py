@@ -73,14 +73,19 @@ def verdict(change: Change) -> str:
 def key(change: Change) -> Key:
     """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
     if change.kind == "instructions":
-        return change.kind, object_type(change.locks[0].object) if change.locks else "", change.instruction
+        return change.kind, "", change.instruction
     return change.kind, object_type(change.object), "pair" if change.is_pair else ""
 
 
-def control(measured: Sequence[Measurements]) -> dict[Key, Change]:
+def keys(change: Change) -> frozenset[Key]:
+    """The same, with those of the locks that instructions are executed under."""
+    return frozenset(map(key, (change, *change.locks)))
+
+
+def control(measured: Sequence[Measurements]) -> frozenset[Key]:
     """What differs between the first and the second half of the base's boots."""
     found = _differences([replace(one, points=_halves(one.points)) for one in measured])
-    return {key(change): change for change in found.changes()}
+    return frozenset().union(*map(keys, found.changes()))
 
 
 def _halves(points: Mapping[tuple[int, int], Cells]) -> dict[tuple[int, int], Cells]:
@@ -113,13 +118,13 @@ def compare(
         return Compared(subject, failed="a cell is missing")
     found = _differences(measured)
     every = sorted(found.changes(), key=lambda change: -abs(change.cost))
-    chance = control(measured) if every else {}
-    real = [change for change in every if key(change) not in chance]
+    chance = control(measured) if every else frozenset()
+    real = [change for change in every if not keys(change) & chance]
     return Compared(
         subject,
         tuple(change for change in real if change.is_relevant),
         tuple(change for change in real if not change.is_relevant),
-        tuple(change for change in every if key(change) in chance),
+        tuple(change for change in every if keys(change) & chance),
         (found.base.instructions, found.new.instructions),
         _functions(found, changed),
         len(boots[1]),

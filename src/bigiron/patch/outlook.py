@@ -11,7 +11,7 @@ from bigiron.history.predict import MACHINES
 from bigiron.judge.change import Change
 from bigiron.kernels import Kernel
 from bigiron.patch.bench import CPUS, Bench, Subject, Wanted
-from bigiron.patch.compared import Compared, Key, key, verdict
+from bigiron.patch.compared import Compared, Key, keys, verdict
 from bigiron.results import growth, prediction
 from bigiron.results.prediction import NothingPredictedError
 from bigiron.util.object_name import object_type
@@ -52,7 +52,7 @@ def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
 
     Most is the largest share of an operation. What is worse in one workload may be better in another.
     """
-    found: dict[tuple[Key, str], tuple[Compared, Change]] = {}
+    found: dict[tuple[frozenset[Key], str], tuple[Compared, Change]] = {}
     for one in compared:
         for change in one.changes:
             group = group_of(change)
@@ -66,9 +66,9 @@ def _size(change: Change) -> tuple[float, float]:
     return abs(change.share), abs(change.after - change.before)
 
 
-def group_of(change: Change) -> tuple[Key, str]:
+def group_of(change: Change) -> tuple[frozenset[Key], str]:
     """What changes are of one kind and object, and do the same to an operation."""
-    return key(change), verdict(change)
+    return keys(change), verdict(change)
 
 
 def grown(
@@ -102,7 +102,7 @@ def grown(
 def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
     """None: too few numbers of CPUs were counted, or it is of some instructions, which have no series."""
     kernel = after if change.after >= change.before else before
-    if change.instruction or change.locks:
+    if change.instruction or change.locks or change.elsewhere:
         return None
     try:
         study = bench.alone(subject, [kernel])

@@ -144,7 +144,7 @@ def _what(change: Change) -> str:
             return f"instruction {change.instruction}: {figures} executions"
         case "instructions":
             under = f" under {change.locks[0].object[:_NAME]}" if change.locks else ""
-            return f"instructions{under}: {figures}"
+            return f"instructions{' elsewhere' if change.elsewhere else under}: {figures}"
     lines = "adjacent cache lines of " if change.is_pair else ""
     return f"{lines}{change.object[:_NAME]}: {figures} accesses"
 

@@ -279,7 +279,8 @@ def _sentence(change: Change, base: str, new: str) -> str:
                 f"{figures}{_relative(change)}. {_locks_held(change, base, new)}"
             )
         case "instructions":
-            return f"Instructions per operation: {figures}{_relative(change)}."
+            where = ", without these calls" if change.elsewhere else ""
+            return f"Instructions per operation{where}: {figures}{_relative(change)}."
     what = f", {change.rule.what}" if change.rule and _is_known_by(change) else ""
     pair = " to the pair of adjacent lines (128 bytes)" if change.is_pair else ""
     grown = (
@@ -293,14 +294,15 @@ def _sentence(change: Change, base: str, new: str) -> str:
 
 def _held_by_as_many(lock: Change) -> str:
     before, after = lock.held or (0.0, 0.0)
-    return f"{_lock_changed(lock)} by {abs(after - before):,.0f} instructions"
+    return f"held {'longer' if after > before else 'shorter'} by {abs(after - before):,.0f} instructions"
 
 
 def _locks_held(change: Change, base: str, new: str) -> str:
     """For how long the locks are held by the instructions under them: the first in full."""
     first, *rest = change.locks
     before, after = first.held or (0.0, 0.0)
-    others = f" So {'is' if len(rest) == 1 else 'are'} {first_n([_plain(one.object) for one in rest], 2)}."
+    more = "longer" if after > before else "shorter"
+    others = f" Held {more}, too: {first_n([_plain(one.object) for one in rest], 2)}."
     return (
         f"It is taken as often as before, and held for {before:,.0f} on {base}, {after:,.0f} on {new}."
         f"{others if rest else ''}"

@@ -16,6 +16,7 @@ from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Evidence, Rule
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.probes.costly import Costly
+from bigiron.analysis.probes.locks import held_otherwise, lock_of
 from bigiron.analysis.replay.program import READERS
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.object_name import ANYTHING, ObjectName, object_type
@@ -166,7 +167,7 @@ class Recorded:
     by_alignment: Mapping[str, Mapping[str, LayoutCounts]] = field(default_factory=dict)
     """By struct and variant: accesses to all its objects, wherever an allocator can put them. Empty without
     the probe layout."""
-    by_instructions: Collection[str] = ()
+    by_instructions: Collection[tuple[str, str]] = ()
     """The captions of locks that are held longer, or shorter, by what functions execute under them."""
 
     @property
@@ -392,11 +393,12 @@ def _lies_in(lock: Counted, finding: Finding) -> bool:
 
 def _explains(finding: Finding, lock: Counted, recorded: Recorded) -> bool:
     """Whether these instructions are why it is held longer, or shorter."""
-    if not isinstance(finding, WorkFinding) or lock.caption[0] not in recorded.by_instructions:
+    if not isinstance(finding, WorkFinding) or lock_of(lock) not in recorded.by_instructions:
         return False
     held, total = lock.figures[_HELD], finding.total.main
     return all(
-        held.change(recorded.base, one) * total.change(recorded.base, one) > 0 for one in recorded.others
+        held.change(recorded.base, one) * total.change(recorded.base, one) > 0
+        for one in held_otherwise(lock, recorded.base)
     )
 
 

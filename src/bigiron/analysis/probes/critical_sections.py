@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from bigiron.analysis.comparison import paths
+from bigiron.analysis.comparison.model import Cell
 from bigiron.util.lazy import polars as pl
 
 EXPLAINED = 0.5
@@ -30,13 +32,13 @@ Held: TypeAlias = Mapping[Call, float]
 """For how many instructions per operation a lock is held, by the call that took it."""
 
 
-def calls_that_hold(held: Held, work: pl.DataFrame, operations: float) -> set[Call]:
+def calls_that_hold(held: Held, work: Cell) -> set[Call]:
     """The calls in which a lock is taken and released, as far as the counts of one recording tell.
 
-    `work` has the columns of the probe `instructions`, of the contexts that count. No call is as far out as
+    `work` is a cell of the probe `instructions`, of the contexts that count. No call is as far out as
     the kernel's entry code, which all operations share.
     """
-    executed = _of_calls(work, operations)
+    executed = work.once(_of_calls, partial(_of_calls, work))
     return {
         _innermost(call, instructions, executed)
         for call, instructions in held.items()
@@ -51,32 +53,32 @@ def _innermost(call: Call, held: float, executed: Mapping[Call, float]) -> Call:
     return call
 
 
-def _of_calls(work: pl.DataFrame, operations: float) -> dict[Call, float]:
+def _of_calls(work: Cell) -> dict[Call, float]:
     """Instructions per operation of each call with all that it called."""
     found: dict[Call, float] = defaultdict(float)
-    for path, function, instructions in _sums(work).iter_rows():
-        call = _call(path, function)
+    for call, instructions in work.once(_sums, partial(_sums, work)):
         for depth in range(1, len(call) + 1):
-            found[call[:depth]] += instructions / operations
+            found[call[:depth]] += instructions
     return found
 
 
-def executed_in(calls: Collection[Call], work: pl.DataFrame, operations: float) -> dict[str, float]:
+def executed_in(calls: Collection[Call], work: Cell) -> dict[str, float]:
     """Self instructions per operation of each function in these calls and in what they called."""
     if not calls:
         return {}
     depths = sorted({len(call) for call in calls})
     found: dict[str, float] = defaultdict(float)
-    for path, function, instructions in _sums(work).iter_rows():
-        call = _call(path, function)
+    for call, instructions in work.once(_sums, partial(_sums, work)):
         if any(call[:depth] in calls for depth in depths):
-            found[function] += instructions / operations
+            found[call[-1]] += instructions
     return dict(found)
 
 
-def _sums(work: pl.DataFrame) -> pl.DataFrame:
-    sums = work.group_by("path", "function").agg(pl.col("instructions").sum())
-    return sums.sort("path", "function")
+def _sums(work: Cell) -> list[tuple[Call, float]]:
+    """Self instructions per operation of each call."""
+    sums = work.table.group_by("path", "function").agg(pl.col("instructions").sum() / work.operations)
+    rows = sums.sort("path", "function").iter_rows()
+    return [(_call(path, function), instructions) for path, function, instructions in rows]
 
 
 def _call(path: str, function: str) -> Call:

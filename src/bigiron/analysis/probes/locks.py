@@ -143,17 +143,34 @@ def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
 
 def held_by_instructions(
     rows: Iterable[Row], locks: Cells, instructions: Cells, base: str, contexts: tuple[str, ...]
-) -> set[str]:
-    """The captions of those of a comparison's rows whose locks are taken as often by all variants as by the
-    base, and held longer or shorter by the instructions that functions execute under them.
+) -> set[tuple[str, str]]:
+    """The locks, with what takes them, that all variants take as often as the base does, and hold longer or
+    shorter by the instructions that functions execute under them.
 
-    `locks` and `instructions` are the cells of these probes, functions as in all kernels.
+    `rows` are of their comparison. `locks` and `instructions` are the cells of these probes, functions as in
+    all kernels, without waiting for locks. None is found where the probes have not the same boots.
     """
+    boots = [{name: len(each) for name, each in cells.items()} for cells in (locks, instructions)]
+    if boots[0] != boots[1]:
+        return set()
     work = {
         name: [replace(cell, table=cell.table.filter(pl.col("context").is_in(contexts))) for cell in each]
         for name, each in instructions.items()
     }
-    return {row.caption[0] for row in rows if row.differs and _is_explained(row, locks, work, base, contexts)}
+    explained = (row for row in rows if row.differs and _is_explained(row, locks, work, base, contexts))
+    return {lock_of(row) for row in explained}
+
+
+def lock_of(row: Row) -> tuple[str, str]:
+    """The lock of a comparison's row, and what takes it."""
+    return row.name, row.labels[0][0]
+
+
+def held_otherwise(row: Row, base: str) -> list[str]:
+    """The variants that hold a row's lock for more or fewer instructions than the base does."""
+    held = row.figures[1]
+    least = _HELD_LEAST + 0.01 * held.most
+    return [name for name in held.values if name != base and abs(held.change(base, name)) > least]
 
 
 def _is_explained(row: Row, locks: Cells, work: Cells, base: str, contexts: tuple[str, ...]) -> bool:
@@ -163,20 +180,21 @@ def _is_explained(row: Row, locks: Cells, work: Cells, base: str, contexts: tupl
         for name, each in locks.items()
         for cell, executed in zip(each, work[name], strict=True)
         for call in critical_sections.calls_that_hold(
-            held_by_call(cell.table, cell.operations, row.name, contexts, row.labels[0][0]),
-            executed.table,
-            executed.operations,
+            held_by_call(cell.table, cell.operations, row.name, contexts, row.labels[0][0]), executed
         )
     }
     sums = {
-        name: [sum(critical_sections.executed_in(calls, one.table, one.operations).values()) for one in each]
+        name: [sum(critical_sections.executed_in(calls, one).values()) for one in each]
         for name, each in work.items()
     }
-    return all(
-        abs(taken.change(base, name)) <= _TAKEN_LEAST + 0.01 * taken.most
-        and critical_sections.explain(held.change(base, name), sums[base], sums[name])
-        for name in locks
-        if name != base
+    as_often = (abs(taken.change(base, name)) <= _TAKEN_LEAST + 0.01 * taken.most for name in locks)
+    otherwise = held_otherwise(row, base)
+    return (
+        bool(otherwise)
+        and all(as_often)
+        and all(
+            critical_sections.explain(held.change(base, name), sums[base], sums[name]) for name in otherwise
+        )
     )
 
 

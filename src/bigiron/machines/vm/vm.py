@@ -161,9 +161,14 @@ def memory_mib(cpus: int) -> int:
 
 
 def touched_mib(mib: int, cpus: int) -> int:
-    """How much memory of the host a machine takes, at most: what the kernel writes at boot, and the tasks.
+    """How much memory of the host a machine is given: what its kernel writes, and 24 MiB for each task."""
+    return min(mib, least_mib(mib, cpus) + 24 * cpus)
 
-    Of 6.12, 512 CPUs write 1.2 MiB each beside a 60th of the memory, for `struct page`; tasks may write more.
+
+def least_mib(mib: int, cpus: int) -> int:
+    """How much of it a machine takes whatever its tasks do.
+
+    Of 6.12, 512 CPUs write 1.2 MiB each at boot, beside a 60th of the memory for `struct page`.
     """
     return min(mib, 128 + mib // 48 + 8 * cpus)
 
@@ -181,10 +186,10 @@ def side_by_side(mib: int, cpus: int) -> int:
 
 def check_memory(mib: int, cpus: int) -> None:
     """Raise UserError if a machine with so much memory does not fit into this host's."""
-    touched, here = touched_mib(mib, cpus), host_mib()
-    if touched > here:
+    least, here = least_mib(mib, cpus), host_mib()
+    if least > here:
         raise UserError(
-            f"a machine with {cpus} CPUs and {mib} MiB writes {touched} MiB, and this host has {here} MiB: "
+            f"a machine with {cpus} CPUs and {mib} MiB writes {least} MiB, and this host has {here} MiB: "
             "use fewer CPUs, or less memory with --memory MIB"
         )
 

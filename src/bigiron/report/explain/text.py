@@ -27,6 +27,7 @@ from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.analysis.probes import costly, instructions, locks
 from bigiron.analysis.probes.costly import Costly
+from bigiron.analysis.replay.synthetic_operation import without_waiting
 from bigiron.analysis.statistics.spread import MOST_BOOTS
 from bigiron.errors import UserError
 from bigiron.report.alignments import range_of
@@ -158,12 +159,16 @@ def _costly(there: Mapping[str, Measurements], point: _Place, options: Options) 
 
 def _held_by_instructions(
     there: Mapping[str, Measurements], point: _Place, options: Options, of_lock: ComparedPoint | None
-) -> set[str]:
+) -> set[tuple[str, str]]:
     if not of_lock or "instructions" not in there or len(of_lock.variants) < 2:
         return set()
     of_locks, of_work = (
         instructions.with_same_names(there[probe].points[point]) for probe in ("locks", "instructions")
     )
+    of_work = {
+        name: [replace(cell, table=without_waiting(cell.table)) for cell in cells]
+        for name, cells in of_work.items()
+    }
     shared = [row for row in of_lock.rows if row.figures[explain.CPUS].most > 1]
     return locks.held_by_instructions(shared, of_locks, of_work, of_lock.base, options.contexts)
 
