@@ -285,8 +285,8 @@ def test_the_reply_names_them() -> None:
     (change,) = of_work(entry(1), entry(0), regression=False).changes
     assert reply._in_short(change) == "Each operation executes rdtsc less often, in do_syscall_64"
     assert reply._sentence(change, "a", "b") == (
-        "Instruction rdtsc, executions per operation: 1.000 on a, 0 on b (in do_syscall_64). "
-        "It takes as long as 17 others."
+        "Executions of rdtsc per operation: 1.000 on a, 0 on b (in do_syscall_64). "
+        "Each takes as long as 17 other instructions."
     )
     (both,) = of_work(functions(f=500, g=500), functions(f=400, g=602)).changes
     assert reply._in_short(both) == (

@@ -291,7 +291,7 @@ def test_what_would_confirm_a_change_that_saves_time_is_less() -> None:
     fewer = words(opinion(Change("instructions", "f", 140.0, 100.0, "instructions", -40.0, -0.4)))
     assert "should show fewer instructions per operation" in fewer
     line = words(opinion(Change("coherence", "a", 4.0, 2.0, "accesses", -400.0, -0.4)))
-    assert "fewer HITM on the new kernel" in line
+    assert "fewer HITM for this cache line on the new kernel" in line
 
 
 def test_no_function_is_named_where_none_changed_by_much() -> None:
@@ -299,7 +299,7 @@ def test_no_function_is_named_where_none_changed_by_much() -> None:
     assert "Each operation executes more instructions. This is" in words(opinion(spread))
     rdtsc = replace(spread, instruction="rdtsc", functions={})
     told = words(opinion(rdtsc))
-    assert "executes rdtsc more often. This is" in told and "140.000 on b. It takes as long" in told
+    assert "executes rdtsc more often. This is" in told and "140.000 on b. Each takes as long" in told
     assert "perf annotate should show time at rdtsc" in told
 
 

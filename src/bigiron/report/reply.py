@@ -39,8 +39,8 @@ lines modified by another core (HITM), and task migrations."""
 
 _ON_THE_MACHINE = {
     "coherence": (
-        "perf c2c record should show this cache line with the most HITM",
-        "perf c2c record should show this cache line with fewer HITM on the new kernel",
+        "perf c2c report should rank this cache line first by HITM",
+        "perf c2c report should show fewer HITM for this cache line on the new kernel",
     ),
     "locks": (
         "perf lock contention -a -b should show longer waits for this lock on the new kernel",
@@ -270,8 +270,8 @@ def _sentence(change: Change, base: str, new: str) -> str:
         case "instructions" if change.instruction:
             others = costly.beyond(change.instruction) + 1
             return (
-                f"Instruction {change.instruction}, executions per operation: {figures}"
-                f"{_in(change.object)}. It takes as long as {others:.0f} others."
+                f"Executions of {change.instruction} per operation: {figures}{_in(change.object)}. "
+                f"Each takes as long as {others:.0f} other instructions."
             )
         case "instructions" if change.locks:
             return (
@@ -337,9 +337,9 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.readers:
         yield "reads", first_n(change.readers, _FUNCTIONS)
     if change.kind == "coherence" and not change.before:
-        yield "why", "shared on the new kernel only"
+        yield "new", "shared on the new kernel only"
     elif change.joined:
-        yield "why", f"{first_n(change.joined, _FUNCTIONS)} did not access this cache line before"
+        yield "new", f"{first_n(change.joined, _FUNCTIONS)} did not access this cache line before"
     if seen := _seen(change, mail):
         yield "profile", seen
     if change.by_alignment:
