@@ -500,7 +500,7 @@ def test_a_fleet_without_the_memory_for_a_cell(tmp_path: Path) -> None:
         answer = bigiron("run", *GUEST, "-o", tmp_path / "s", *fleet.options)
     assert answer.status == 2
     assert "no worker of the fleet can run it: worker " in answer.err and "on small has 100 MiB" in answer.err
-    assert "320 are needed" in bigiron("show", tmp_path / "s").out
+    assert "277 are needed" in bigiron("show", tmp_path / "s").out
 
 
 # To copy
