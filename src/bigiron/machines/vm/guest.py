@@ -26,7 +26,7 @@ from bigiron.util.sanitize import sanitize
 from bigiron.util.threads import StoppedError
 
 _CONSOLE_KEPT = 64 << 10  # bytes
-_CONSOLE_TAIL = 80  # lines: an oops, and the panic that it ends in
+_CONSOLE_TAIL = 120  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
 
 Parts = Sequence[tuple[int, int]]
