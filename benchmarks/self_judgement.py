@@ -4,8 +4,9 @@
     python benchmarks/self_judgement.py -o FOLDER --print          # measures nothing
 
 Each draw is a study in the folder: boots of one kernel, half of them taken for another kernel's, as many as
-`judge` boots: two of each, and four if anything seems to differ. No two draws have a boot in common. What is
-measured is kept, so run it again and it goes on. The page goes to standard output.
+`judge` boots: two of each, and four if anything seems to differ. Each draw boots its own machines; those of
+programs have the same random numbers in each draw, as these follow the repetition. What is measured is kept,
+so run it again and it goes on. The page goes to standard output.
 """
 
 import argparse
@@ -51,7 +52,8 @@ INTRODUCTION = """\
 
 Made by `benchmarks/self_judgement.py` on {date}: {kernel}, {cpus} CPUs, judged at {tasks} tasks. Half of each
 draw's boots are taken for another kernel's: two of each, or four where anything seemed to differ, as
-`bigiron judge` boots them. Draws have no boot in common. **{wrong} of {draws} draws are called different.**
+`bigiron judge` boots them. Each draw boots its own machines; those of programs have the same random
+numbers in each draw. **{wrong} of {draws} draws are called different.**
 
 | workload | draws | with four boots each | called different |
 |---|--:|--:|---|

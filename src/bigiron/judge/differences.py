@@ -25,7 +25,7 @@ from bigiron.judge import moved_code, under_locks
 from bigiron.judge.change import RELEVANT, Change
 from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, Taken, accesses, is_per_cpu
 from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
-from bigiron.judge.under_locks import Under
+from bigiron.judge.under_locks import Functions, Under
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName, object_type
 
@@ -43,9 +43,6 @@ _MOST_FUNCTIONS = 6
 _MOST_ACCESSES = 0.5  # share of the accesses to a cache line
 
 _NOTHING = 1e-6  # instructions per operation: what remains of a difference of equal sums
-
-_Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
-"""Self instructions per operation of each function, by variant and repetition."""
 
 _ByVariant: TypeAlias = Mapping[str, tuple[float, ...]]
 """A count in each repetition, by variant."""
@@ -242,7 +239,7 @@ class Differences:
         after = dict.fromkeys(map(same_function, row.lines[new].weights))
         return tuple(one for one in after if one not in before)
 
-    def _instructions(self, functions: _Functions) -> Change | None:
+    def _instructions(self, functions: Functions) -> Change | None:
         """The change of all these instructions, or of functions that grew and others that shrank."""
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
         moved, differs = self._moved(functions), self.differ(totals, _LEAST_INSTRUCTIONS)
@@ -264,7 +261,7 @@ class Differences:
             cancels=max(moved) >= RELEVANT and not (differs and abs(self._share(more)) >= RELEVANT),
         )
 
-    def _aligned(self, functions: _Functions) -> _Functions:
+    def _aligned(self, functions: Functions) -> Functions:
         """Without moves of code between functions."""
         base, new = self.setup.names
 
@@ -274,7 +271,7 @@ class Differences:
         both = moved_code.align(functions[base], functions[new], self.counts.called_by, same)
         return dict(zip(self.setup.names, both, strict=True))
 
-    def _moved(self, functions: _Functions) -> tuple[float, float]:
+    def _moved(self, functions: Functions) -> tuple[float, float]:
         """The sum of what grew and of what shrank, as shares of an operation's time; 0 if it may be chance.
 
         Each sum is of the two most similar repetitions of both kernels, less what is between the two least
@@ -346,7 +343,7 @@ def _first(by_function: Mapping[str, float], more: float) -> str:
     return max(by_function, key=lambda name: by_function[name] * sign, default="")
 
 
-def _without(functions: _Functions, others: _Functions) -> _Functions:
+def _without(functions: Functions, others: Functions) -> Functions:
     """What each function executes elsewhere."""
 
     def less(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.lines.rules import Evidence, Rule
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.probes.costly import Costly
-from bigiron.analysis.probes.locks import held_otherwise, lock_of
+from bigiron.analysis.probes.locks import CPUS, HELD, TAKEN, held_otherwise, lock_of
 from bigiron.analysis.replay.program import READERS
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.object_name import ANYTHING, ObjectName, object_type
@@ -168,7 +168,7 @@ class Recorded:
     """By struct and variant: accesses to all its objects, wherever an allocator can put them. Empty without
     the probe layout."""
     by_instructions: Collection[tuple[str, str]] = ()
-    """The captions of locks that are held longer, or shorter, by what functions execute under them."""
+    """Locks, with what takes them, that are held longer, or shorter, by what functions execute under them."""
 
     @property
     def _any(self) -> LinesAt | ComparedPoint:
@@ -378,10 +378,6 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
     return found
 
 
-_TAKEN, _HELD, CPUS = 0, 1, 3
-"""Which of a lock's figures."""
-
-
 def _lies_in(lock: Counted, finding: Finding) -> bool:
     """Whether it is a lock of the lines."""
     if not isinstance(finding, LineFinding) or finding.lock or finding.is_pair:
@@ -395,7 +391,7 @@ def _explains(finding: Finding, lock: Counted, recorded: Recorded) -> bool:
     """Whether these instructions are why it is held longer, or shorter."""
     if not isinstance(finding, WorkFinding) or lock_of(lock) not in recorded.by_instructions:
         return False
-    held, total = lock.figures[_HELD], finding.total.main
+    held, total = lock.figures[HELD], finding.total.main
     return all(
         held.change(recorded.base, one) * total.change(recorded.base, one) > 0
         for one in held_otherwise(lock, recorded.base)
@@ -423,7 +419,7 @@ def _held(lock: Counted | None, variant: str) -> float:
     """Instructions per operation while it is held; none by readers, who do not exclude each other."""
     if lock is None or lock.labels[0][0] in READERS:
         return 0.0
-    return lock.figures[_HELD].mean(variant)
+    return lock.figures[HELD].mean(variant)
 
 
 def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
@@ -431,14 +427,14 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
 
     def effect(before: str, after: str) -> Effect:
         longer, _ = cost.longer(_alone(recorded, before), [_lock_queue(lock, before, after)], customers)
-        return Effect(lock.figures[_HELD].mean(before), lock.figures[_HELD].mean(after), longer)
+        return Effect(lock.figures[HELD].mean(before), lock.figures[HELD].mean(after), longer)
 
     return _effects(recorded, effect)
 
 
 def _lock_queue(lock: Counted, before: str, after: str) -> Queue:
     held = _held(lock, before), _held(lock, after)
-    passed_on = [lock.figures[_TAKEN].mean(variant) * cost.TRANSFER for variant in (before, after)]
+    passed_on = [lock.figures[TAKEN].mean(variant) * cost.TRANSFER for variant in (before, after)]
     return Queue(passed_on[0] + held[0], passed_on[1] + held[1], executed=held)
 
 

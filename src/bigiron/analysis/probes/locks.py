@@ -161,6 +161,10 @@ def held_by_instructions(
     return {lock_of(row) for row in explained}
 
 
+TAKEN, HELD, CPUS = 0, 1, 3
+"""Which of the figures of a comparison's row."""
+
+
 def lock_of(row: Row) -> tuple[str, str]:
     """The lock of a comparison's row, and what takes it."""
     return row.name, row.labels[0][0]
@@ -168,13 +172,13 @@ def lock_of(row: Row) -> tuple[str, str]:
 
 def held_otherwise(row: Row, base: str) -> list[str]:
     """The variants that hold a row's lock for more or fewer instructions than the base does."""
-    held = row.figures[1]
+    held = row.figures[HELD]
     least = _HELD_LEAST + 0.01 * held.most
     return [name for name in held.values if name != base and abs(held.change(base, name)) > least]
 
 
 def _is_explained(row: Row, locks: Cells, work: Cells, base: str, contexts: tuple[str, ...]) -> bool:
-    taken, held = row.figures[:2]
+    taken, held = row.figures[TAKEN], row.figures[HELD]
     calls = {
         call
         for name, each in locks.items()

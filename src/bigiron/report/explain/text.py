@@ -169,7 +169,7 @@ def _held_by_instructions(
         name: [replace(cell, table=without_waiting(cell.table)) for cell in cells]
         for name, cells in of_work.items()
     }
-    shared = [row for row in of_lock.rows if row.figures[explain.CPUS].most > 1]
+    shared = [row for row in of_lock.rows if row.figures[locks.CPUS].most > 1]
     return locks.held_by_instructions(shared, of_locks, of_work, of_lock.base, options.contexts)
 
 
