@@ -128,6 +128,11 @@ def recorder_source() -> str:
     return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
 
 
+def guest_source() -> str:
+    """The hash of what runs in a virtual machine beside a workload: sources, and how they are compiled."""
+    return _sha256(*_guest_files(), _this_file())
+
+
 @cache
 def system_calls(compiler: str) -> dict[str, int]:
     """The numbers of system calls by name, as the C library's headers for an architecture have them."""
@@ -174,8 +179,11 @@ def comes_compiled() -> bool:
 
 
 def _key(name: str, compiler: str, *parts: str) -> str:
-    guest = _contents(map(str, sorted(_source_folder("guest").rglob("*.[ch]"))))
-    return prebuilt.key(name, compiler, *guest, *parts, _this_file())
+    return prebuilt.key(name, compiler, *_guest_files(), *parts, _this_file())
+
+
+def _guest_files() -> list[str]:
+    return _contents(map(str, sorted(_source_folder("guest").rglob("*.[ch]"))))
 
 
 def _this_file() -> str:

@@ -11,8 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from bigiron import compile, kernels, workloads
-from bigiron.architectures import architecture
+from bigiron import kernels, workloads
 from bigiron.errors import UserError
 from bigiron.history import points, predict
 from bigiron.history.collect import PROBES
@@ -20,10 +19,10 @@ from bigiron.history.database import FILE, History, create
 from bigiron.history.records import Kernel, Point
 from bigiron.kernels import Kernel as Image
 from bigiron.machines.vm.dilation import SLOWED_FROM, instructions_per_ns
-from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
 from bigiron.study import store
+from bigiron.study.environment import measured_by
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pools, Progress, Stoppable, Threads, missing
@@ -300,8 +299,7 @@ class _Adding:
 def _setup_hash(spec: Spec) -> str:
     """A hash of the setup, as far as it is known before measuring. Each setup has its own studies."""
     sizes = [memory_mib(1 << power) for power in range(MOST_CPUS.bit_length())]
-    qemu = require_qemu(architecture(spec.arch).qemu)
     clocks = SLOWED_FROM, instructions_per_ns(MOST_CPUS)
     asked = (spec.workload_sha256, spec.mode, spec.operations, spec.time_slice, spec.clock,
              spec.probes, spec.arch, spec.cgroup)  # fmt: skip
-    return sha256(repr((compile.recorder_source(), qemu, sizes, clocks, *asked)).encode()).hexdigest()[:12]
+    return sha256(repr((measured_by(spec.arch), sizes, clocks, *asked)).encode()).hexdigest()[:12]

@@ -15,22 +15,21 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from bigiron import compile, workloads
+from bigiron import workloads
 from bigiron.analysis.comparison.model import Measurements
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.probes import instructions as executed
 from bigiron.analysis.statistics.spread import MOST_BOOTS
-from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.history.measure import Watcher
 from bigiron.history.points import name_of
 from bigiron.judge import second_opinion
 from bigiron.kernels import Kernel
-from bigiron.machines.vm.qemu import require_qemu
 from bigiron.results import layout, measurements
 from bigiron.study import caveats, store
 from bigiron.study import run as runner
 from bigiron.study import spec as specs
+from bigiron.study.environment import measured_by
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Pools, Stoppable, Threads, missing
@@ -341,10 +340,9 @@ def variant_name(kernel: Kernel) -> str:
 
 
 def _setup(asked: Spec, resolved: Spec) -> str:
-    """A hash of all but the kernels that decides a count: the question, the recorder and QEMU."""
+    """A hash of all but the kernels that decides a count."""
     question = msgspec.structs.replace(asked, workload_sha256=resolved.workload_sha256)
-    recorder = compile.recorder_source(), require_qemu(architecture(resolved.arch).qemu)
-    text = msgspec.json.encode([specs.document(question), recorder], order="sorted")
+    text = msgspec.json.encode([specs.document(question), measured_by(resolved.arch)], order="sorted")
     return hashlib.sha256(text).hexdigest()[:6]
 
 

@@ -5,8 +5,10 @@ import platform
 from collections.abc import Mapping
 
 from bigiron import compile, probes
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines.engine import Job
+from bigiron.machines.vm.qemu import require_qemu
 from bigiron.study import program
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
@@ -32,6 +34,16 @@ def environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         }
     return asked | spec.engine.environment(job)
+
+
+def measured_by(arch: str) -> tuple[str, ...]:
+    """What decides the counts of an architecture's virtual machines besides the question; UserError: no QEMU.
+
+    The recorder, what runs beside a workload, QEMU's version and its options for the machine.
+    """
+    machine = architecture(arch)
+    version = require_qemu(machine.qemu)
+    return compile.recorder_source(), compile.guest_source(), version, *machine.machine, *machine.boot
 
 
 def _of_program(spec: Spec) -> dict[str, object]:
