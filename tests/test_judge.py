@@ -174,6 +174,11 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     cheap = Change("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
     assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
     assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
+    predicted = words(opinion(expensive, Estimate(-0.3, -0.4, -0.2)))
+    assert predicted.startswith("Judgement: instructions, worse: predicted throughput -30.0%. Each")
+    assert "if nothing else is the bottleneck" not in predicted
+    contradicted = words(opinion(expensive, Estimate(0.3, 0.2, 0.4)))
+    assert contradicted.startswith("Judgement: instructions, worse: each operation takes 40% longer.")
     both = words(opinion(expensive, explaining=2))
     assert "mostly in f (the first of 2 such changes)." in both
     assert json.loads(reply_json.as_json(opinion(expensive)))["better"] is False
@@ -516,7 +521,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
     arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
     answer = judged(report, *arguments)
     words = " ".join(answer.out.split())
-    assert answer.out.startswith("Judgement: coherence, worse: each operation takes ")
+    assert answer.out.startswith("Judgement: coherence, worse: ")
     assert "CPUs access struct aa_label.count.count more often" in words
     assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
     assert "the report does not give the machine's memory size" in words

@@ -180,10 +180,14 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     if first.is_luck:
         luck = f" But where {_plain(first.struct)} happens to begin in a cache line decides it."
     direction = "neither better nor worse" if first.cancels else "worse" if found.share > 0 else "better"
+    how_much = f"each operation takes {_longer(found.share)}"
+    where = f" This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck."
+    predicted = opinion.predicted
+    if predicted and predicted.tells_sign and predicted.change.value * found.share < 0:
+        how_much, where = f"predicted throughput {percent_change(predicted.change.value)}", ""
     return (
-        f"Judgement: {found.kind}, {direction}: each operation takes "
-        f"{_longer(found.share)}. {_in_short(first)}{_beside(found)}. "
-        f"This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck.{against}{luck}"
+        f"Judgement: {found.kind}, {direction}: {how_much}. {_in_short(first)}{_beside(found)}."
+        f"{where}{against}{luck}"
     )
 
 
