@@ -394,6 +394,7 @@ def test_a_counter_is_found_where_it_is_reached(counter: Counter) -> None:
     assert {cpus for _, _, cpus, _ in counter.ran} == {2, 4, 8}
 
 
+@pytest.mark.slow
 def test_the_same_again_runs_nothing_and_a_base_is_kept_for_the_next_patch(counter: Counter) -> None:
     given, first = counter.given, report.block(counter.one)
     assert report.block(only(given.between(counter.base, counter.topic))) == first and given.ran == []
@@ -402,6 +403,7 @@ def test_the_same_again_runs_nothing_and_a_base_is_kept_for_the_next_patch(count
     assert {kernel for _, kernel, _, _ in given.ran} == {f"g{other[:12]}"}
 
 
+@pytest.mark.slow
 def test_what_the_control_changes_too_is_not_the_patch_s(given: Given) -> None:
     """The base's boots differ as much as the kernels do."""
     given.tree.commit("noisy", fs__open_c=kernel_c(1, open1=0, chance=4))
@@ -433,6 +435,7 @@ def test_what_no_workload_reaches_is_said(given: Given) -> None:
     assert "No workload of 3 reaches a changed function: system calls that lead there: new." in text
 
 
+@pytest.mark.slow
 def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given) -> None:
     base = given.tree.head
     given.tree.commit("fs: Count", fs__open_c=kernel_c(2, open1=4, chance=0))
@@ -451,6 +454,7 @@ def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given
         given.between(base, "HEAD~1")
 
 
+@pytest.mark.slow
 def test_mails_are_built_on_their_base(given: Given, tmp_path: Path) -> None:
     base = given.tree.head
     given.tree.commit("fs: Count", fs__open_c=kernel_c(2, open1=4, chance=0))
@@ -495,6 +499,7 @@ def test_a_kernel_that_does_not_boot_stops_it(counter: Counter) -> None:
     assert found.failed == f"{both[1].name}: it panicked"
 
 
+@pytest.mark.slow
 def test_a_base_that_does_not_boot_is_no_base_that_reaches_nothing(given: Given) -> None:
     base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
     given.fails = lambda _title, cell: cell.variant.kernel == f"g{base[:12]}"
@@ -518,6 +523,7 @@ def test_a_kernel_built_again_under_its_name_is_another_one(counter: Counter) ->
     assert counter.bench.functions(subject, there) and not counter.bench.functions(subject, rebuilt)
 
 
+@pytest.mark.slow
 def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) -> None:
     base = given.tree.head
     more = "int new(void) { return 3; }\nint (*const table)(void) = new;\n"
@@ -531,6 +537,7 @@ def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) 
     assert "Nothing of 3 workloads changed." in text, "no control ran, so none is clean"
 
 
+@pytest.mark.slow
 def test_a_growth_cell_that_fails_is_no_failure_of_the_kernel(given: Given) -> None:
     base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
     given.fails = lambda _title, cell: cell.cpus == 4
@@ -628,6 +635,7 @@ def test_a_commit_s_files_have_their_names_as_they_are(tree: Tree) -> None:
 # What may be missed
 
 
+@pytest.mark.slow
 def test_what_an_earlier_step_added_is_reached_in_the_next_one(given: Given) -> None:
     """The base does not execute do_more(), which the first commit calls and the second changes."""
     base = given.tree.head
@@ -640,6 +648,7 @@ def test_what_an_earlier_step_added_is_reached_in_the_next_one(given: Given) -> 
     assert {one.subject.name for one in steps[1].compared} == {"open1"}
 
 
+@pytest.mark.slow
 def test_a_commit_that_does_not_boot_is_named_and_the_others_go_on(given: Given) -> None:
     base = given.tree.head
     panics = given.tree.commit("fs: Panic", fs__open_c=kernel_c(2, open1=9, chance=0))
@@ -653,6 +662,7 @@ def test_a_commit_that_does_not_boot_is_named_and_the_others_go_on(given: Given)
     assert "does not run open1" in text and "nothing" in text
 
 
+@pytest.mark.slow
 def test_a_commit_whose_configuration_does_not_hold_is_named(
     given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -723,6 +733,7 @@ def test_a_workload_of_one_s_own_that_reaches_nothing_is_no_workload_that_reache
     assert "No workload of 4 reaches a changed function: system calls that lead there: new; Nothing" in text
 
 
+@pytest.mark.slow
 def test_other_workloads_are_tried_where_none_reaches_the_change(given: Given) -> None:
     base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
     found = series.of_range(given.tree.folder, f"{base}..{topic}")
@@ -941,6 +952,7 @@ def test_lost_counts_are_said(given: Given) -> None:
 # Where objects lie
 
 
+@pytest.mark.slow
 def test_a_change_of_a_struct_says_how_much_is_where_its_objects_lie(given: Given) -> None:
     """Both kernels have the same struct and the same accesses: only chance is left."""
     base = given.tree.commit("two", fs__open_c=kernel_c(1, open1=0, chance=0, widget=50))

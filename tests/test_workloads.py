@@ -270,6 +270,7 @@ def test_a_header_beside_a_workload_is_part_of_what_was_measured(tmp_path: Path)
     assert workloads.from_file(source).sha256 != before
 
 
+@pytest.mark.slow
 def test_a_workload_may_be_another_one_with_a_difference(tmp_path: Path) -> None:
     source, other, header = (tmp_path / name for name in ("mine.c", "other.c", "other.h"))
     source.write_text('#define FLAGS 1\n#include "other.c"\nchar *testcase_description = "with flags";\n')
