@@ -34,8 +34,11 @@ from bigiron.util.object_name import object_type
 BIGIRON = Path(sys.executable).with_name("bigiron")
 PROBES = ("conflicts", "locks", "instructions")
 LEAST = {"conflicts": 0.1, "locks": 0.1, "instructions": 1.0}
-CLASSES = ((0.0005, "exact"), (0.01, "1 %"), (0.1, "10 %"))
-"""The largest deviation of each class; exact: to the third decimal."""
+SAME = 0.0005
+"""Difference per operation below which two counts are the same, to the third decimal."""
+
+CLASSES = ((0.0, "exact"), (0.01, "1 %"), (0.1, "10 %"))
+"""The largest deviation of each class."""
 
 MORE = "more"
 SLOW = {f"page_fault{number}": 50 for number in (1, 2, 3, 4)} | {"fxmark/MWCM": 100, "unlink1": 200}
@@ -146,7 +149,7 @@ def largest(probe: str, recordings: Iterable[dict[str, float]]) -> float:
     found = [0.0]
     for name in {name for one in every for name in one}:
         counts = [one.get(name, 0.0) for one in every]
-        if max(counts) >= LEAST[probe] and max(counts) - min(counts) >= CLASSES[0][0]:
+        if max(counts) >= LEAST[probe] and max(counts) - min(counts) >= SAME:
             found.append((max(counts) - min(counts)) * len(counts) / sum(counts))
     return max(found)
 
@@ -176,7 +179,8 @@ def page(rows: Sequence[tuple[str, Deviations, Deviations]], asked: argparse.Nam
             lines.append(f"| {probe}, {of} | {counts} |")
     lines += [
         "",
-        "exact: to the third decimal; 1 %, 10 %: no two recordings differ by more. Layout: accesses per "
+        "exact: no two recordings differ in the third decimal; 1 %, 10 %: by more than that. Counts below "
+        "0.1 accesses, 0.1 acquisitions or 1 instruction per operation are left out. Layout: accesses per "
         "operation that are shared only by where objects lie in their slab, fewest to most of the boots.",
         "",
         "| workload | conflicts, boots | resumed | locks, boots | resumed | instructions, boots | resumed "
@@ -191,7 +195,7 @@ def page(rows: Sequence[tuple[str, Deviations, Deviations]], asked: argparse.Nam
 
 def shown(deviation: float) -> str:
     """A deviation in the table."""
-    return "exact" if deviation <= CLASSES[0][0] else f"{deviation:.2%}"
+    return "exact" if not deviation else f"{deviation:.2%}"
 
 
 if __name__ == "__main__":

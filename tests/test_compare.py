@@ -297,7 +297,7 @@ def line(object: str, accesses: float = 1.0, *, writes: float = 0.0, **weights: 
 
 def differs(*rows: Row) -> bool:
     """Whether `b` does from `a`."""
-    line_verdicts.judge(rows, "a", ["b"], {"a": 1, "b": 1})
+    line_verdicts.judge(rows, "a", ["b"], {"a": 1, "b": 1}, 8)
     return any(row.differs for row in rows)
 
 

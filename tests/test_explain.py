@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured, says
+from test_compare import count, counts
 from test_judgement import calls, lock, of
 from test_locks import SCHEMA as LOCKS
 
@@ -23,6 +24,10 @@ from bigiron.analysis.lines.rules import Evidence, Rule, rule
 from bigiron.analysis.probes import instructions, locks
 from bigiron.report.explain.text import sentence
 from bigiron.results import measurements
+
+BEFORE = ("f", "struct s.a", 64, 75), ("g", "struct s.b", 128, 25)
+AFTER = ("f", "struct s.a", 64, 25), ("g", "struct s.b", 128, 75)
+"""Functions, what they write, its cache line, and how often each CPU does."""
 
 
 def first_sentence(study: Path) -> str:
@@ -228,3 +233,28 @@ def test_a_lock_that_is_held_longer_by_instructions_is_a_part_of_their_finding()
     )
     for other in found((1, 2), (810, 1110)), found((1, 1), (110, 1110)):
         assert {type(one) for one in other.findings} == {LockFinding, WorkFinding}
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "said"),
+    [
+        (
+            [count(0, "f", 25, 1), *(count(cpu, "f", 25, 0) for cpu in range(1, 4))],
+            [count(cpu, "f", 0, 25) for cpu in range(4)],
+            "Worse by 0.990 writes per operation.",
+        ),
+        (
+            [count(cpu, f, 0, times, object=of, line=at) for cpu in range(4) for f, of, at, times in BEFORE],
+            [count(cpu, f, 0, times, object=of, line=at) for cpu in range(4) for f, of, at, times in AFTER],
+            "Neither better nor worse (+0.000 accesses per operation).",
+        ),
+    ],
+)
+def test_what_compare_marks_is_no_absence_of_differences(
+    base: list[dict[str, Any]], new: list[dict[str, Any]], said: str
+) -> None:
+    lines = shared_lines.line_up_all(of("conflicts", base=counts(*base), new=counts(*new)), Options("base"))
+    (point,) = lines.points
+    (finding,) = explain.explain(Recorded(point, None, None)).findings
+    assert any(row.differs for row in point.rows)
+    assert sentence(finding, Recorded(point, None, None)).startswith(said)

@@ -80,6 +80,26 @@ def test_a_line_that_is_written_more_often_is_coherence() -> None:
     assert change.writers == ("f",) and change.share > 0.5 and found.at_tasks == 64
 
 
+def read_by_all(reads: int, writes: int) -> list[dict[str, Any]]:
+    """Every CPU reads one line so many times in an operation, and writes it so many times in all of them."""
+    each = OPERATIONS // TASKS
+    return [count(cpu, "f", reads * each, writes if cpu == 0 else 0, object="a.flag") for cpu in range(TASKS)]
+
+
+def test_a_line_that_all_read_and_now_write_is_coherence() -> None:
+    stored = [count(cpu, "f", 0, OPERATIONS // TASKS, object="a.flag") for cpu in range(TASKS)]
+    found = judged((read_by_all(1, 1), [], work(5000)), (stored, [], work(5000)))
+    (change,) = found.changes
+    assert (found.kind, change.object, change.unit) == ("coherence", "a.flag", "writes")
+    assert (change.before, change.after) == (0.01, 1.0) and change.share > 0.1
+
+
+def test_reads_that_one_write_in_a_recording_disturbs_are_no_change() -> None:
+    """Whether it is recorded is chance, and the other kernel may read the line as often."""
+    rare = read_by_all(1, 1)
+    assert judged(([], [], work(5000)), (rare, [], work(5000)), tasks=4).kind == "neither"
+
+
 def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:
     its_line = line(2, function="_raw_spin_lock", object="shared.lock")
     waited_for = [*its_line, *line(4, function="_raw_spin_lock", object="shared.lock")]

@@ -84,8 +84,9 @@ def line(
 
 def judged(base: Sequence[Line], new: Sequence[Line]) -> list[Row]:
     rows = matching.match({"base": list(base), "new": list(new)})
-    boots = {name: len(lines[0].repetitions) for name, lines in (("base", base), ("new", new))}
-    line_verdicts.judge(rows, "base", ["new"], boots)
+    of = {"base": base or new, "new": new or base}
+    boots = {name: len(lines[0].repetitions) for name, lines in of.items()}
+    line_verdicts.judge(rows, "base", ["new"], boots, 8)
     return rows
 
 
@@ -94,6 +95,16 @@ def test_where_an_object_lies_in_its_slab_is_no_difference() -> None:
     apart = [PerBoot(1.0, 2.0)]
     (row,) = judged([line("struct cred.usage", beside, movable=True)], [line("struct cred.usage", apart)])
     assert row.verdict is Verdict.unchanged and row.differs_by_layout and row.is_layout
+
+
+def test_one_write_in_thousands_of_operations_makes_no_new_line() -> None:
+    """All CPUs read it: whether a write is recorded is chance, and the other kernel may read it as often."""
+    seldom = line("jiffies", [PerBoot(0.00025, 1.0)], even=True)
+    assert judged([], [seldom])[0].verdict is Verdict.unchanged
+    assert judged([seldom], [])[0].verdict is Verdict.unchanged
+    often = line("jiffies", [PerBoot(0.02, 1.0)], even=True)
+    assert judged([], [often])[0].verdict is Verdict.changed
+    assert judged([seldom], [line("jiffies", [PerBoot(0.00025, 2.0)], even=True)])[0].differs
 
 
 def test_lines_of_one_kind_are_judged_by_their_sum() -> None:

@@ -250,7 +250,7 @@ def check(
     before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
     columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}
     rows = matching.match({_BASE: [line for _, line in before], **columns})
-    by_chance = _by_chance(rows, list(columns), baseline.boots)
+    by_chance = _by_chance(rows, list(columns), baseline)
     findings = []
     for row, is_chance in zip(rows, by_chance, strict=True):
         recorded = next((known for known, line in before if line is row.lines.get(_BASE)), None)
@@ -258,7 +258,7 @@ def check(
             found = _known_line(row, recorded, columns, tolerance)
         else:
             after = min(map(row.writes, columns)), min(map(row.accesses, columns))
-            disturbed = min(_disturbed(row, column, baseline.cpus) for column in columns)
+            disturbed = min(row.disturbed(column, baseline.cpus) for column in columns)
             if disturbed <= LEAST:
                 continue
             found = _new_line(row, after, disturbed, tolerance)
@@ -266,7 +266,7 @@ def check(
     return worst_first(findings)
 
 
-def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], boots: int) -> list[bool]:
+def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], baseline: BaselinePoint) -> list[bool]:
     """Whether two boots of one kernel may differ as much, for each row, by the rules of `compare`."""
     both = []
     for row in rows:
@@ -277,17 +277,9 @@ def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], boots: int)
             each = tuple(PerBoot(row.writes(column), row.accesses(column)) for column in columns)
             lines[_NOW] = replace(now[0], repetitions=each, even=all(line.even for line in now))
         both.append(matching.Row(lines))
-    line_verdicts.judge(both, _BASE, [_NOW], {_BASE: boots, _NOW: len(columns)})
+    boots = {_BASE: baseline.boots, _NOW: len(columns)}
+    line_verdicts.judge(both, _BASE, [_NOW], boots, baseline.cpus)
     return [row.verdicts[_NOW] is not Verdict.changed for row in both]
-
-
-def _disturbed(row: matching.Row, column: str, cpus: int) -> float:
-    """Accesses that may wait for another CPU: each write makes each CPU fetch the cache line at most once.
-
-    A line that all CPUs read may be written once in a thousand operations. Chance decides whether that
-    happens in the recording, and then all reads count as accesses to a shared cache line.
-    """
-    return min(row.accesses(column), row.writes(column) * cpus)
 
 
 _BASE, _NOW = "baseline", "study"

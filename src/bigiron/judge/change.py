@@ -25,7 +25,7 @@ class Change:
     object: str
     before: float
     after: float
-    unit: str  # of both: "accesses", "times taken", "instructions", "executions"
+    unit: str  # of both: "accesses", "writes", "times taken", "instructions", "executions"
     cost: float  # instructions per operation at the report's number of tasks; negative: saved
     share: float  # the cost as a share of an operation's time there, if nothing else limits it
     queue: Queue | None = None  # of a cache line or lock: for how long each kernel's tasks have it

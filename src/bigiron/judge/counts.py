@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
 from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.lines.matching import PerBoot, Row
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
 from bigiron.analysis.probes.instructions import by_same_names, with_same_names
@@ -21,6 +21,8 @@ from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import OF_CPU, ObjectName
 
 _Made = TypeVar("_Made")
+Unit: TypeAlias = Literal["accesses", "writes"]
+"""What is counted of a cache line; writes are accesses, too."""
 
 LEAST_ACCESSES = 0.1
 """Accesses per operation to a shared cache line. Timer ticks and the order of the CPUs cause fewer ones."""
@@ -117,12 +119,26 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     )
 
 
-def accesses(row: Row, names: Iterable[str]) -> dict[str, tuple[float, ...]]:
-    """Accesses per operation to a cache line in each repetition, by variant."""
+def per_operation(row: Row, names: Sequence[str], unit: Unit, cpus: int = 0) -> dict[str, tuple[float, ...]]:
+    """Accesses, or writes, per operation to a cache line in each repetition, by variant.
+
+    Where one kernel does not share it, the tasks there may read it as often: with `cpus`, only accesses count
+    then that a write of one of so many can disturb.
+    """
+    most = cpus if any(name not in row.lines for name in names) else 0
     return {
-        name: tuple(one.accesses for one in row.lines[name].repetitions) if name in row.lines else (0.0,)
+        name: tuple(in_boot(one, unit, most) for one in row.lines[name].repetitions)
+        if name in row.lines
+        else (0.0,)
         for name in names
     }
+
+
+def in_boot(one: PerBoot, unit: Unit, cpus: int = 0) -> float:
+    """A count of one repetition; with `cpus`, of accesses that a write of one of so many can disturb."""
+    if unit == "writes":
+        return one.writes
+    return min(one.accesses, one.writes * cpus) if cpus else one.accesses
 
 
 def is_per_cpu(row: Row) -> bool:

@@ -23,7 +23,17 @@ from bigiron.analysis.probes.instructions import same_function
 from bigiron.gate import check_lines
 from bigiron.judge import moved_code, under_locks
 from bigiron.judge.change import RELEVANT, Change
-from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, Taken, accesses, is_per_cpu
+from bigiron.judge.counts import (
+    LEAST_ACCESSES,
+    NOT_TAKEN,
+    Counts,
+    Setup,
+    Taken,
+    Unit,
+    in_boot,
+    is_per_cpu,
+    per_operation,
+)
 from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
 from bigiron.judge.under_locks import Functions, Under
 from bigiron.util.lazy import polars as pl
@@ -157,15 +167,21 @@ class Differences:
     def _line(self, number: int, row: Row, locks: Sequence[Change]) -> Change | None:
         """The change of a cache line; None if it has not changed, or if a changed lock explains it."""
         base, new = self.setup.names
-        before_after = row.accesses(base), row.accesses(new)
+        unit = self._what_differs(row)
+        before_after = _counted(row, base, unit), _counted(row, new, unit)
         if (
-            not self._line_differs(row)
+            not unit
             or _is_of_a_lock(row, locks)
             or self._contains_a_lock(row, locks)
             or _is_chance(row.object, *before_after)
         ):
             return None
         before, after = (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
+        if unit == "writes":  # tasks queue to write; those that only read it do not wait for each other
+            before, after = (
+                replace(before, accesses=before_after[0]),
+                replace(after, accesses=before_after[1]),
+            )
         queue = _queue(before, after)
         extrapolated = self.counts.fewer and is_per_cpu(row)
         writers, readers = _functions_of(row, self.counts.cells[new if new in row.lines else base])
@@ -173,7 +189,7 @@ class Differences:
             "coherence",
             row.object,
             *before_after,
-            "accesses",
+            unit,
             *self._cost(queue),
             queue=queue,
             writers=writers,
@@ -184,19 +200,26 @@ class Differences:
             at_report=(before.accesses, after.accesses) if extrapolated else None,
         )
 
-    def _line_differs(self, row: Row) -> bool:
-        """Whether the accesses to a cache line differ.
+    def _what_differs(self, row: Row) -> Unit | None:
+        """Whether the accesses to a cache line differ, or else how many of them are writes."""
+        both = len(row.lines) == len(self.setup.names)
+        units: tuple[Unit, ...] = ("accesses", "writes") if both and not row.halves else ("accesses",)
+        return next((unit for unit in units if self._line_differs(row, unit)), None)
+
+    def _line_differs(self, row: Row, unit: Unit = "accesses") -> bool:
+        """Whether the accesses to a cache line, or the writes, differ.
 
         Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
         """
-        if not self.differ(accesses(row, self.setup.names), LEAST_ACCESSES, _SAME_LINE):
+        counts = per_operation(row, self.setup.names, unit, self.setup.at_cpus)
+        if not self.differ(counts, LEAST_ACCESSES, _SAME_LINE):
             return False
         objects = {line.object for line in row.lines.values()}
         name = row.object, bool(row.halves)
         if len(objects) == 1 and all(names[name] == 1 for names in self._lines_by_name.values()):
             return True
         of_type = {
-            name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._accesses_by_type.items()
+            name: sums.get(object_type(row.object), (0.0,)) for name, sums in self._sums_by_type[unit].items()
         }
         return self.differ(of_type, LEAST_ACCESSES, _SAME_LINE)
 
@@ -210,11 +233,15 @@ class Differences:
         }
 
     @cached_property
-    def _accesses_by_type(self) -> dict[str, dict[str, tuple[float, ...]]]:
-        """Accesses in each repetition to all cache lines of a type, by variant."""
+    def _sums_by_type(self) -> dict[Unit, dict[str, dict[str, tuple[float, ...]]]]:
+        """Accesses, or writes, in each repetition to all cache lines of a type, by variant."""
+        units: tuple[Unit, ...] = ("accesses", "writes")
         return {
-            name: _by_type(row.lines[name] for row, _ in self.counts.rows if name in row.lines)
-            for name in self.setup.names
+            unit: {
+                name: _by_type((row.lines[name] for row, _ in self.counts.rows if name in row.lines), unit)
+                for name in self.setup.names
+            }
+            for unit in units
         }
 
     def _contains_a_lock(self, row: Row, locks: Sequence[Change]) -> bool:
@@ -366,10 +393,14 @@ def _is_chance(name: str, before: float, after: float) -> bool:
     return ObjectName.parse(name).is_of_allocators and check_lines.BY_CHANCE.takes_for_same(before, after)
 
 
-def _by_type(lines: Iterable[MatchedLine]) -> dict[str, tuple[float, ...]]:
+def _counted(row: Row, variant: str, unit: Unit | None) -> float:
+    return row.writes(variant) if unit == "writes" else row.accesses(variant)
+
+
+def _by_type(lines: Iterable[MatchedLine], unit: Unit) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
     for line in lines:
-        each = tuple(one.accesses for one in line.repetitions)
+        each = tuple(in_boot(one, unit) for one in line.repetitions)
         was = found.get(object_type(line.object), (0.0,) * len(each))
         found[object_type(line.object)] = tuple(map(sum, zip(was, each, strict=True)))
     return found

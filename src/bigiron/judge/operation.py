@@ -9,7 +9,7 @@ from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.lines.matching import Row
-from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, accesses, is_per_cpu
+from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, is_per_cpu, per_operation
 from bigiron.util.object_name import ObjectName
 
 
@@ -114,7 +114,7 @@ def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line
         return Line(line.accesses_per_op, users, weight, float(lines))
     family = counts.families[ObjectName.parse(row.object).of_each_cpu]
     few = [sums.get(family, 0.0) for sums in counts.fewer.sums[name]]
-    many = accesses(row, [name])[name]
+    many = per_operation(row, [name], "accesses")[name]
     extrapolated = per_cpu.with_cpus(
         setup.at_cpus, (counts.fewer.cpus, few), (setup.cpus, many), LEAST_ACCESSES
     )

@@ -146,7 +146,7 @@ def _what(change: Change) -> str:
             under = f" under {change.locks[0].object[:_NAME]}" if change.locks else ""
             return f"instructions{' elsewhere' if change.elsewhere else under}: {figures}"
     lines = "adjacent cache lines of " if change.is_pair else ""
-    return f"{lines}{change.object[:_NAME]}: {figures} accesses"
+    return f"{lines}{change.object[:_NAME]}: {figures} {change.unit}"
 
 
 def _growth(one: Examined, change: Change) -> str:
@@ -218,11 +218,11 @@ def _rest(one: Examined) -> str:
     """What did not change, what failed, what was not reached or not compared, what the control says."""
     parts = []
     if not one.reached:
-        parts.append(f"No workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
+        parts.append(f"no workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
     if len(one.compared) > len(one.failed):
-        what = "Nothing else" if one.changed else "Nothing"
+        what = "no other change" if one.changed else "no change"
         counted = one.workloads - len({each.subject.name for each in one.failed})
-        parts.append(f"{what} of {plural(counted, 'workload')} changed{_control(one)}")
+        parts.append(f"{what} costs or saves 1 % in {plural(counted, 'workload')}{_control(one)}")
     if one.failed:
         parts.append(f"{len(one.failed)} failed: {first_n([_title(each.subject) for each in one.failed], 2)}")
     if lost := [each for each in one.compared if each.lost]:
@@ -232,7 +232,8 @@ def _rest(one: Examined) -> str:
     if elsewhere := len({each.name for each in one.elsewhere}):
         reach = "reaches" if elsewhere == 1 else "reach"
         parts.append(f"{elsewhere} {reach} one only in interrupts or kernel threads, which are not compared")
-    return f"{'; '.join(parts)}.{_left_out(one)}"
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}.{_left_out(one)}"
 
 
 def _control(one: Examined) -> str:

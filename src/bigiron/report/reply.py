@@ -232,8 +232,9 @@ def _in_short(change: Change) -> str:
             return "Some functions execute more instructions and others fewer, and the sum hardly changes"
         case "instructions":
             return f"Each operation executes {_fewer(change)} instructions{where and f', mostly in {where}'}"
+    verb = "write" if change.unit == "writes" else "access"
     return (
-        f"CPUs access {_plain(change.object)} {more} often"
+        f"CPUs {verb} {_plain(change.object)} {more} often"
         f"{' (as a pair of adjacent cache lines)' if change.is_pair else ''}"
     )
 
@@ -293,7 +294,7 @@ def _sentence(change: Change, base: str, new: str) -> str:
         if change.at_report
         else ""
     )
-    return f"Coherence: {_plain(change.object)}{what}, accesses per operation{pair}: {figures}.{grown}"
+    return f"Coherence: {_plain(change.object)}{what}, {change.unit} per operation{pair}: {figures}.{grown}"
 
 
 def _held_by_as_many(lock: Change) -> str:

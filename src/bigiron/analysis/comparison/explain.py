@@ -25,7 +25,7 @@ LEAST = 0.5
 """Accesses per operation from which a line is worth a sentence where there is nothing to compare."""
 
 LEAST_CHANGE = 0.1
-"""Change of them from which it is worth one where there is."""
+"""Change of its accesses, or of its writes, from which it is worth one where there is."""
 
 LEAST_COST = 0.1
 """Predicted share of the tasks' time, or change of it, from which it is worth one whatever its accesses."""
@@ -252,12 +252,22 @@ def _lines(recorded: Recorded) -> list[Finding]:
         objects.setdefault(_object(row), []).append(row)
     found: list[Finding] = []
     for alike in objects.values():
-        finding = _line_finding(alike, recorded)
-        counts = [finding.accesses(variant) for variant in recorded.variants]
-        worth = max(counts) - min(counts) >= LEAST_CHANGE if others else finding.accesses(base) >= LEAST
+        worth = any(_changed(row, recorded) for row in alike)
+        if not others:
+            worth = sum(row.accesses(base) for row in alike) >= LEAST
         if worth or point.cost(alike) >= LEAST_COST:
-            found.append(finding)
+            found.append(_line_finding(alike, recorded))
     return found
+
+
+def _changed(row: Row, recorded: Recorded) -> bool:
+    """Whether its accesses or its writes change by as much as is worth a sentence."""
+    return any(_range(count, recorded) >= LEAST_CHANGE for count in (row.accesses, row.writes))
+
+
+def _range(count: Callable[[str], float], recorded: Recorded) -> float:
+    counts = [count(variant) for variant in recorded.variants]
+    return max(counts) - min(counts)
 
 
 def _object(row: Row) -> tuple[object, ...]:
@@ -277,22 +287,33 @@ def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
                 of_way[variant] = of_way.get(variant, 0.0) + weight
     heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
     rule = rules.first_match(evidence_of(rows[0]))
-    return LineFinding(_line_effects(rows, recorded), "accesses", rows, rule, heaviest_first)
+    unit = "writes" if _only_writes_change(rows, recorded) else "accesses"
+    return LineFinding(_line_effects(rows, recorded), unit, rows, rule, heaviest_first)
+
+
+def _only_writes_change(rows: Sequence[Row], recorded: Recorded) -> bool:
+    """Whether an operation accesses them as often, and writes them more or less often."""
+    accesses = _range(lambda variant: sum(row.accesses(variant) for row in rows), recorded)
+    writes = _range(lambda variant: sum(row.writes(variant) for row in rows), recorded)
+    return bool(recorded.others) and accesses < LEAST_CHANGE <= writes
 
 
 def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None) -> dict[str, Effect]:
+    """In accesses, or writes where only these change; what it costs is of accesses that a write disturbs."""
+    counted = Row.writes if _only_writes_change(rows, recorded) else _accesses
     customers = round(max(row.cpus for row in rows) * recorded.tasks / recorded.cpus) or 1
     places = float(len(rows)) if ObjectName.parse(rows[0].object).cpu is not None else 1.0
 
     transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
 
     def effect(before: str, after: str) -> Effect:
-        was, now = (_firm(rows, one) if one else 0.0 for one in (before, after))
+        was, now = (_firm(rows, one, recorded.cpus) if one else 0.0 for one in (before, after))
         held_before, held_after = (_held(lock, one) if one else 0.0 for one in (before, after))
         held = held_before, held_after
         queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
         longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
-        return Effect(was, now, longer)
+        first, then = (sum(counted(row, one) for row in rows) if one else 0.0 for one in (before, after))
+        return Effect(first, then, longer)
 
     return _effects(recorded, effect)
 
@@ -311,14 +332,19 @@ def _alone(recorded: Recorded, variant: str) -> float:
         if recorded.instructions and recorded.instructions.total
         else 0.0
     )
-    lines = _firm(recorded.lines.rows, variant) if recorded.lines else 0.0
+    lines = _firm(recorded.lines.rows, variant, recorded.cpus) if recorded.lines else 0.0
     longer = sum(one.executed.mean(variant) * one.beyond for one in recorded.costly)
     return work + longer + lines * cost.TRANSFER
 
 
-def _firm(rows: Sequence[Row], variant: str) -> float:
-    """Accesses per operation that do not depend on layout."""
-    return sum(row.accesses(variant) - row.layout(variant) for row in rows)
+def _firm(rows: Sequence[Row], variant: str, cpus: int) -> float:
+    """Accesses per operation that a write of one of so many CPUs can disturb, but for what is layout."""
+    return sum(row.disturbed(variant, cpus) for row in rows)
+
+
+def _accesses(row: Row, variant: str) -> float:
+    """Accesses per operation, but for what is layout."""
+    return row.accesses(variant) - row.layout(variant)
 
 
 def evidence_of(row: Row) -> Evidence:

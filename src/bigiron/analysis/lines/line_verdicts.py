@@ -2,7 +2,8 @@
 
 What depends on where an object lies in its slab is layout. It differs from boot to boot, and is compared with
 nothing. Lines of one kind are judged by their sum first: if that is the same, which of many pages or objects
-are accessed is chance.
+are accessed is chance. Where a line is shared in one kernel only, the other one may read it as often: what
+counts is how many of the accesses a write can disturb.
 """
 
 from __future__ import annotations
@@ -17,12 +18,9 @@ from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.object_name import ANYTHING, ObjectName, object_type
 
-FINENESS = f"{TOLERANCE} accesses per operation and {RELATIVE_TOLERANCE:.0%}"
-"""Up to what no difference is looked for, in words."""
 
-
-def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[str, int]) -> None:
-    """Give each row its verdicts; `boots`: how many each variant has."""
+def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[str, int], cpus: int) -> None:
+    """Give each row its verdicts; `boots`: how many each variant has; `cpus`: of the machine."""
     sums = {variant: _sums(rows, variant, boots[variant]) for variant in (base, *others)}
     named = {
         variant: Counter(row.lines[variant].object for row in rows if variant in row.lines)
@@ -31,7 +29,9 @@ def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[
     for row in rows:
         for variant in others:
             pair = (base, variant)
-            found = _compare(*(_counts(row.lines.get(one), boots[one]) for one in pair))
+            in_both = all(one in row.lines for one in pair)
+            counts = (_counts(row.lines.get(one), boots[one], 0 if in_both else cpus) for one in pair)
+            found = _compare(*counts)
             if found is not Verdict.unchanged and not _is_one(row, pair, named):
                 of_kind = _compare(*(sums[one][_of(row)] for one in pair))
                 if of_kind is not Verdict.changed:
@@ -66,13 +66,15 @@ def _differs(row: Row, base: str, variant: str) -> bool:
     )
 
 
-def _counts(line: Line | None, boots: int) -> _Counts:
+def _counts(line: Line | None, boots: int, cpus: int = 0) -> _Counts:
+    """Of a line; with `cpus` only the accesses that a write of one of so many can disturb."""
     if line is None:
         return spread.none(boots), spread.none(boots)
     each, uneven = line.repetitions, 0.0 if line.even else math.inf
+    accesses = (one.disturbed(cpus) if cpus else one.accesses - one.layout_accesses for one in each)
     return (
         Boots(tuple(one.writes - one.layout_writes for one in each), uneven),
-        Boots(tuple(one.accesses - one.layout_accesses for one in each), uneven),
+        Boots(tuple(accesses), uneven),
     )
 
 

@@ -42,6 +42,18 @@ class PerBoot(NamedTuple):
     layout_writes: float = 0.0  # of these, shared only by where objects lie in their slab
     layout_accesses: float = 0.0
 
+    def disturbed(self, cpus: int) -> float:
+        """Accesses that may wait for another CPU, but for what is layout.
+
+        Each write makes each CPU fetch the cache line at most once. A line that all CPUs read may be written
+        once in a thousand operations: chance decides whether that happens in the recording, and then all
+        reads count as accesses to a shared cache line.
+
+        >>> PerBoot(0.00025, 1.0).disturbed(8), PerBoot(1.0, 1.5).disturbed(8)
+        (0.002, 1.5)
+        """
+        return min(self.accesses - self.layout_accesses, (self.writes - self.layout_writes) * cpus)
+
 
 @dataclass(frozen=True)
 class Half:
@@ -180,6 +192,13 @@ class Row:
     def writes(self, variant: str) -> float:
         """Writes per operation in a column."""
         return self.lines[variant].writes_per_op if variant in self.lines else 0.0
+
+    def disturbed(self, variant: str, cpus: int) -> float:
+        """Accesses per operation in a column that may wait for another CPU, but for what is layout."""
+        if not (line := self.lines.get(variant)):
+            return 0.0
+        each = line.repetitions or (PerBoot(line.writes_per_op, line.accesses_per_op),)
+        return fmean(one.disturbed(cpus) for one in each)
 
     def layout(self, variant: str) -> float:
         """Accesses per operation in a column that are shared only by where objects lie in their slab."""

@@ -134,7 +134,8 @@ def _point(measured: Measurements, point: tuple[int, int], options: Options) -> 
     rows = matching.match(columns)
     base = options.base_of(columns)
     others = [variant for variant in columns if variant != base]
-    line_verdicts.judge(rows, base, others, {variant: len(each) for variant, each in cells.items()})
+    boots = {variant: len(each) for variant, each in cells.items()}
+    line_verdicts.judge(rows, base, others, boots, point[0])
     for row in rows:
         row.depends = dependence.of(row.lines.values())
     lost = {variant: sum(map(_lost, repetitions)) for variant, repetitions in cells.items()}

@@ -23,7 +23,7 @@ from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Optio
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
-from bigiron.analysis.lines import conflicts, line_verdicts, shared_lines
+from bigiron.analysis.lines import conflicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.analysis.probes import costly, instructions, locks
 from bigiron.analysis.probes.costly import Costly
@@ -250,8 +250,8 @@ def heading(found: Explanation) -> str:
 def _compared(found: Explanation) -> str:
     """What was compared, with the smallest difference that counts."""
     how_fine = {
-        "conflicts": f"shared cache lines (to {line_verdicts.FINENESS})",
-        "locks": f"locks (to {locks.FINENESS})",
+        "conflicts": f"shared cache lines (to {explain.LEAST_CHANGE} accesses or writes per operation)",
+        "locks": f"locks that several CPUs take (to {locks.FINENESS})",
         "instructions": f"instructions (to {instructions.FINENESS})",
     }
     return join_and([what for name, what in how_fine.items() if name not in found.missing])
@@ -316,7 +316,7 @@ def _direction(finding: Finding, recorded: Recorded) -> str:
     variant, effect = finding.effect
     change = effect.after - effect.before
     on = f" on {variant}" if len(recorded.others) > 1 else ""
-    share = f", {change / effect.before:+.0%}" if effect.before else ""
+    share = f", {change / effect.before:+.0%}" if effect.before >= explain.LEAST_CHANGE else ""
     if effect.direction == "neither":
         return f"Neither better nor worse{on} ({change:+.3f} {finding.unit} per operation). "
     return f"{effect.direction.capitalize()}{on} by {abs(change):.3f} {finding.unit} per operation{share}. "
