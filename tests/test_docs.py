@@ -7,11 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from test_setup import ROOT
 
 from bigiron import probes
@@ -325,3 +328,18 @@ def test_the_book_is_built_without_a_warning(tmp_path: Path) -> None:
 def test_the_files_for_ci_are_those_on_the_page(name: str) -> None:
     page = (ROOT / "docs/howto/ci.md").read_text()
     assert (ROOT / "docs/howto/ci" / name).read_text() in page
+
+
+@pytest.mark.parametrize(
+    ("name", "scripts"),
+    [
+        ("github.yml", lambda file: [step.get("run", "") for step in file["jobs"]["counts"]["steps"]]),
+        ("gitlab.yml", lambda file: file["bigiron"]["before_script"] + file["bigiron"]["script"]),
+    ],
+)
+def test_the_files_for_ci_can_be_parsed(name: str, scripts: Callable[[Any], list[str]]) -> None:
+    """Neither has run at its forge: the YAML, and the syntax of what the shell gets."""
+    commands = "\n".join(scripts(yaml.safe_load((ROOT / "docs/howto/ci" / name).read_text())))
+    assert "bigiron check" in commands
+    checked = subprocess.run(["bash", "-n"], input=commands, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr

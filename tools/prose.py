@@ -1,16 +1,17 @@
-"""Checks the form of the pages in docs/: their length, their sentences, their lines and their tables.
+"""Checks the form of pages: their length, their sentences, their lines and their tables.
 
     .venv/bin/python tools/prose.py [FILE...]
 
-Without files it reads all pages of docs/. Exit status 1 where a page breaks a rule:
+Without files it reads all pages of docs/ and those beside it. Exit status 1 where a page breaks a rule:
 
     at most 1,500 words to a page, fenced blocks left out     but in reference/
     at most 40 words to a sentence                            in tutorial/ and howto/
     at most 100 columns to a line                             but in tables and fenced blocks
     at most six columns to a table                            but in reference/
 
-All pages together have at most 45,000 words, without what programs make: fenced blocks, validation/,
-results/ and reference/cli.md.
+All pages of docs/ together have at most 45,000 words, without what programs make: fenced blocks,
+validation/, results/ and reference/cli.md. Of README.md, CONTRIBUTING.md and CHANGELOG.md only the
+length of lines is checked.
 """
 
 import re
@@ -24,6 +25,8 @@ sys.path.insert(0, str(HERE))
 from words import without_fenced_blocks  # noqa: E402
 
 DOCS = HERE.parent / "docs"
+BESIDE = tuple(HERE.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+OUTSIDE = ".."  # the folder of those
 MADE = ("validation", "results")  # by programs
 MADE_PAGES = (DOCS / "reference/cli.md",)
 MOST_WORDS, MOST_WORDS_OF_A_SENTENCE, WIDTH, MOST_COLUMNS = 1500, 40, 100, 6
@@ -48,7 +51,7 @@ def check(text: str, folder: str) -> Iterator[Complaint]:
     prose = _without_comments(without_fenced_blocks(text))
     if folder in MADE:
         return
-    if folder != "reference":
+    if folder not in ("reference", OUTSIDE):
         if (number := words_in(text)) > MOST_WORDS:
             yield 1, f"{number} words: at most {MOST_WORDS}, fenced blocks left out"
         yield from _wide_tables(prose)
@@ -133,20 +136,24 @@ def folder_of(page: Path) -> str:
 
     >>> folder_of(DOCS / "howto/ci.md")
     'howto'
+    >>> folder_of(BESIDE[0])
+    '..'
     """
+    if not page.resolve().is_relative_to(DOCS):
+        return OUTSIDE
     below = page.resolve().relative_to(DOCS).parts
     return below[0] if len(below) > 1 else ""
 
 
 def main() -> int:
     """Print every place."""
-    pages = [Path(name) for name in sys.argv[1:]] or sorted(DOCS.rglob("*.md"))
+    pages = [Path(name) for name in sys.argv[1:]] or [*BESIDE, *sorted(DOCS.rglob("*.md"))]
     count = 0
     for page in pages:
         for line, complaint in check(page.read_text(encoding="utf-8"), folder_of(page)):
             print(f"{page.resolve().relative_to(DOCS.parent)}:{line}: {complaint}")
             count += 1
-    written = [page for page in pages if folder_of(page) not in MADE and page not in MADE_PAGES]
+    written = [page for page in pages if folder_of(page) not in (*MADE, OUTSIDE) and page not in MADE_PAGES]
     in_all = sum(words_in(page.read_text(encoding="utf-8")) for page in written)
     if in_all > MOST_WORDS_IN_ALL:
         print(f"docs/: {in_all} words in all: at most {MOST_WORDS_IN_ALL}")

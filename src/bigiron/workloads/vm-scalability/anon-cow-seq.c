@@ -7,7 +7,7 @@
 #include "die_with.h"
 #include "time_slices.h"
 
-char *testcase_description = "copy 16 pages that all tasks share, by writes in turn";
+char *testcase_description = "copy 16 pages that all tasks share, by writes in address order";
 
 static volatile char *memory;
 

@@ -3,7 +3,7 @@
 /* As case-anon-r-seq, 16 MiB for each task again and again. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of the task's own memory by reads, in turn";
+char *testcase_description = "fault in 16 pages of the task's own memory by reads, in address order";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

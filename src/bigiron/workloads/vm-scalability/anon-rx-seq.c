@@ -3,7 +3,7 @@
 /* As case-anon-rx-seq-mt, for threads, each of which drops all pages when it has read them. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of memory that all threads share by reads, in turn";
+char *testcase_description = "fault in 16 pages of memory that all threads share by reads, in address order";
 
 static volatile char *memory;
 

@@ -4,7 +4,7 @@
 #define WRITES 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of the task's own memory by writes, in turn";
+char *testcase_description = "fault in 16 pages of the task's own memory by writes, in address order";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

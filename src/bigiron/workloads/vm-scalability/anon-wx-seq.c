@@ -4,7 +4,7 @@
 #define WRITES 1
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of memory that all threads share by writes, in turn";
+char *testcase_description = "fault in 16 pages of memory that all threads share by writes, in address order";
 
 static volatile char *memory;
 

@@ -3,7 +3,7 @@
 /* As case-lru-file-mmap-read, without reclaim: a file of 16 MiB is truncated and read again. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of the task's own file on a disk, in turn";
+char *testcase_description = "fault in 16 pages of the task's own file on a disk, in address order";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -3,7 +3,7 @@
 /* As case-lru-shm, without reclaim: a file of 16 MiB is truncated and read again. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of the task's own file on tmpfs, in turn";
+char *testcase_description = "fault in 16 pages of the task's own file on tmpfs, in address order";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -3,7 +3,7 @@
 /* As case-mmap-pread-seq, with a file of 16 MiB. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 cached pages of a shared file, in turn";
+char *testcase_description = "fault in 16 cached pages of a shared file, in address order";
 
 static int file;
 

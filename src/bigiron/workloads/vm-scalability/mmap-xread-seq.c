@@ -3,7 +3,7 @@
 /* As case-mmap-xread-seq-mt, for threads, each of which drops all pages when it has read them. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 pages of a file, mapped by all threads, in turn";
+char *testcase_description = "fault in 16 pages of a file, mapped by all threads, in address order";
 
 static volatile char *memory;
 

@@ -3,7 +3,7 @@
 /* As case-shm-pread-seq, with a file of 16 MiB. */
 #include "usemem.h"
 
-char *testcase_description = "fault in 16 cached pages of a shared file on tmpfs, in turn";
+char *testcase_description = "fault in 16 cached pages of a shared file on tmpfs, in address order";
 
 static int file;
 
