@@ -17,7 +17,8 @@ from test_locks import SCHEMA as LOCKS
 
 import bigiron as bigiron_api
 from bigiron.analysis.comparison import explain, paths
-from bigiron.analysis.comparison.explain import LockFinding, Recorded, WorkFinding
+from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.findings import Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.lines import conflicts, rules, shared_lines
 from bigiron.analysis.lines.rules import Evidence, Rule, rule
@@ -258,3 +259,17 @@ def test_what_compare_marks_is_no_absence_of_differences(
     (finding,) = explain.explain(Recorded(point, None, None)).findings
     assert any(row.differs for row in point.rows)
     assert sentence(finding, Recorded(point, None, None)).startswith(said)
+
+
+def test_of_one_kernel_locks_that_most_operations_take_limit_it_too() -> None:
+    def found(times: int, *lines: dict[str, Any]) -> list[Finding]:
+        taken = of("locks", base=pl.DataFrame(lock(times, 810), schema=LOCKS))
+        (locked,) = locks.compare(taken, Options("base")).points
+        (point,) = shared_lines.line_up_all(of("conflicts", base=counts(*lines)), Options("base")).points
+        return explain.explain(Recorded(point, locked, None)).findings
+
+    (alone,) = found(1)
+    assert isinstance(alone, LockFinding) and alone.effect[1].after == 810
+    (with_its_line,) = found(1, *(count(cpu, "f", 0, 50, object="shared.lock") for cpu in range(4)))
+    assert isinstance(with_its_line, LineFinding) and with_its_line.lock
+    assert with_its_line.cost > alone.cost

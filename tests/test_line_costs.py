@@ -9,7 +9,8 @@ from conftest import bigiron, measured
 from playwright.sync_api import Browser, expect
 
 from bigiron.analysis.comparison import explain
-from bigiron.analysis.comparison.explain import LineFinding, Recorded
+from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.findings import LineFinding
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import Half, Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt

@@ -9,7 +9,8 @@ from conftest import WORKLOADS, bigiron, compared, measured
 
 import bigiron as library
 from bigiron.analysis.comparison import explain
-from bigiron.analysis.comparison.explain import LineFinding, Recorded
+from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.findings import LineFinding
 from bigiron.analysis.lines import shape
 from bigiron.analysis.lines.matching import Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import cost, paths
 from bigiron.analysis.comparison.cost import Queue
+from bigiron.analysis.comparison.findings import (
+    CostlyFinding,
+    Effect,
+    Finding,
+    LineFinding,
+    LockFinding,
+    WorkFinding,
+)
 from bigiron.analysis.comparison.model import ComparedPoint
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Row
-from bigiron.analysis.lines.rules import Evidence, Rule
+from bigiron.analysis.lines.rules import Evidence
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.probes.locks import CPUS, HELD, TAKEN, held_otherwise, lock_of
@@ -29,131 +36,6 @@ LEAST_CHANGE = 0.1
 
 LEAST_COST = 0.1
 """Predicted share of the tasks' time, or change of it, from which it is worth one whatever its accesses."""
-
-Direction: TypeAlias = Literal["better", "worse", "neither"]
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What became of something on a variant, against the base: counts per operation, and what that costs."""
-
-    before: float
-    after: float
-    cost: float  # how many instructions longer an operation takes, by `analysis.cost`
-
-    @property
-    def direction(self) -> Direction:
-        """Whether operations take longer for it."""
-        if abs(self.cost) < 1.0:
-            return "neither"
-        return "worse" if self.cost > 0 else "better"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One object, or all instructions: how its counts changed, or that it will limit the workload."""
-
-    effects: dict[str, Effect]  # of each other variant; with one variant its own, against nothing
-    unit: str  # of an effect's counts: "accesses", "instructions under it", "instructions", "executions"
-
-    @property
-    def effect(self) -> tuple[str, Effect]:
-        """The variant whose effect costs or saves most, and its effect."""
-        return max(self.effects.items(), key=lambda item: abs(item[1].cost))
-
-    @property
-    def cost(self) -> float:
-        """By which findings are ranked, in instructions per operation."""
-        return abs(self.effect[1].cost)
-
-    @property
-    def rule(self) -> Rule | None:
-        """The known cause, if it is one."""
-        return None
-
-    @property
-    def depends(self) -> tuple[str, ...]:
-        """On what of the machine's shape it depends."""
-        return ()
-
-    @property
-    def is_of_chance(self) -> bool:
-        """Whether another shape or boot of the machine may not have it: such findings never lead."""
-        return bool(self.depends)
-
-
-@dataclass(frozen=True)
-class LineFinding(Finding):
-    """Shared lines of one object, what is known of them, and by which ways an operation comes to them."""
-
-    rows: list[Row]
-    known: Rule | None
-    ways: dict[str, dict[str, float]]  # way (openat, close, ...) -> variant -> accesses per operation
-    lock: Counted | None = None  # that lies in them, if it is taken otherwise
-
-    @property
-    def rule(self) -> Rule | None:
-        """The known cause, if it is one."""
-        return self.known
-
-    @property
-    def depends(self) -> tuple[str, ...]:
-        """On what of the machine's shape the heaviest of them depends."""
-        return self.rows[0].depends
-
-    @property
-    def is_of_chance(self) -> bool:
-        """Whether another shape or boot of the machine may not have it: such findings never lead."""
-        return bool(self.depends) or self.rows[0].is_layout
-
-    @property
-    def what(self) -> str:
-        """What the lines are, as a noun phrase."""
-        if self.known:
-            return self.known.what
-        lines = f"{len(self.rows)} cache lines" if len(self.rows) > 1 else "the cache line"
-        return f"{lines} of {self.rows[0].object} (used by {', '.join(self.functions[:3])})"
-
-    @property
-    def functions(self) -> list[str]:
-        """Who touches them, those of the heaviest line first."""
-        return list(dict.fromkeys(function for row in self.rows for function in row.functions))
-
-    @property
-    def is_pair(self) -> bool:
-        """Whether they are shared by processors alone that fetch two lines at once."""
-        return bool(self.rows[0].halves)
-
-    def writes(self, variant: str) -> float:
-        """Writes per operation in a variant, to all of them."""
-        return sum(row.writes(variant) for row in self.rows)
-
-    def accesses(self, variant: str) -> float:
-        """Accesses per operation in a variant, to all of them."""
-        return sum(row.accesses(variant) for row in self.rows)
-
-
-@dataclass(frozen=True)
-class LockFinding(Finding):
-    """A lock that several CPUs take, and that is taken or held otherwise."""
-
-    lock: Counted
-
-
-@dataclass(frozen=True)
-class WorkFinding(Finding):
-    """The instructions of an operation, and the functions that execute more or fewer."""
-
-    total: Counted
-    functions: list[Counted]  # that changed, the largest change first
-    locks: tuple[Counted, ...] = ()  # that are held longer, or shorter, by these instructions
-
-
-@dataclass(frozen=True)
-class CostlyFinding(Finding):
-    """An instruction that takes much longer than others, and is executed more or less often."""
-
-    costly: Costly
 
 
 @dataclass(frozen=True)
@@ -215,7 +97,7 @@ class Explained:
 def explain(recorded: Recorded) -> Explained:
     """The findings, most expensive first.
 
-    With several variants they are what differs. With one they are the lines that are touched most. If a
+    With several variants they are what differs. With one they are the lines and locks used most. If a
     machine is given, the order is the predicted share of the tasks' time, and a line that takes a tenth is a
     finding however seldom it is touched. What depends on the machine's shape, and layout, come last.
     """
@@ -308,8 +190,7 @@ def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None 
 
     def effect(before: str, after: str) -> Effect:
         was, now = (_firm(rows, one, recorded.cpus) if one else 0.0 for one in (before, after))
-        held_before, held_after = (_held(lock, one) if one else 0.0 for one in (before, after))
-        held = held_before, held_after
+        held = _held(lock, before), _held(lock, after)
         queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
         longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
         first, then = (sum(counted(row, one) for row in rows) if one else 0.0 for one in (before, after))
@@ -382,11 +263,10 @@ def way(short_path: str) -> str:
 
 
 def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
-    """The findings with the locks that changed: with its line's where that is one, else alone."""
-    if not (recorded.locks and recorded.others):
-        return found
-    for lock in recorded.locks.rows:
-        if not lock.differs or lock.figures[CPUS].most <= 1:
+    """The findings with the locks that changed, or that operations take: with its line's, else alone."""
+    for lock in recorded.locks.rows if recorded.locks else ():
+        worth = lock.differs if recorded.others else _excludes(lock, recorded.base)
+        if not worth or lock.figures[CPUS].most <= 1:
             continue
         number = next((n for n, one in enumerate(found) if _explains(one, lock, recorded)), None)
         if number is not None:
@@ -402,6 +282,11 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
             assert isinstance(line, LineFinding)
             found[number] = replace(line, lock=lock, effects=_line_effects(line.rows, recorded, lock))
     return found
+
+
+def _excludes(lock: Counted, variant: str) -> bool:
+    """Whether most operations take it, and only one task at a time can have it."""
+    return lock.labels[0][0] not in READERS and lock.figures[TAKEN].mean(variant) >= LEAST
 
 
 def _lies_in(lock: Counted, finding: Finding) -> bool:
@@ -443,7 +328,7 @@ def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkF
 
 def _held(lock: Counted | None, variant: str) -> float:
     """Instructions per operation while it is held; none by readers, who do not exclude each other."""
-    if lock is None or lock.labels[0][0] in READERS:
+    if lock is None or not variant or lock.labels[0][0] in READERS:
         return 0.0
     return lock.figures[HELD].mean(variant)
 
@@ -452,15 +337,18 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
     customers = round(lock.figures[CPUS].most * recorded.tasks / recorded.cpus) or 1
 
     def effect(before: str, after: str) -> Effect:
-        longer, _ = cost.longer(_alone(recorded, before), [_lock_queue(lock, before, after)], customers)
-        return Effect(lock.figures[HELD].mean(before), lock.figures[HELD].mean(after), longer)
+        queue = _lock_queue(lock, before, after)
+        longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
+        was, now = (lock.figures[HELD].mean(one) if one else 0.0 for one in (before, after))
+        return Effect(was, now, longer)
 
     return _effects(recorded, effect)
 
 
 def _lock_queue(lock: Counted, before: str, after: str) -> Queue:
     held = _held(lock, before), _held(lock, after)
-    passed_on = [lock.figures[TAKEN].mean(variant) * cost.TRANSFER for variant in (before, after)]
+    taken = [lock.figures[TAKEN].mean(one) if one else 0.0 for one in (before, after)]
+    passed_on = [times * cost.TRANSFER for times in taken]
     return Queue(passed_on[0] + held[0], passed_on[1] + held[1], executed=held)
 
 

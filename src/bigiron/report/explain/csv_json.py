@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bigiron.analysis.comparison.explain import (
-    CostlyFinding,
-    Finding,
-    LineFinding,
-    LockFinding,
-    Recorded,
-    WorkFinding,
-)
+from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.report.explain.text import PROBES, Explanation, as_text, by_alignment, objects, sentence
 from bigiron.report.formats.listing import Listing, json_text
 

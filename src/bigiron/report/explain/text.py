@@ -9,16 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison import explain, make_rows, model
 from bigiron.analysis.comparison.costly import WEIGHTS
-from bigiron.analysis.comparison.explain import (
-    LEAST,
-    CostlyFinding,
-    Explained,
-    Finding,
-    LineFinding,
-    LockFinding,
-    Recorded,
-    WorkFinding,
-)
+from bigiron.analysis.comparison.explain import LEAST, Explained, Recorded
+from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
@@ -238,7 +230,10 @@ def heading(found: Explanation) -> str:
     if not recorded.lines:
         return f"{where}: conflicts were not recorded, so what limits it is unknown."
     if not found.findings:
-        return f"{where}: no shared cache line limits it: each has fewer than {LEAST} accesses per operation."
+        which, counts = "cache line", "accesses"
+        if recorded.locks:
+            which, counts = "cache line or lock", "accesses or acquisitions"
+        return f"{where}: no shared {which} limits it: each has fewer than {LEAST} {counts} per operation."
     if all(finding.depends for finding in found.findings):
         return (
             f"{where}: no limit shows up in every machine configuration; the following limits depend on "
