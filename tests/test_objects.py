@@ -27,6 +27,7 @@ from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.introspect.variables import KernelId
 from bigiron.probes import conflicts
+from bigiron.study import store
 from bigiron.util.object_name import ObjectName, object_type
 
 EVERYWHERE = {
@@ -92,6 +93,19 @@ def test_what_tcp_shares_is_not_called_after_another_struct_s_cache(
     names = [row["object"] for row in compared(tmp_path / "s")["rows"]]
     assert any(one.startswith(name) for one in names)
     assert not any(re.match("struct pool_workqueue|skbuff_(ext|small_h\\b)", one) for one in names), names
+
+
+def test_what_the_scheduler_has_for_a_cgroup_has_names(tmp_path: Path) -> None:
+    """In 7.2 in per-CPU memory, before in arrays of pointers to what kmalloc() gave."""
+    wanted = ("--kernel", "debian/6.1", "--kernel", "debian/7.2", "--cpus", "2", "--reps", "1")
+    measured("hackbench/pipe", *wanted, "--probe", "conflicts", "-o", tmp_path / "s")
+    for record in store.open_study(tmp_path / "s").records():
+        table = pl.read_parquet(tmp_path / "s" / "cells" / record.id / "conflicts.parquet")
+        names = " ".join(table["object"].unique())
+        before = "cfs_rq", "sched_entity_stats.se"
+        both = ("cfs_tg_state.cfs_rq", "cfs_tg_state.se") if record.variant.endswith("7.2") else before
+        assert all(f"struct {name}." in names for name in both), record.variant
+        assert "struct pipe_inode_info.mutex" in names
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -109,6 +109,9 @@ VARIABLES = {
 }
 """The struct that a variable is."""
 
+WHOLE = {"sched_entity": "sched_entity_stats", "cfs_rq": "cfs_tg_state"}
+"""What is allocated where a pointer leads to its beginning, in kernels that have it (kernel/sched/)."""
+
 POINTERS = {
     "root_mem_cgroup": "mem_cgroup",
     "root_ns": "aa_ns",
@@ -131,6 +134,7 @@ PRIVATE = {
         {
             "eventfd_fops": "eventfd_ctx",
             "eventpoll_fops": "eventpoll",
+            "pipeanon_fops": "pipe_inode_info",  # since 6.15
             "pipefifo_fops": "pipe_inode_info",
             "signalfd_fops": "signalfd_ctx",
             "timerfd_fops": "timerfd_ctx",

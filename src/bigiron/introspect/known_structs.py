@@ -94,9 +94,11 @@ class KnownStructs:
 
     def _whole_type(self, type: int, address: int) -> int:
         """The type of the struct that one of a given type begins, as far as it tells."""
-        tell = {"sock": self._protocol_of, "dst_entry": self._route_of}.get(self._btf.tag(type))
+        tag = self._btf.tag(type)
+        tell = {"sock": self._protocol_of, "dst_entry": self._route_of}.get(tag)
         try:
-            return self._btf.find(tell(address)) or type if tell else type
+            name = tell(address) if tell else kernel_knowledge.WHOLE.get(tag, "")
+            return self._btf.find(name) or type if name else type
         except UnreadableError:
             return type
 

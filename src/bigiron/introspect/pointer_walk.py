@@ -90,6 +90,8 @@ class PointerWalk:
     def _targets(self, struct: Struct) -> Iterable[Struct]:
         btf = self._structs.btf
         pointers = btf.pointers(struct.type)
+        if btf.is_pointer(struct.type):  # an array of them
+            pointers = [(offset, pointers[0][1]) for offset in range(0, struct.size, WORD)]
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
         followed, last = self._followed, len(content) - WORD
         for offset, target in itertools.chain(pointers, self._untyped(struct)):
@@ -106,9 +108,18 @@ class PointerWalk:
                 followed.add(pointer)
                 if found := self._object(value, target):
                     yield found
-            elif value not in self.per_cpu and self._per_cpu.is_pointer(value):
+                    continue
+                if not self._is_allocation(value, btf.size(self._whole(target, value))):
+                    continue
+            if value not in self.per_cpu and self._per_cpu.is_pointer(value):
+                whole = self._whole(target, value)
                 path = btf.place(struct.type, offset, WORD).path
-                self.per_cpu[value] = Struct(value, target, btf.size(target), struct.label.at(path))
+                self.per_cpu[value] = Struct(value, whole, btf.size(whole), struct.label.at(path))
+
+    def _is_allocation(self, pointer: int, size: int) -> bool:
+        """Whether it leads to per-CPU memory of this size: in 7.2 it may look like one into the image."""
+        start, allocated = self._per_cpu.allocation(pointer) or (0, 0)
+        return start == pointer and size <= allocated < size + _CACHE_LINE
 
     def _object(self, address: int, target: int) -> Struct | None:
         """The object that a pointer to `target` leads to, if its type is known now."""
@@ -118,6 +129,8 @@ class PointerWalk:
         if own := self._own_type(found):
             return Struct(found.start, own, found.cache.object_size, self._label(own))
         target = self._whole(target, address)
+        if address == found.start and found.cache.is_kmalloc and self._structs.btf.is_pointer(target):
+            return Struct(address, target, found.cache.object_size, self._label(target))
         if address != found.start or not self._fits(target, found):
             return None
         before = self.objects.get(address, 0)
