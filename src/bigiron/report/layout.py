@@ -55,7 +55,7 @@ def _heading(layout: Layout) -> str:
     may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
     return (
         f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
-        f"({objects} accessed, {may_share}; CPUs: readers/writers of one of them)"
+        f"({objects} accessed, {may_share}; CPUs: writers/readers of one of them)"
     )
 
 
@@ -94,7 +94,7 @@ def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
 
 
 def _figures(use: Use) -> str:
-    return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.readers}/{use.writers}"
+    return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.writers}/{use.readers}"
 
 
 def _count(value: float) -> str:
@@ -334,7 +334,7 @@ def as_csv(layout: Layout) -> str:
 
 
 def _fields(layout: Layout) -> Listing:
-    columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "readers", "writers"]
+    columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "writers", "readers"]
     rows = [
         (
             one.field,
@@ -342,8 +342,8 @@ def _fields(layout: Layout) -> Listing:
             one.bytes,
             round(one.reads, 6),
             round(one.writes, 6),
-            one.readers,
             one.writers,
+            one.readers,
         )
         for one in layout.uses
     ]
