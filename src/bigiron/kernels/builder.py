@@ -248,5 +248,5 @@ def _first_error(log: str) -> str:
     "a.c:7:2: error: expected ';'"
     """
     found = _ERROR.search(log) or _STOP.search(log)
-    line = found[0] if found else (log.strip().splitlines() or ["make said nothing"])[-1]
+    line = found[0] if found else subprocesses.last_line(log, "make printed nothing")
     return line.strip().replace("../source/", "")

@@ -17,7 +17,7 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
 from bigiron.results.layout import Layout
 from bigiron.results.layout_source import Declared
-from bigiron.util.english import cpus_and_tasks, plural
+from bigiron.util.english import cpus_and_tasks, plural, shortened
 from bigiron.util.numbers import short_count, three_decimals, three_digits
 
 _WIDTH = 100
@@ -52,7 +52,7 @@ def _heading(layout: Layout) -> str:
     what = f"the cache lines of {found.wanted}" if found.is_variable else _named(layout)
     objects = plural(found.objects, "place" if found.is_variable else "object")
     size = cpus_and_tasks(layout.cpus, layout.tasks)
-    may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
+    may_share = f"{len(found.pieces.targets)} by several CPUs or next to data of other CPUs"
     return (
         f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
         f"({objects} accessed, {may_share}; CPUs: writers/readers of one of them)"
@@ -86,11 +86,11 @@ def _map(layout: Layout) -> Iterator[str]:
 
 def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
     whole = next((use for use in uses if use.field == unit.fields[0].name and len(unit.fields) == 1), None)
-    head = f"{unit.offset:>6} {unit.bytes:>5}  {_cut(declaration(unit), 44):44}"
+    head = f"{unit.offset:>6} {unit.bytes:>5}  {shortened(declaration(unit), 44):44}"
     yield (head + _figures(whole)).rstrip() if whole else head.rstrip()
     for use in uses:
         if use is not whole:
-            yield f"{use.offset:>6} {use.bytes:>5}    {_cut(use.field, 42):42}{_figures(use)}".rstrip()
+            yield f"{use.offset:>6} {use.bytes:>5}    {shortened(use.field, 42):42}{_figures(use)}".rstrip()
 
 
 def _figures(use: Use) -> str:
@@ -99,10 +99,6 @@ def _figures(use: Use) -> str:
 
 def _count(value: float) -> str:
     return short_count(value) if value else "-"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # What it costs

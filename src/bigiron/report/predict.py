@@ -18,7 +18,7 @@ from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
-from bigiron.util.english import plural
+from bigiron.util.english import plural, shortened
 from bigiron.util.numbers import rate, three_digits
 
 _WIDTH = 100
@@ -208,14 +208,13 @@ def in_words(ratio: PredictedRatio) -> str:
 
 def limited_by(limits: list[Limit]) -> str:
     """The names with their shares; `nothing` where there are none."""
-    shown = [f"{_short(limit_name(limit.kind, limit.object))} {limit.share:.0%}" for limit in limits[:_MOST]]
+    shown = [
+        f"{shortened(limit_name(limit.kind, limit.object), _NAME)} {limit.share:.0%}"
+        for limit in limits[:_MOST]
+    ]
     if len(limits) > _MOST:
         shown.append(f"{len(limits) - _MOST} more")
     return ", ".join(shown) or "nothing"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def as_json(found: Prediction) -> str:
