@@ -59,11 +59,6 @@ class RecordedProgram(msgspec.Struct):
         """How many instructions were executed, in user mode and in the kernel."""
         return sum(self.instructions.values())
 
-    @property
-    def user_share(self) -> float:
-        """The share of instructions that were executed in user mode."""
-        return self.instructions["user"] / self.all_instructions if self.all_instructions else 0
-
 
 class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""

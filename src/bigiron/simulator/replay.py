@@ -28,8 +28,6 @@ OVERLAPPED_NS = fitted.Constant(40, 2)
 of order. Not fitted: reorder buffers hold 192 (Haswell) to 512 instructions (Golden Cove, Intel's and others'
 descriptions), of which kernel code has one or two done in a cycle until a read stalls them."""
 
-WORK = ("work", "instructions")
-
 Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 """What gives a program for each sample: always the same from a trace, another order each time from counts."""
 
