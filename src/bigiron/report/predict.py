@@ -184,9 +184,9 @@ def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) 
         yield f"knee: predicted {curve.knee.written('{:.0f}'.format, ' tasks')}"
     else:
         yield f"knee: none predicted up to {max(found.tasks)} tasks"
-    if curve.decided_by:
-        deciders = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.decided_by)
-        yield f"most influential unknowns at {max(found.tasks)} tasks (rank correlation): {deciders}"
+    if curve.sensitivities:
+        unknowns = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.sensitivities)
+        yield f"most influential unknowns at {max(found.tasks)} tasks (rank correlation): {unknowns}"
     if measured:
         yield "off by: error of the prediction; !: the measured value is outside the interval"
 
@@ -248,7 +248,7 @@ def as_json(found: Prediction) -> str:
         "decided_by": [
             {"variant": curve.variant, "unknown": one.unknown, "correlation": round(one.correlation, 3)}
             for curve in found.curves
-            for one in curve.decided_by
+            for one in curve.sensitivities
         ],
         "ratios": [
             {

@@ -28,7 +28,7 @@ class Counts:
     conflicts: Mapping[int, Sequence[Cell]]
 
 
-def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
+def extrapolate(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
     """What a machine with `to` CPUs adds to what each variant has recorded with the most CPUs.
 
     What grows in one variant, but not surely, stays as it was in all of them: else they would differ by what
