@@ -119,7 +119,7 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             ("limited", "missing"),
             "built without plugin support",
         ),
-        ("exit 1", ("limited", "missing"), "does not tell its version"),
+        ("exit 1", ("limited", "missing"), "does not print its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(

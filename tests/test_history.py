@@ -466,7 +466,7 @@ def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path:
     (refusal,) = opened.select(Refusal)
     assert (refusal.cpus, refusal.kind, refusal.reason) == (0, "input", "still no f2fs")
     view = history_report.overview(opened)
-    assert view.sections[0].rows.rows == [("open1@f2fs", "any", "refused", "")]
+    assert view.sections[0].rows.rows == [("open1@f2fs", "any", "not supported", "")]
     assert view.notes == [f"open1@f2fs on {OLD}: still no f2fs"]
     points.refuse(opened, spec, {})
     assert not opened.select(Refusal)

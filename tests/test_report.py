@@ -383,7 +383,7 @@ def test_call_paths_say_what_their_figures_are(report: Path) -> None:
 def test_a_page_says_of_what_it_says_nothing(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [counts(*both("f", 10, line=LINE))]})
     said = (
-        "Nothing is said of locks and instructions, which were not recorded "
+        "No counts of locks and instructions: they were not recorded "
         "(bigiron run --probe conflicts,locks,instructions)."
     )
     made = document_of(study)

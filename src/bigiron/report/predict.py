@@ -42,7 +42,7 @@ def as_text(found: Prediction) -> str:
         below = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
         parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{below}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
-    parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
+    parts += [textwrap.fill(f"not predicted: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,7 +85,7 @@ def notes(found: Prediction) -> list[str]:
     of_curves = [
         f"{curve.variant}: {note}" for curve, there in _curves(found) for note in _notes(curve, found, there)
     ]
-    refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
+    refused = [f"not predicted: {one.variant}: {one.why}" for one in found.refused]
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
@@ -99,7 +99,7 @@ def as_markdown(found: Prediction) -> str:
         notes = map(plain, _notes(curve, found, there))
         parts += [f"**{plain(title)}**", table.rstrip("\n"), *notes]
     parts += [plain(in_words(ratio)) for ratio in found.ratios]
-    parts += [plain(f"refused: {one.variant}: {one.why}") for one in found.refused]
+    parts += [plain(f"not predicted: {one.variant}: {one.why}") for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 

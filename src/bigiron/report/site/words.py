@@ -118,7 +118,7 @@ def differing(one: Identity, other: Identity) -> list[str]:
 def law(growth: Growth | None) -> str:
     """The growth law of a count, or why there is none."""
     if growth is None:
-        return "not told: fewer than three numbers of CPUs"
+        return "unknown: fewer than three numbers of CPUs"
     if not growth.law:
         return f"no law: {growth.text}"
     how = growth.law if growth.law == "constant" else f"grows with {growth.law}"
