@@ -18,8 +18,8 @@ from test_compare import LINE, both, counts, study_of
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.probes import Table, throughput
-from bigiron.report.formats import chart, html, markdown
-from bigiron.report.study import document, mail
+from bigiron.report.formats import chart
+from bigiron.report.study import document, html, mail, markdown
 from bigiron.study import resolve, store
 from bigiron.study import spec as study_spec
 from bigiron.study.spec import Spec, Variant, to_toml
