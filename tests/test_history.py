@@ -529,7 +529,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         "the guest clock was the host's at 8 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
     )
     assert step.startswith(rates)
-    assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # of two no growth is told
+    assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # two have no growth law
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:

@@ -121,8 +121,8 @@ def check_tools(arch: str) -> str:
         advice = distribution.install(*missing.values())
         raise BuildHostError(f"no {', '.join(missing)} on PATH to build a kernel with: {advice}")
     asked = [target.compiler, "-dumpfullversion"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    return f"{target.compiler} {told}"
+    version = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{target.compiler} {version}"
 
 
 def _recipe(

@@ -64,7 +64,7 @@ class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
     operations: list[int]  # recorded, of each task
-    entries: int  # of interrupts that were found: 0 means that contexts are not told apart
+    entries: int  # of interrupts that were found: 0 means that contexts are not distinguished
     stack_bytes: int  # of a kernel stack; 0: it was not found
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context

@@ -68,8 +68,8 @@ def _nothing_in_common(folder: str, repetitions: Sequence[Repetitions], base: st
     points: dict[str, dict[str, None]] = {}
     for one in repetitions:
         points.setdefault(one.variant, {})[where(*one.point)] = None
-    told = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
-    return f"no variant of {folder} can be compared with {base}: no number of tasks is common ({told})"
+    listed = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
+    return f"no variant of {folder} can be compared with {base}: no number of tasks is common ({listed})"
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:

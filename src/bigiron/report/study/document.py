@@ -190,7 +190,7 @@ def _not_recorded(study: Study, measured: Sequence[str], explained: Explanation 
 
 
 def _is_judged(probe: str) -> bool:
-    """Whether its figures are told by verdicts."""
+    """Whether its figures are shown as verdicts."""
     return any(one.samples for one in probes.named([probe]))
 
 
