@@ -9,7 +9,7 @@ C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.
 C_HEADERS = $(wildcard guest/*.h guest/*/*.h plugin/*.h src/bigiron/workloads/*.h src/bigiron/workloads/*/*.h tests/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel fresh docs book bench
+.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel fresh docs book
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -80,6 +80,3 @@ docs: setup-dev ## make the outputs in README and docs/ again; PAGE=docs/howto/c
 
 book: setup-dev ## docs/ as pages with a search, in book/
 	$(PYTHON) -m mkdocs build --quiet
-
-bench: setup-dev ## every benchmark, one after the other
-	@set -e; for benchmark in $(sort $(wildcard benchmarks/*.py)); do $(PYTHON) $$benchmark; done

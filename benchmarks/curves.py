@@ -42,7 +42,7 @@ from bigiron.results import prediction
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
 from bigiron.simulator.replay import FITTED as FITTED_UNKNOWNS
-from bigiron.simulator.replay import Asked, KnownRate, Replayed, replay
+from bigiron.simulator.replay import KnownRate, Replayed, ReplayOptions, replay
 from bigiron.study import store
 
 HERE = Path(__file__).parent
@@ -111,8 +111,8 @@ def replayed(
     recordings, refused = prediction.record(study, tasks[-1], TRACES)
     if not recordings:
         raise UserError(refused[0].why)
-    asked = Asked(model, tasks, SAMPLES, SEED, known, lock, name in UNBOUND, constants)
-    found = replay({curve: recordings[0].source}, asked)
+    options = ReplayOptions(model, tasks, SAMPLES, SEED, known, lock, name in UNBOUND, constants)
+    found = replay({curve: recordings[0].source}, options)
     first, *later = (found.tasks.index(number) for number in tasks)
     throughput = found.variants[curve].throughput
     return found, tasks, throughput[:, later] / (known.throughput if known else throughput[:, [first]])

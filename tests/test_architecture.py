@@ -1,5 +1,6 @@
-"""docs/contributing/architecture.md has the layers that import-linter checks, and files that exist."""
+"""The layers and paths of docs/contributing/architecture.md, and how long files and functions may be."""
 
+import ast
 import re
 import tomllib
 
@@ -85,3 +86,32 @@ def test_each_place_to_add_to_exists(path: str) -> None:
 def test_each_name_is_in_the_file_that_the_table_gives(names: str, path: str) -> None:
     text = (ROOT / path).read_text()
     assert [name for name in code_in(names) if not re.search(rf"\b{name}\b", text)] == []
+
+
+# How long files and functions are
+
+LINES_OF_A_FILE, LINES_OF_A_FUNCTION = 500, 60
+SOURCES = [
+    file
+    for folder in ("src/bigiron", "plugin", "guest", "sim/src", "bpf")
+    for file in sorted((ROOT / folder).rglob("*"))
+    if file.suffix in (".py", ".c", ".h", ".rs")
+]
+
+
+def test_no_source_file_is_longer_than_500_lines() -> None:
+    lines = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in SOURCES}
+    assert lines
+    assert {name: number for name, number in lines.items() if number > LINES_OF_A_FILE} == {}
+
+
+def test_no_python_function_is_longer_than_60_lines() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {node.name} has {lines} lines"
+        for file in SOURCES
+        if file.suffix == ".py"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > LINES_OF_A_FUNCTION
+    ]
+    assert found == []

@@ -303,7 +303,7 @@ def fake(folder: Path, script: str) -> str:
             '[ "$1" = --version ] && echo QEMU version 10.1',
             "is QEMU 10.1 built without plugin support, which",
         ),
-        ("exit 1", "does not tell its version"),
+        ("exit 1", "does not print its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(tmp_path: Path, script: str, fault: str) -> None:

@@ -136,7 +136,7 @@ def test_open1_rcu_s_report(tmp_path: Path) -> None:
     assert "; counted" in counted and "simulated, predicted" not in counted
     assert "the curves part at" in modelled and "counted\n" not in apart
     untraced = case.measure_up(studies | {"traces": studies["counts"]})
-    assert untraced.notes[-1].startswith("Nothing is said from traces: ") and untraced.simulated
+    assert untraced.notes[-1].startswith("The traces were not replayed: ") and untraced.simulated
     assert not any("replayed" in figure.ours for figure in untraced.simulated.figures)
 
 

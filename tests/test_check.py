@@ -315,7 +315,7 @@ files = st.builds(
 
 @given(files)
 def test_a_file_says_what_was_written(baseline: Baseline) -> None:
-    written = baselines.text(baseline)
+    written = baselines.as_toml(baseline)
     assert msgspec.toml.decode(written, type=Baseline) == baseline
     assert tomllib.loads(written)["workload"] == baseline.workload
 
@@ -324,7 +324,7 @@ def test_each_shared_line_is_one_line_of_the_file(tmp_path: Path) -> None:
     baseline = Baseline(
         workload="open1", workload_sha256="0", mode="process", arch="x86_64", point=[point(LABEL_LINE)]
     )
-    text = baselines.text(baseline)
+    text = baselines.as_toml(baseline)
     assert (
         '    { object = "aa_label", writes = 2.000, accesses = 2.000, functions = { f = 2.000 } },\n' in text
     )

@@ -28,8 +28,7 @@ from bigiron.probes.conflicts import SCHEMA
 from bigiron.report.compare import csv_json, dispatch
 from bigiron.report.compare import markdown as as_markdown
 from bigiron.report.compare import text as as_text
-from bigiron.report.formats import html, markdown
-from bigiron.report.study import document, mail
+from bigiron.report.study import document, html, mail, markdown
 from bigiron.results import measurements
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant

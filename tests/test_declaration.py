@@ -201,7 +201,7 @@ def test_a_tree_without_the_struct_or_with_another_one_is_refused(tree: Path, tm
     assert "struct widget is declared more than once, in include/linux/again.h and" in refused(tree)
     (tree / "include/linux/again.h").unlink()
     header.write_text("struct widget {\n#if 1\n\tint a;\n")
-    assert "include/linux/widget.h: the end of struct widget cannot be told" in refused(tree)
+    assert "include/linux/widget.h: the end of struct widget cannot be found" in refused(tree)
     header.unlink()
     assert refused(tree) == "--source TREE: no file declares struct widget"
     for arch in "arm", "x86":

@@ -301,7 +301,7 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
     )
     of = {"workload": "w", "workload_sha256": "0", "mode": "process", "arch": "x86_64", "cgroup": "depth=2"}
     baseline = Baseline(**of, point=[point])  # type: ignore[arg-type]
-    written = baselines.text(baseline)
+    written = baselines.as_toml(baseline)
     assert keys_of(sample[1]) == keys_of(written)
 
 

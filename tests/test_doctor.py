@@ -119,7 +119,7 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             ("limited", "missing"),
             "built without plugin support",
         ),
-        ("exit 1", ("limited", "missing"), "does not tell its version"),
+        ("exit 1", ("limited", "missing"), "does not print its version"),
     ],
 )
 def test_a_qemu_that_will_not_do(
@@ -141,7 +141,7 @@ def test_a_qemu_that_will_not_do(
             "case $* in *-static*) echo cannot find -lc >&2; exit 1;; *--version) echo gcc 12;; esac",
             "cannot find -lc",
         ),
-        ("case $* in *-static*) exit 1;; esac", "no message"),
+        ("case $* in *-static*) exit 1;; esac", "it printed nothing"),
     ],
 )
 def test_a_compiler_without_a_static_library(

@@ -28,7 +28,7 @@ from bigiron.analysis.lines import merging
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
-from bigiron.analysis.replay.extrapolate import Counts, carry
+from bigiron.analysis.replay.extrapolate import Counts, extrapolate
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import Event
 from bigiron.analysis.statistics import growth
@@ -394,7 +394,7 @@ def test_an_operation_is_extrapolated_to_what_more_cpus_do(free_space: Path) -> 
         return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
 
     few = Counts(cells("instructions", 2, 3, 4), cells("conflicts", 2, 3, 4))
-    extrapolated = carry({"few": few}, 8)["few"]
+    extrapolated = extrapolate({"few": few}, 8)["few"]
     functions = {path.rsplit(";", 1)[-1] for path in extrapolated.paths}
     assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
     executed = {
@@ -483,9 +483,9 @@ def of_work(sums: Mapping[int, float]) -> Counts:
 def test_variants_are_extrapolated_in_the_same_way() -> None:
     line, noisy = {2: 20.0, 4: 40.0, 8: 80.0}, {2: 20.0, 4: 48.0, 8: 80.0}
     nothing = {2: 0.0, 4: 0.0, 8: 0.0}
-    sure = carry({"line": of_work(line), "none": of_work(nothing)}, 64)
+    sure = extrapolate({"line": of_work(line), "none": of_work(nothing)}, 64)
     assert sure == {"line": Extrapolated({"enter;sum": pytest.approx(560)}, {}, 64), "none": NOTHING}
-    unsure = carry({"line": of_work(line), "noisy": of_work(noisy)}, 64)
+    unsure = extrapolate({"line": of_work(line), "noisy": of_work(noisy)}, 64)
     assert unsure == {"line": NOTHING, "noisy": NOTHING}
 
 

@@ -466,7 +466,7 @@ def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path:
     (refusal,) = opened.select(Refusal)
     assert (refusal.cpus, refusal.kind, refusal.reason) == (0, "input", "still no f2fs")
     view = history_report.overview(opened)
-    assert view.sections[0].rows.rows == [("open1@f2fs", "any", "refused", "")]
+    assert view.sections[0].rows.rows == [("open1@f2fs", "any", "not supported", "")]
     assert view.notes == [f"open1@f2fs on {OLD}: still no f2fs"]
     points.refuse(opened, spec, {})
     assert not opened.select(Refusal)
@@ -529,7 +529,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         "the guest clock was the host's at 8 CPUs, 64 times slower at 32 CPUs, 128 times slower at 64 CPUs: "
     )
     assert step.startswith(rates)
-    assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # of two no growth is told
+    assert not derive.clock_steps(made((1, 8), (4, 64)), identities)  # two have no growth law
 
 
 def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:

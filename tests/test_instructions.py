@@ -10,7 +10,6 @@ from conftest import bigiron as command
 
 import bigiron
 from bigiron import compile, kernels, probes, workloads
-from bigiron.analysis.comparison import paths
 from bigiron.analysis.probes import instructions
 from bigiron.architectures import architecture
 from bigiron.machines.vm import vm
@@ -141,7 +140,8 @@ def traced(
     raw = probes.RawOutput(outcome.messages, results, target, machine.agent, ask)
     rows = probes.probe("instructions").collect(raw).rows
     ours = {
-        paths.with_function(path, function) for path, function in rows.select("path", "function").iter_rows()
+        f"{path};{function}" if path else function
+        for path, function in rows.select("path", "function").iter_rows()
     }
     (trace,) = [message.content["lines"] for message in outcome.messages if message.type == "file"]
     return ours, chains_in(trace)

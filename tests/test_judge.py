@@ -364,7 +364,7 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
     told = opinion(change, Estimate(0.01, -0.04, 0.03))
     assert "is unclear: the interval includes 0." in words(told) and "contradicts" not in words(told)
     assert json.loads(reply_json.as_json(told))["predicted"]["tells_sign"] is False
-    assert "not told" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
+    assert "is unclear" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
 def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_that_has_more() -> None:

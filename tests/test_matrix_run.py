@@ -16,6 +16,7 @@ from playwright.sync_api import Browser
 
 from bigiron import kernels
 from bigiron.errors import KernelCrashError, MachineError, UserError
+from bigiron.kernels import Kernel
 from bigiron.machines.messages import Message
 from bigiron.machines.vm import vm
 from bigiron.machines.vm.file_system import FileSystem
@@ -308,6 +309,15 @@ def by_hand(tmp_path: Path) -> Path:
         kernel = dataclasses.replace(kernels.find("debian/6.12"), name=name)
         matrix.column(kernel, "tmpfs").keep(0, all_of)
     return matrix.folder
+
+
+def test_kernels_are_in_the_order_of_their_releases(tmp_path: Path) -> None:
+    matrix = store.create(tmp_path / "m", TESTS, "")
+    releases = {"v7.1": "7.1.0", "v7.1-rc3": "7.1.0-rc3", "debian/6.12": "6.12.9", "mine": "6.2.0"}
+    for name, release in releases.items():
+        matrix.column(Kernel(name, release, "", "x86_64", tmp_path, "", ""), "ext4")
+    found = [column.folder.name.removesuffix("_ext4") for column in matrix.columns]
+    assert found == ["mine", "debian-6.12", "v7.1-rc3", "v7.1"]
 
 
 def test_the_page_leads_from_a_pair_to_its_tests_and_their_lines(

@@ -24,7 +24,7 @@ from bigiron.probes import Table, conflicts, locks
 from bigiron.results import prediction as study_prediction
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constant
-from bigiron.simulator.replay import SPEED, Asked, Draws, KnownRate, replay
+from bigiron.simulator.replay import SPEED, Draws, KnownRate, ReplayOptions, replay
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
@@ -137,7 +137,7 @@ def test_every_kind_of_lock_and_event_is_replayed() -> None:
             operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
     program = Program(lines, locks, [operation])
     machine = machine_files.load("epyc-9654-x2")
-    found = replay({"all": lambda _: program}, Asked(machine, [2, 40], samples=4))
+    found = replay({"all": lambda _: program}, ReplayOptions(machine, [2, 40], samples=4))
     samples: Draws = found.variants["all"]
     assert samples.throughput.shape == (4, 3) and (samples.throughput > 0).all()
     shares = samples.shares[0][-1]
@@ -257,7 +257,7 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     machine = machine_files.load(XEON)
     program = Program([], [], [[Event("work", 5000.0)]])
     found = replay(
-        {"work": lambda _: program}, Asked(machine, [8], samples=8, known=KnownRate("work", 1, 1e6))
+        {"work": lambda _: program}, ReplayOptions(machine, [8], samples=8, known=KnownRate("work", 1, 1e6))
     )
     assert found.variants["work"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert (found.slower > 0.2).all()
@@ -268,9 +268,9 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
-    asked = Asked(machine, [24], samples=64)
+    options = ReplayOptions(machine, [24], samples=64)
     given, told = (
-        replay({"v": lambda _: program}, replace(asked, known=known))
+        replay({"v": lambda _: program}, replace(options, known=known))
         for known in (None, KnownRate("v", 1, 1.8e6))
     )
     assert SPEED in given.unknowns and SPEED not in told.unknowns
@@ -278,8 +278,8 @@ def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     assert one.max() / one.min() > 4
     relative, per_s = of_samples(many / one), of_samples(many)
     assert relative.high / relative.low > 1.5 * per_s.high / per_s.low
-    faster = replace(asked, constants=replace(FITTED, instructions=Constant(0.4, 1)))
-    slower = replace(asked, constants=replace(FITTED, instructions=Constant(0.8, 1)))
+    faster = replace(options, constants=replace(FITTED, instructions=Constant(0.4, 1)))
+    slower = replace(options, constants=replace(FITTED, instructions=Constant(0.8, 1)))
     ones = [replay({"v": lambda _: program}, of).variants["v"].throughput[:, 0] for of in (faster, slower)]
     assert np.median(ones[0]) == pytest.approx(2 * np.median(ones[1]), rel=0.05)
 
@@ -334,8 +334,8 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     machine = machine_files.load(XEON)
     line = Line("count", "shared")
     program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
-    asked = Asked(machine, [24], samples=64, known=KnownRate("v", 1, 2e6))
-    found = replay({"v": lambda _: program}, asked)
+    options = ReplayOptions(machine, [24], samples=64, known=KnownRate("v", 1, 2e6))
+    found = replay({"v": lambda _: program}, options)
     interval = of_samples(found.variants["v"].throughput[:, 1])
     assert 1.3 < interval.high / interval.low < 4
     assert len(np.unique(found.unknowns["core transfer"])) == 64
@@ -361,8 +361,8 @@ def test_what_the_model_leaves_out_is_in_the_interval() -> None:
         widths = []
         for constants in none, some:
             known = KnownRate("v", 1, 2e6)
-            asked = Asked(machine, [24], samples=64, known=known, constants=constants)
-            found = replay({"v": lambda _, of=of: of}, asked)  # type: ignore[misc]
+            options = ReplayOptions(machine, [24], samples=64, known=known, constants=constants)
+            found = replay({"v": lambda _, of=of: of}, options)  # type: ignore[misc]
             interval = of_samples(found.variants["v"].throughput[:, 1])
             widths.append(interval.high / interval.low)
         assert widths[1] >= wider * widths[0]
@@ -435,7 +435,9 @@ def test_a_numa_aware_lock_is_better_across_sockets() -> None:
     program = Program([Line("l", "shared")], [Lock("l", "spinlock", 0)], [[Event("work", 500), *held]])
     machine = machine_files.load("xeon-e7-8895v3-x4")
     stock, cna = (
-        replay({"v": lambda _: program}, Asked(machine, [36], samples=8, lock=lock)).variants["v"].throughput
+        replay({"v": lambda _: program}, ReplayOptions(machine, [36], samples=8, lock=lock))
+        .variants["v"]
+        .throughput
         for lock in ("qspinlock", "cna")
     )
     assert np.median(cna[:, 1]) > 1.5 * np.median(stock[:, 1])
@@ -481,7 +483,7 @@ def test_a_known_rate_is_replayed_first() -> None:
         return lambda _: Program([], [], [[Event("work", instructions)]])
 
     sources = {"twice": source(10_000.0), "known": source(5000.0)}
-    found = replay(sources, Asked(machine, [8], samples=8, known=KnownRate("known", 1, 1e6)))
+    found = replay(sources, ReplayOptions(machine, [8], samples=8, known=KnownRate("known", 1, 1e6)))
     assert list(found.variants) == ["twice", "known"]
     assert found.variants["known"].throughput[:, 0] == pytest.approx([1e6] * 8, rel=0.02)
     assert found.variants["twice"].throughput[:, 0] == pytest.approx([5e5] * 8, rel=0.02)
@@ -671,7 +673,8 @@ def test_what_is_downgraded_is_given_back_by_a_reader() -> None:
     ]  # fmt: skip
     machine = machine_files.load(XEON)
     assert (
-        replay({"of": lambda _: program}, Asked(machine, [8], samples=2)).variants["of"].throughput > 0
+        replay({"of": lambda _: program}, ReplayOptions(machine, [8], samples=2)).variants["of"].throughput
+        > 0
     ).all()
 
 
@@ -690,7 +693,8 @@ def test_a_lockref_is_counted_with_its_spinlock_in_sight() -> None:
     assert [event.kind for event in program.operations[0] if event.kind != "work"][-1] == "lockref"
     machine = machine_files.load(XEON)
     assert (
-        replay({"of": lambda _: program}, Asked(machine, [8], samples=2)).variants["of"].throughput > 0
+        replay({"of": lambda _: program}, ReplayOptions(machine, [8], samples=2)).variants["of"].throughput
+        > 0
     ).all()
     for steps in [(count,), (taken[0], count, taken[1])]:
         events_of = [event for event in trace.program(trace_of_steps(*steps)).operations[0]]

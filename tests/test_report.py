@@ -18,8 +18,8 @@ from test_compare import LINE, both, counts, study_of
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.probes import Table, throughput
-from bigiron.report.formats import chart, html, markdown
-from bigiron.report.study import document, mail
+from bigiron.report.formats import chart
+from bigiron.report.study import document, html, mail, markdown
 from bigiron.study import resolve, store
 from bigiron.study import spec as study_spec
 from bigiron.study.spec import Spec, Variant, to_toml
@@ -383,7 +383,7 @@ def test_call_paths_say_what_their_figures_are(report: Path) -> None:
 def test_a_page_says_of_what_it_says_nothing(tmp_path: Path) -> None:
     study = study_of(tmp_path / "s", {"old": [counts(*both("f", 10, line=LINE))]})
     said = (
-        "Nothing is said of locks and instructions, which were not recorded "
+        "No counts of locks and instructions: they were not recorded "
         "(bigiron run --probe conflicts,locks,instructions)."
     )
     made = document_of(study)

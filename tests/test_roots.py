@@ -217,7 +217,7 @@ def test_a_member_below_a_link_stays_inside(made: Callable[..., roots.Root]) -> 
         ([hard_link("x", "/etc/shadow")], "'x' is a link to '/etc/shadow', which is not a file in it"),
         ([hard_link("x", "../y")], "the name '../y' leads out of it"),
         ([symlink("a", "b"), symlink("b", "a"), member("a/x")], "its links lead in a circle, at '"),
-        ([member("a", b"x"), member("a/b", b"x")], "'a/b' is below what is not a folder"),
+        ([member("a", b"x"), member("a/b", b"x")], "'a/b' is inside something that is not a folder"),
         ([member("./", b"x")], "its root is not a folder"),
         ([member("x" * 300, b"x")], "a name is longer than 255 bytes: 'xxxx"),
         ([member("x/" * 3000, b"x")], "a name is longer than 4095 bytes: 'x/x/"),

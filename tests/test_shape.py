@@ -15,10 +15,10 @@ from bigiron.analysis.lines import shape
 from bigiron.analysis.lines.matching import Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.errors import UserError
+from bigiron.machines.shape_change import CHANGES
 from bigiron.machines.vm import server as servers
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.server import Server, server
-from bigiron.machines.vm.shape_change import CHANGES
 from bigiron.machines.vm.topology import Topology
 from bigiron.simulator import machine_files
 from bigiron.study import plan

@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ENDINGS = {".py", ".c", ".h", ".rs", ".md", ".html", ".js", ".toml", ".sh"}
 LEFT_OUT = re.compile(
-    r"tests/(corpus|reports|figures)/|tests/test_words\.py|CHANGELOG\.md|cases/.*/(patches|.*\.csv)|docs/validation/"
+    r"tests/(corpus|reports|figures)/|tests/test_words\.py|CHANGELOG\.md|cases/.*/(patches|.*\.csv)"
 )
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FENCED = re.compile(r"^( *)(```+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)

@@ -141,7 +141,9 @@ def _compiler(name: str, binary: str, *needed: str, static: bool = False) -> Che
         source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n', encoding="utf-8")
         done = _run_tool(path, *flags, compile.STORE_IN_LOOPS, str(source), "-o", f"{folder}/probe")
     if done.returncode:
-        return Check(name, "missing", f"{path} cannot compile a program: {_last_line(done.stderr)}", advice)
+        return Check(
+            name, "missing", f"{path} cannot compile a program: {subprocesses.last_line(done.stderr)}", advice
+        )
     if static:
         library = _run_tool(path, "-print-file-name=libc.a").stdout.strip()
         return Check(name, "ok", os.path.realpath(library))
@@ -194,7 +196,12 @@ def _kvm() -> Check:
     if trial.works:
         return Check("KVM", "ok", trial.why)
     state: State = "limited" if kvm.DEVICE.exists() else "missing"
-    return Check("KVM", state, _last_line(trial.why), "not needed: counts are recorded in software emulation")
+    return Check(
+        "KVM",
+        state,
+        subprocesses.last_line(trial.why),
+        "not needed: counts are recorded in software emulation",
+    )
 
 
 def _kernel_builds(target: Architecture) -> Check:
@@ -223,7 +230,7 @@ def _roots(target: Architecture) -> Check:
     tried = _run_tool(*packages.namespaces(), "true")
     if tried.returncode:
         advice = distribution.install("uidmap") + ", allow user namespaces, or run as root"
-        return Check(name, "limited", f"not of packages: {_last_line(tried.stderr)}", advice)
+        return Check(name, "limited", f"not of packages: {subprocesses.last_line(tried.stderr)}", advice)
     return Check(name, "ok", ", ".join(filter(None, tools)))
 
 
@@ -273,7 +280,7 @@ def _perf() -> Check:
     if path is None:
         return Check("perf", "missing", "no perf on PATH", distribution.install("linux-perf"))
     done = _run_tool(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
-    counted = _last_line(done.stderr).partition(",")[0]
+    counted = subprocesses.last_line(done.stderr).partition(",")[0]
     paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
     setting = f"kernel.perf_event_paranoid is {paranoid}"
     if not counted.isdecimal():
@@ -291,7 +298,3 @@ def _run_tool(*command: str) -> "subprocess.CompletedProcess[str]":
         return subprocesses.completed(command, timeout_s=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["no message"])[-1]

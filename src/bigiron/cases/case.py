@@ -28,7 +28,7 @@ class Figure:
 class Claim:
     """Something that the published text says, whether what was measured here agrees, and why.
 
-    `agrees` is None where it cannot be told from what was measured.
+    `agrees` is None where what was measured does not decide it.
     """
 
     says: str

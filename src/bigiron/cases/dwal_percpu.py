@@ -228,7 +228,7 @@ class _OnBtrfs:
         ]
         each = "; ".join(
             f"{variant}, {tasks} tasks: {taken:.2f} times {held:,.0f} instructions, "
-            f"{summed:,.0f} an operation in sums"
+            f"{summed:,.0f} per operation in sums"
             for (variant, tasks), (taken, held, summed) in rows.items()
         )
         return Claim(

@@ -269,7 +269,7 @@ def _seconds(cell: CellRecord) -> float:
 
 
 def _all(answers: Sequence[bool | None]) -> bool | None:
-    """Whether all are so; None: of some that cannot be told, and of none that it is not."""
+    """Whether all are so; None: some are undecided, and none is not so."""
     return False if False in answers else None if None in answers else True
 
 

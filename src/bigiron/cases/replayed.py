@@ -58,7 +58,7 @@ class Replayed:
 
 def not_replayed(why: UserError) -> str:
     """What a report says in place of what traces come to."""
-    return f"Nothing is said from traces: {why}"
+    return f"The traces were not replayed: {why}"
 
 
 def percent(change: Estimate) -> str:

@@ -25,7 +25,7 @@ def doctor(
     if report:
         from bigiron.report import doctor as bug_report
 
-        print(bug_report.text(checks), end="")
+        print(bug_report.as_text(checks), end="")
         return
     if format is ListFormat.text:  # advice below what was found, so that lines stay below 100 columns
         columns = {"state": "", "name": "what", "found": "found, and how to get what is missing"}

@@ -18,9 +18,8 @@ from bigiron.commands.common.options import (
 )
 from bigiron.errors import UserError
 from bigiron.readers import measured_points
-from bigiron.report.formats import markdown
 from bigiron.report.study import document as documents
-from bigiron.report.study import mail
+from bigiron.report.study import mail, markdown
 from bigiron.results import prediction
 from bigiron.study import store
 
@@ -55,7 +54,7 @@ def report(
 
     Example: `bigiron report s -o report.html`
     """
-    from bigiron.report.formats import html  # imported here, as its templates take time to load
+    from bigiron.report.study import html  # imported here, as its templates take time to load
 
     if output is None and format is ReportFormat.html and sys.stdout.isatty():
         raise UserError("an HTML page is not for a terminal: give a file with -o report.html")

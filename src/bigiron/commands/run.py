@@ -131,13 +131,13 @@ class ProgramOptions:
     command_cpus: Annotated[str, typer.Option(help="CPUs that the command may use, as in 0-3,8")] = ""
     service_cpus: Annotated[str, typer.Option(help="CPUs that the services may use")] = ""
     begin_at: Annotated[
-        str, typer.Option(help="record from the first line that the command prints and this matches")
+        str, typer.Option(help="record from the first line of the command's output that this matches")
     ] = ""
-    end_at: Annotated[str, typer.Option(help="record up to the first such line after it")] = ""
+    end_at: Annotated[str, typer.Option(help="record up to the first later line that this matches")] = ""
     warm_up: Annotated[
-        float, typer.Option(help="record from so many seconds on after the command's start (VM time)")
+        float, typer.Option(help="seconds after the command's start at which recording begins (VM time)")
     ] = 0
-    for_: Annotated[float, typer.Option("--for", help="record for so many seconds (VM time)")] = 0
+    for_: Annotated[float, typer.Option("--for", help="seconds of the command to record (VM time)")] = 0
     marked: Annotated[
         bool, typer.Option("--marked", help="record between `bigiron-mark begin` and `bigiron-mark end`")
     ] = False

@@ -72,10 +72,10 @@ class Admission:
         for address, answer in self._ask(worker.identify, workers=list(new)).items():
             if member := self._known(address, answer, new[address].get("resources", {})):
                 members.append(member)
-        alike = {member.address: member for member in self._comparable(self._supply(members))}
-        joined = self._ask(worker.join, self._topic, _ENOUGH, workers=list(alike))
+        comparable = {member.address: member for member in self._comparable(self._supply(members))}
+        joined = self._ask(worker.join, self._topic, _ENOUGH, workers=list(comparable))
         self._silent -= Counter(dict.fromkeys(joined, TRIES))
-        return {address: alike[address] for address in joined}
+        return {address: comparable[address] for address in joined}
 
     def registered(self) -> Mapping[str, Mapping[str, Any]] | None:
         """The scheduler's workers; None if it does not answer.

@@ -29,7 +29,7 @@ from bigiron.fleet.admission import TRIES, Admission, Member
 from bigiron.fleet.identity import host_name
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
-from bigiron.machines.vm.shape_change import change
+from bigiron.machines.shape_change import change
 from bigiron.study import store
 from bigiron.study.environment import SameMachine
 from bigiron.study.plan import Cell

@@ -20,7 +20,7 @@ from bigiron.fleet import files
 from bigiron.fleet.files import File
 from bigiron.kernels import Kernel
 from bigiron.machines.engine import Programs
-from bigiron.machines.vm.shape_change import CHANGES
+from bigiron.machines.shape_change import CHANGES
 from bigiron.probes import Table
 from bigiron.study import resolve, simulated
 from bigiron.study import spec as specs

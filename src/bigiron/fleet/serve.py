@@ -119,7 +119,7 @@ def _run(serving: Awaitable[None]) -> None:
 
 
 def quiet() -> None:
-    """Dask logs with tracebacks; what matters of it is told in a line by who calls it."""
+    """Dask logs with tracebacks; the caller reports what matters in one line."""
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado", "asyncio"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -119,13 +119,13 @@ def measure(content: bytes) -> bytes:
     if not isinstance(plugin, Stops):
         raise RuntimeError("this worker was not started by `bigiron fleet worker`")
     request = messages.read_request(content)
-    stop, told = plugin.begin(key), ""
+    stop, last_stage = plugin.begin(key), ""
 
     def tell(stage: str) -> None:
-        nonlocal told
-        if stage != told:
+        nonlocal last_stage
+        if stage != last_stage:
             worker.log_event(request.topic, {"key": key, "worker": worker.address, "stage": stage})
-            told = stage
+            last_stage = stage
 
     try:
         tell("booting")

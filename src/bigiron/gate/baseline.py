@@ -91,10 +91,10 @@ def read(path: Path) -> Baseline:
 
 def write(path: Path, baseline: Baseline) -> None:
     """Write a baseline completely or not at all."""
-    write_whole(path, text(baseline).encode())
+    write_whole(path, as_toml(baseline).encode())
 
 
-def text(baseline: Baseline) -> str:
+def as_toml(baseline: Baseline) -> str:
     """The file's content. Each cache line is on one line, so that git shows its change as one line."""
     usual = {"clock": "host", "cgroup": "none", "fs": ""}
     left_out = {"point", *(name for name, value in usual.items() if getattr(baseline, name) == value)}

@@ -1,4 +1,4 @@
-"""Objects that the recorder saw being allocated: by whom, and in which cache.
+"""Objects that the recorder saw being allocated: by which functions, and in which cache.
 
 It tells what kmalloc() was asked for, where no type does, and what was in a page that has been freed since.
 """

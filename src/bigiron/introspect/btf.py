@@ -150,10 +150,10 @@ class Btf:
         return self.size(type), *((member.name, member.bit, member.bits) for member in members)
 
     def add_variables(self, spelled: Mapping[str, str]) -> None:
-        """Tell the types of variables that are not described here: `*kmem_cache`, `atomic_long_t[48]`.
+        """Add the types of variables that are not described here: `*kmem_cache`, `atomic_long_t[48]`.
 
         A struct without a name is `{lock,count}`, by its members. A type that is unknown here, or that is not
-        the only one of its name, is not told.
+        the only one of its name, is left out.
         """
         types, names = bytearray(), bytearray()
         count, end_of_names = len(self._places), len(self._strings)

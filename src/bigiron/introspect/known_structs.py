@@ -257,10 +257,10 @@ class KnownStructs:
             at, type = self._structs.symbol(teller), self._guest.type_of_variable(teller)
             place = self._btf.member(type, member) if member else None
             at, type = (at + place.start, place.type) if place else (at, type)
-            told = self._structs.number(at, self._btf.size(type) or WORD)
+            value = self._structs.number(at, self._btf.size(type) or WORD)
         except UnreadableError:
             return 1
-        return min(max(length(told), 1), _LONGEST_TABLE)
+        return min(max(length(value), 1), _LONGEST_TABLE)
 
     def _is_in_no_slab(self, address: int) -> bool:
         kind = self._guest.class_of(address)

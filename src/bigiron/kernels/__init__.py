@@ -94,7 +94,7 @@ def add(path: Path, name: str | None = None) -> Kernel:
         store.check_name(name)
     if not _exists(path):
         raise UserError(f"there is no file {path}: give {image.ACCEPTED}")
-    told_by = path / "vmlinux" if path.is_dir() else path
+    symbols_at = path / "vmlinux" if path.is_dir() else path
     path = _image_of_tree(path) if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"{path} is not a file: give {image.ACCEPTED}")
@@ -107,7 +107,7 @@ def add(path: Path, name: str | None = None) -> Kernel:
             store.check_name(chosen)
             here = store.lookup(chosen, facts.arch)
             if here is None:
-                variables.read(told_by)
+                variables.read(symbols_at)
                 return store.keep(copy, chosen, facts, version or facts.version, str(path.resolve()))
             if here.sha256 == digest:
                 return here

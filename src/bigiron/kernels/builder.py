@@ -121,8 +121,8 @@ def check_tools(arch: str) -> str:
         advice = distribution.install(*missing.values())
         raise BuildHostError(f"no {', '.join(missing)} on PATH to build a kernel with: {advice}")
     asked = [target.compiler, "-dumpfullversion"]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    return f"{target.compiler} {told}"
+    version = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{target.compiler} {version}"
 
 
 def _recipe(
@@ -248,5 +248,5 @@ def _first_error(log: str) -> str:
     "a.c:7:2: error: expected ';'"
     """
     found = _ERROR.search(log) or _STOP.search(log)
-    line = found[0] if found else (log.strip().splitlines() or ["make said nothing"])[-1]
+    line = found[0] if found else subprocesses.last_line(log, "make printed nothing")
     return line.strip().replace("../source/", "")

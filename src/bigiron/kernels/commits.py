@@ -56,8 +56,8 @@ class Commits:
     def revert(self, commit: str) -> bytes:
         """The patch that reverts a commit; for a merge, all that it brought."""
         parent = (f"{commit}^1",) if self.parents[commit] else ()
-        told = ("-p", "-R", "--binary", "--full-index", "--no-ext-diff", "--root", "--no-commit-id")
-        return _checked(self.tree, bytes_of_tree(self.tree, "diff-tree", *told, *parent, commit)).stdout
+        options = ("-p", "-R", "--binary", "--full-index", "--no-ext-diff", "--root", "--no-commit-id")
+        return _checked(self.tree, bytes_of_tree(self.tree, "diff-tree", *options, *parent, commit)).stdout
 
 
 def between(tree: Path, good: str, bad: str) -> Commits:
@@ -183,25 +183,25 @@ def is_ancestor(tree: Path, one: str, other: str) -> bool:
 
 def differing(tree: Path, one: str, other: str) -> list[str]:
     """The files in which two commits differ."""
-    told = _git(tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
-    return [path for path in told.split("\0") if path]
+    printed = _git(tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
+    return [path for path in printed.split("\0") if path]
 
 
 def subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
     """The subject of each commit."""
     asked = ["log", "--no-walk=unsorted", "--stdin", "--format=%H %s"]
-    told = _git(tree, *asked, stdin="\n".join(commits))
-    lines = (line.partition(" ") for line in told.split("\n"))
+    printed = _git(tree, *asked, stdin="\n".join(commits))
+    lines = (line.partition(" ") for line in printed.split("\n"))
     return {commit: sanitize(subject) for commit, _, subject in lines if commit}
 
 
 def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[str], ...]]:
     asked = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--name-only", "--always", "-z")
-    told = _git(tree, *asked, stdin="".join(f"{commit}\n" for commit in commits))
+    printed = _git(tree, *asked, stdin="".join(f"{commit}\n" for commit in commits))
     found: dict[str, list[set[str]]] = {}
     known = set(commits)
     commit = ""
-    for word in told.split("\0"):
+    for word in printed.split("\0"):
         # A commit's line, once for each parent, ends with a newline or not, by git's version.
         line = word.strip("\n").partition(" ")[0]
         if line in known:

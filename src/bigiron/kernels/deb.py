@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from bigiron.errors import UserError
+from bigiron.util.subprocesses import last_line
 
 # Debian: /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*). Fedora, Arch and openSUSE: there
 # or in /lib/modules; openSUSE has a vmlinux-*.gz in /boot. Never a debug package's usr/lib/debug.
 IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+(?<!\.[gx]z)|(usr/)?lib/modules/[^/]+/vmlinu[xz])")
 _SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
 FILE_LIMIT = 64 << 20  # bytes of a module
+_NO_REASON = "dpkg-deb could not read it"
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
 
@@ -29,7 +31,9 @@ def read_version(deb: Path) -> str:
     )
     version = done.stdout.strip()
     if done.returncode or not version:
-        raise UserError(f"{deb} is not a complete Debian package: {_last_line(done.stderr)}; copy it again")
+        raise UserError(
+            f"{deb} is not a complete Debian package: {last_line(done.stderr, _NO_REASON)}; copy it again"
+        )
     return version
 
 
@@ -65,7 +69,7 @@ def _extract(deb: Path, wanted: re.Pattern[str], what: str, to: Path, advice: st
         stderr.seek(0)
         complaint = stderr.read().decode(errors="replace")
     if not found:
-        why = f" ({_last_line(complaint)})" if complaint else ""
+        why = f" ({last_line(complaint, _NO_REASON)})" if complaint else ""
         raise UserError(f"{deb} holds no complete {what}{why}: {advice}")
 
 
@@ -88,7 +92,9 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
         stderr.seek(0)
         complaint = stderr.read().decode(errors="replace")
     if complaint:
-        raise UserError(f"{deb} is not a complete Debian package: {_last_line(complaint)}; copy it again")
+        raise UserError(
+            f"{deb} is not a complete Debian package: {last_line(complaint, _NO_REASON)}; copy it again"
+        )
     return found
 
 
@@ -117,8 +123,3 @@ def _dpkg_deb() -> str:
     if tool is None:
         raise UserError("dpkg-deb is not installed: install the package dpkg to open Debian's packages")
     return tool
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "dpkg-deb could not read it"

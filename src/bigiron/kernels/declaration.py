@@ -111,7 +111,7 @@ def parsed(struct: str, path: str, lines: Sequence[str]) -> Declaration:
     start = re.search(_start(struct), text.bare, re.MULTILINE)
     statements = text.statements(start.end()) if start else []
     if not start or not statements:
-        raise UserError(f"{path}: the end of struct {struct} cannot be told from its text")
+        raise UserError(f"{path}: the end of struct {struct} cannot be found in its text")
     members: list[Member] = []
     before = text.row(start.end() - 1)
     for one, (following, _) in pairwise(statements):

@@ -39,8 +39,8 @@ def types_of_variables(vmlinux: Path, of: Callable[[str], bool] = lambda _source
      'input_pool': '{hash,lock,init_bits}'}
     ```
 
-    A struct without a name is told by its members. Of several variables of one name none is told, unless all
-    are of one type. NoDwarfError where the file tells nothing.
+    A struct without a name is called by its members. Several variables of one name are left out, unless all
+    are of one type. NoDwarfError where the file has no types.
     """
     found: dict[str, set[str]] = {}
     wanted = set()

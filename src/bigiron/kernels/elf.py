@@ -47,7 +47,7 @@ def least_bytes(elf: ELFFile) -> int:
 def kallsyms(elf: ELFFile) -> Iterator[str]:
     """The symbols of a program, a line each, as /proc/kallsyms has them: address, type, name.
 
-    Of the types of nm(1) only "a" (no place), "t" (code) and "d" (data) are told apart; capitals are global.
+    Of the types of nm(1) only "a" (no place), "t" (code) and "d" (data) are used; capitals are global.
     """
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from bigiron.machines.outcome import Outcome
-from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 
 Collected = TypeVar("Collected")
 

@@ -89,16 +89,16 @@ class Outcome:
 
     @property
     def environment(self) -> dict[str, object]:
-        """What the machine told of itself, for the cell's record."""
-        told: dict[str, object] = {}
+        """What the machine reported of itself, for the cell's record."""
+        reported: dict[str, object] = {}
         for message in self.messages:
             if message.type == "hello":
-                told |= {name: message.content.get(name, "") for name in _SECURITY}
+                reported |= {name: message.content.get(name, "") for name in _SECURITY}
             elif message.type == "cgroup":
-                told["cgroup_controllers"] = message.content["controllers"]
+                reported["cgroup_controllers"] = message.content["controllers"]
                 if message.content["absent"]:
-                    told["cgroup_absent"] = message.content["absent"]
-        return told
+                    reported["cgroup_absent"] = message.content["absent"]
+        return reported
 
     @property
     def ended(self) -> bool:

@@ -282,7 +282,7 @@ class _Row(NamedTuple):
 
 
 def _place(word: str, runs: int) -> int:
-    """Of a run in the order, as the guest told the recorder; ValueError if there is none."""
+    """Of a run in the order, as the guest sent it to the recorder; ValueError if there is none."""
     if not 0 <= int(word) < runs:
         raise ValueError
     return int(word)

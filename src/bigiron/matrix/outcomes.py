@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether it is conflict-free; no line, that is. Lines side by side are told apart."""
+        """Whether it is conflict-free; no line, that is. Adjacent lines are distinguished."""
         return all(conflict.pair for conflict in self.conflicts)
 
 

@@ -20,7 +20,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel
+from bigiron.kernels import Kernel, release_order
 from bigiron.matrix import listing
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Outcome
@@ -127,11 +127,11 @@ class Matrix:
 
     @property
     def columns(self) -> list[Column]:
-        """All places where tests ran, by name."""
+        """All places where tests ran, the oldest kernel first."""
         found = []
         for file in self.folder.glob(f"*/{_PLACE}"):
             found.append(Column(file.parent, _decode(file, PlaceRecord)))
-        return sorted(found, key=lambda column: _by_version(column.place.name))
+        return sorted(found, key=lambda column: _place_order(column.place))
 
     def column(self, kernel: Kernel, fs: str, cpus: int = PAIR) -> Column:
         """That of a place, made if there is none; UserError where another kernel had its name."""
@@ -219,10 +219,6 @@ def _decode(file: Path, kind: type[_Record]) -> _Record:
         raise UserError(f"{file} is damaged: {error}") from None
 
 
-def _by_version(name: str) -> list[tuple[int, str]]:
-    """So that 5.10 comes before 6.1, and 6.2 before 6.12.
-
-    >>> sorted(["debian/6.12 ext4", "debian/6.2 ext4", "debian/5.10 ext4"], key=_by_version)
-    ['debian/5.10 ext4', 'debian/6.2 ext4', 'debian/6.12 ext4']
-    """
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _place_order(place: PlaceRecord) -> tuple[object, ...]:
+    """A key by which kernels are in the order of their releases, as in a history."""
+    return release_order(place.release), place.kernel, place.fs, place.cpus

@@ -59,17 +59,12 @@ class RecordedProgram(msgspec.Struct):
         """How many instructions were executed, in user mode and in the kernel."""
         return sum(self.instructions.values())
 
-    @property
-    def user_share(self) -> float:
-        """The share of instructions that were executed in user mode."""
-        return self.instructions["user"] / self.all_instructions if self.all_instructions else 0
-
 
 class Recording(msgspec.Struct):
     """recording.json, which the recorder writes last."""
 
     operations: list[int]  # recorded, of each task
-    entries: int  # of interrupts that were found: 0 means that contexts are not told apart
+    entries: int  # of interrupts that were found: 0 means that contexts are not distinguished
     stack_bytes: int  # of a kernel stack; 0: it was not found
     per_cpu_offsets: list[int]
     accesses: dict[str, int]  # all of them, shared or not, by context

@@ -18,7 +18,7 @@ _HIDDEN = "…"
 _SAYS_NOTHING = ("root", "localhost")
 
 
-def text(checks: Iterable[Check]) -> str:
+def as_text(checks: Iterable[Check]) -> str:
     """The report: one fact a line."""
     system = distribution.here().name
     lines = [

@@ -173,7 +173,7 @@ def _cell(
         return f"{points[kernel].accesses_per_op:.3f}{reader.mark(points[kernel], points)}"
     for refusal in refused:
         if refusal.cpus in (0, cpus):
-            return "refused" if refusal.kind == "input" else "failed"
+            return "not supported" if refusal.kind == "input" else "failed"
     return ""
 
 

@@ -17,7 +17,7 @@ from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
 from bigiron.results.layout import Layout
 from bigiron.results.layout_source import Declared
-from bigiron.util.english import cpus_and_tasks, plural
+from bigiron.util.english import cpus_and_tasks, plural, shortened
 from bigiron.util.numbers import short_count, three_decimals, three_digits
 
 _WIDTH = 100
@@ -52,10 +52,10 @@ def _heading(layout: Layout) -> str:
     what = f"the cache lines of {found.wanted}" if found.is_variable else _named(layout)
     objects = plural(found.objects, "place" if found.is_variable else "object")
     size = cpus_and_tasks(layout.cpus, layout.tasks)
-    may_share = f"{len(found.pieces.targets)} by several CPUs or beside what others access"
+    may_share = f"{len(found.pieces.targets)} by several CPUs or next to data of other CPUs"
     return (
         f"{layout.workload} on {layout.variant}, {size}: {what}, accesses per operation in {where} "
-        f"({objects} accessed, {may_share}; CPUs: readers/writers of one of them)"
+        f"({objects} accessed, {may_share}; CPUs: writers/readers of one of them)"
     )
 
 
@@ -86,23 +86,19 @@ def _map(layout: Layout) -> Iterator[str]:
 
 def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
     whole = next((use for use in uses if use.field == unit.fields[0].name and len(unit.fields) == 1), None)
-    head = f"{unit.offset:>6} {unit.bytes:>5}  {_cut(declaration(unit), 44):44}"
+    head = f"{unit.offset:>6} {unit.bytes:>5}  {shortened(declaration(unit), 44):44}"
     yield (head + _figures(whole)).rstrip() if whole else head.rstrip()
     for use in uses:
         if use is not whole:
-            yield f"{use.offset:>6} {use.bytes:>5}    {_cut(use.field, 42):42}{_figures(use)}".rstrip()
+            yield f"{use.offset:>6} {use.bytes:>5}    {shortened(use.field, 42):42}{_figures(use)}".rstrip()
 
 
 def _figures(use: Use) -> str:
-    return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.readers}/{use.writers}"
+    return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.writers}/{use.readers}"
 
 
 def _count(value: float) -> str:
     return short_count(value) if value else "-"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # What it costs
@@ -334,7 +330,7 @@ def as_csv(layout: Layout) -> str:
 
 
 def _fields(layout: Layout) -> Listing:
-    columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "readers", "writers"]
+    columns = ["field", "offset", "bytes", "reads_per_op", "writes_per_op", "writers", "readers"]
     rows = [
         (
             one.field,
@@ -342,8 +338,8 @@ def _fields(layout: Layout) -> Listing:
             one.bytes,
             round(one.reads, 6),
             round(one.writes, 6),
-            one.readers,
             one.writers,
+            one.readers,
         )
         for one in layout.uses
     ]

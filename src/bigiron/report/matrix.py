@@ -36,12 +36,12 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
     tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
     found = {column.place.name: column.outcomes for column in columns}
-    alike: dict[tuple[str, int], list[str]] = {}
+    names_of: dict[tuple[str, int], list[str]] = {}
     for column in columns:
-        alike.setdefault((column.place.fs, column.place.cpus), []).append(column.place.name)
+        names_of.setdefault((column.place.fs, column.place.cpus), []).append(column.place.name)
     changed = [
         (before, after, summaries.changes(tests, found[before], found[after]))
-        for names in alike.values()
+        for names in names_of.values()
         for before, after in pairwise(name for name in names if found[name])
     ]
     made = [
@@ -299,18 +299,18 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 
 
 def of_pair(document: Document, pair: Pair) -> str:
-    """A pair's tests, those alike together, and what they share."""
+    """A pair's tests, by what they share."""
     lines = [f"{'/'.join(pair)}: {len(document.tests)} tests\n"]
     for one in document.summaries:
         share = f"{one.all.free} of {one.all.tests} conflict-free ({percent(one.all.share)})"
         lines.append(f"\n{one.place}: {share}\n")
-        alike: dict[str, list[int]] = {}
+        tests_with: dict[str, list[int]] = {}
         for test in document.tests:
             if outcome := document.outcomes[one.place].get(test.number):
                 names = sorted({each.name for each in outcome.conflicts if not each.pair})
                 result = f"wrong: {outcome.wrong}" if outcome.wrong else ", ".join(names) or "conflict-free"
-                alike.setdefault(result, []).append(test.number)
-        for result, numbers in sorted(alike.items(), key=lambda item: -len(item[1])):
+                tests_with.setdefault(result, []).append(test.number)
+        for result, numbers in sorted(tests_with.items(), key=lambda item: -len(item[1])):
             some = " ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "")
             lines.append(f"  {len(numbers):5}  {result}\n         tests {some}\n")
     return "".join(lines)

@@ -18,7 +18,7 @@ from bigiron.report.formats.chart import Chart, DataPoint, Line
 from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
-from bigiron.util.english import plural
+from bigiron.util.english import plural, shortened
 from bigiron.util.numbers import rate, three_digits
 
 _WIDTH = 100
@@ -42,7 +42,7 @@ def as_text(found: Prediction) -> str:
         below = "\n".join(textwrap.fill(note, _WIDTH) for note in _notes(curve, found, there))
         parts.append(f"{textwrap.fill(title, _WIDTH)}\n{table}\n{below}")
     parts += [textwrap.fill(in_words(ratio), _WIDTH) for ratio in found.ratios]
-    parts += [textwrap.fill(f"refused: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
+    parts += [textwrap.fill(f"not predicted: {one.variant}: {one.why}", _WIDTH) for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 
@@ -85,7 +85,7 @@ def notes(found: Prediction) -> list[str]:
     of_curves = [
         f"{curve.variant}: {note}" for curve, there in _curves(found) for note in _notes(curve, found, there)
     ]
-    refused = [f"refused: {one.variant}: {one.why}" for one in found.refused]
+    refused = [f"not predicted: {one.variant}: {one.why}" for one in found.refused]
     return [_heading(found), *of_curves, *map(in_words, found.ratios), *refused]
 
 
@@ -99,7 +99,7 @@ def as_markdown(found: Prediction) -> str:
         notes = map(plain, _notes(curve, found, there))
         parts += [f"**{plain(title)}**", table.rstrip("\n"), *notes]
     parts += [plain(in_words(ratio)) for ratio in found.ratios]
-    parts += [plain(f"refused: {one.variant}: {one.why}") for one in found.refused]
+    parts += [plain(f"not predicted: {one.variant}: {one.why}") for one in found.refused]
     return "\n\n".join(parts) + "\n"
 
 
@@ -184,9 +184,9 @@ def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) 
         yield f"knee: predicted {curve.knee.written('{:.0f}'.format, ' tasks')}"
     else:
         yield f"knee: none predicted up to {max(found.tasks)} tasks"
-    if curve.decided_by:
-        deciders = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.decided_by)
-        yield f"most influential unknowns at {max(found.tasks)} tasks (rank correlation): {deciders}"
+    if curve.sensitivities:
+        unknowns = ", ".join(f"{one.unknown} ({one.correlation:+.2f})" for one in curve.sensitivities)
+        yield f"most influential unknowns at {max(found.tasks)} tasks (rank correlation): {unknowns}"
     if measured:
         yield "off by: error of the prediction; !: the measured value is outside the interval"
 
@@ -208,14 +208,13 @@ def in_words(ratio: PredictedRatio) -> str:
 
 def limited_by(limits: list[Limit]) -> str:
     """The names with their shares; `nothing` where there are none."""
-    shown = [f"{_short(limit_name(limit.kind, limit.object))} {limit.share:.0%}" for limit in limits[:_MOST]]
+    shown = [
+        f"{shortened(limit_name(limit.kind, limit.object), _NAME)} {limit.share:.0%}"
+        for limit in limits[:_MOST]
+    ]
     if len(limits) > _MOST:
         shown.append(f"{len(limits) - _MOST} more")
     return ", ".join(shown) or "nothing"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def as_json(found: Prediction) -> str:
@@ -249,7 +248,7 @@ def as_json(found: Prediction) -> str:
         "decided_by": [
             {"variant": curve.variant, "unknown": one.unknown, "correlation": round(one.correlation, 3)}
             for curve in found.curves
-            for one in curve.decided_by
+            for one in curve.sensitivities
         ],
         "ratios": [
             {

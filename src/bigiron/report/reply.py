@@ -402,7 +402,7 @@ def _prediction(opinion: Opinion) -> str:
         f"{percent_change(found.change.value)} "
         f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
         f"90 % of the samples){_weighed(found)}. {compared}"
-        f"{_sign_not_told(found)}{_contradicted(opinion.judgement, found)}"
+        f"{_unclear_sign(found)}{_contradicted(opinion.judgement, found)}"
     )
 
 
@@ -410,7 +410,7 @@ def _weighed(found: Predicted) -> str:
     return f", with the additional time of {' and '.join(found.weighed)}" if found.weighed else ""
 
 
-def _sign_not_told(found: Predicted) -> str:
+def _unclear_sign(found: Predicted) -> str:
     return "" if found.tells_sign else " The sign is unclear: the interval includes 0."
 
 

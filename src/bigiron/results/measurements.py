@@ -6,7 +6,7 @@ from typing import Any
 
 from bigiron import probes
 from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, Missing
-from bigiron.machines.vm.shape_change import CHANGES
+from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
 from bigiron.study.caveats import losses, machine_differences, why_missing

@@ -9,7 +9,7 @@ from statistics import fmean
 from bigiron import _sim
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.replay import callbacks, prediction, synthetic_operation, trace
-from bigiron.analysis.replay.extrapolate import Counts, carry
+from bigiron.analysis.replay.extrapolate import Counts, extrapolate
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.prediction import PredictedCurve, PredictedRatio
 from bigiron.analysis.replay.program import Program
@@ -19,7 +19,7 @@ from bigiron.readers.measured_points import Measured
 from bigiron.results import measurements
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
-from bigiron.simulator.replay import Asked, KnownRate, Replayed, Source, replay
+from bigiron.simulator.replay import KnownRate, Replayed, ReplayOptions, Source, replay
 from bigiron.study.caveats import clock_step
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import numpy as np
@@ -139,8 +139,8 @@ def predict(
     first = study.spec.variant[0].name
     _refuse_without_first(first, refused, {"--one-task": one_task, "--measured": measured})
     known = KnownRate(first, 1, one_task) if one_task else None
-    asked = Asked(model, tasks, samples, seed, known, lock, spread, constants)
-    found = replay({one.variant: one.source for one in recordings}, asked)
+    options = ReplayOptions(model, tasks, samples, seed, known, lock, spread, constants)
+    found = replay({one.variant: one.source for one in recordings}, options)
     return Prediction(
         study.name,
         study.spec.workload,
@@ -158,7 +158,7 @@ def predict(
         _curves(found, tasks),
         _ratios(found),
         refused,
-        _costs(found, asked, refused),
+        _costs(found, options, refused),
     )
 
 
@@ -201,13 +201,13 @@ def _curves(found: Replayed, asked: Sequence[int]) -> list[PredictedCurve]:
     ]
 
 
-def _costs(found: Replayed, asked: Asked, refused: Sequence[Refused]) -> LineCosts:
-    most = max(asked.tasks)
+def _costs(found: Replayed, options: ReplayOptions, refused: Sequence[Refused]) -> LineCosts:
+    most = max(options.tasks)
     column = found.tasks.index(most)
     by_variant = {
         variant: prediction.costs(samples.line_costs(column)) for variant, samples in found.variants.items()
     }
-    return LineCosts(asked.machine.name, most, by_variant, {one.variant: one.why for one in refused})
+    return LineCosts(options.machine.name, most, by_variant, {one.variant: one.why for one in refused})
 
 
 def _ratios(found: Replayed) -> list[PredictedRatio]:
@@ -304,7 +304,7 @@ def _extrapolated(
         )
         for name, records in one_per_cpu.items()
     }
-    return carry(counts, cpus), ""
+    return extrapolate(counts, cpus), ""
 
 
 def _any_of(repeated: Sequence[Recording]) -> Recording:

@@ -164,7 +164,7 @@ class Tree:
     def _parent(self, parts: list[str]) -> Node:
         above = self._walk(parts[:-1], make=True)
         if above is None or not above.is_folder:
-            raise self._bad(f"{'/'.join(parts)!r} is below what is not a folder")
+            raise self._bad(f"{'/'.join(parts)!r} is inside something that is not a folder")
         return above
 
     def _walk(self, parts: list[str], *, make: bool) -> Node | None:

@@ -51,7 +51,7 @@ def sampled(name: str, repetition: int) -> _sim.Machine:
     if repetition == 1:
         return machine
     if not machine.unknowns:
-        raise UserError(f"{name} has no ranges to draw from: leave out --ranges")
+        raise UserError(f"{name} has no ranges to sample from: leave out --ranges")
     places = sobol_points(len(machine.unknowns), repetition - 1)[-1]
     return machine.at([float(place) for place in places], 1.0, 1.0)
 

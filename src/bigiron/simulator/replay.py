@@ -28,8 +28,6 @@ OVERLAPPED_NS = fitted.Constant(40, 2)
 of order. Not fitted: reorder buffers hold 192 (Haswell) to 512 instructions (Golden Cove, Intel's and others'
 descriptions), of which kernel code has one or two done in a cycle until a read stalls them."""
 
-WORK = ("work", "instructions")
-
 Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 """What gives a program for each sample: always the same from a trace, another order each time from counts."""
 
@@ -44,7 +42,7 @@ class KnownRate:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplayOptions:
     """What to replay, and how often."""
 
     machine: _sim.Machine
@@ -91,33 +89,35 @@ class Replayed:
     slower: Floats  # what instructions took, of what the machine's file says
 
 
-def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
+def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
     """Replay each variant on machines sampled from all ranges.
 
     A known rate sets how fast instructions are, for the other variants too: its variant is replayed first.
     """
-    names = [*(name for name, *_ in asked.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
-    places = machine_files.sobol_points(len(names) + 1, asked.samples, asked.seed)
+    names = [*(name for name, *_ in options.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
+    places = machine_files.sobol_points(len(names) + 1, options.samples, options.seed)
     *columns, speed = places.T
     unknowns = dict(zip(names, columns, strict=True))
-    drawn = [_drawn(asked, place[:-1]) for place in places]
-    tasks = sorted({1, *asked.tasks})
+    drawn = [_drawn(options, place[:-1]) for place in places]
+    tasks = sorted({1, *options.tasks})
     found: dict[str, Draws] = {}
-    slower = np.ones(asked.samples)
-    if not asked.known:
+    slower = np.ones(options.samples)
+    if not options.known:
         unknowns[SPEED] = speed
-        slower = np.array([asked.constants.instructions.at(float(place)) for place in speed])
-    for variant in sorted(sources, key=lambda variant: not _known(asked, variant)):
-        source, known = sources[variant], _known(asked, variant)
-        programs = [source(np.random.default_rng([asked.seed, sample])) for sample in range(asked.samples)]
+        slower = np.array([options.constants.instructions.at(float(place)) for place in speed])
+    for variant in sorted(sources, key=lambda variant: not _known(options, variant)):
+        source, known = sources[variant], _known(options, variant)
+        programs = [
+            source(np.random.default_rng([options.seed, sample])) for sample in range(options.samples)
+        ]
         curves = [
             _sim.Curve(
                 machine,
                 _replayable(variant, program),
                 tasks,
-                seed=asked.seed * 1000 + sample,
-                spinlocks=asked.lock,
-                spread=asked.spread,
+                seed=options.seed * 1000 + sample,
+                spinlocks=options.lock,
+                spread=options.spread,
                 slower=float(slower[sample]),
                 **core,
                 known=known,
@@ -131,7 +131,9 @@ def replay(sources: Mapping[str, Source], asked: Asked) -> Replayed:
         if known:
             slower = np.array([outcome["slower"] for outcome in outcomes])
         found[variant] = Draws(
-            _off(asked, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]),
+            _off(
+                options, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]
+            ),
             programs,
             [outcome["shares"] for outcome in outcomes],
         )
@@ -146,9 +148,9 @@ def _replayed(curves: Sequence[_sim.Curve]) -> list[dict[str, Any]]:
         raise StoppedError from None
 
 
-def _known(asked: Asked, variant: str) -> tuple[int, float] | None:
+def _known(options: ReplayOptions, variant: str) -> tuple[int, float] | None:
     """The tasks and the throughput of a variant whose rate is known."""
-    known = asked.known
+    known = options.known
     return (known.tasks, known.throughput) if known and known.variant == variant else None
 
 
@@ -159,14 +161,14 @@ def _replayable(variant: str, program: Program) -> _sim.Program:
         raise UserError(f"{variant}: its trace cannot be replayed: {error}") from None
 
 
-def _off(asked: Asked, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
+def _off(options: ReplayOptions, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
     """The replayed rates with the model's error, which is zero where tasks do not disturb each other."""
     from scipy.special import ndtri  # here, as no other command should wait for it
 
-    first = asked.known.tasks if asked.known else 1
+    first = options.known.tasks if options.known else 1
     middle = np.median(replayed, axis=0)
     kept = middle / np.array(tasks) / (middle[tasks.index(first)] / first)
-    deviations = asked.constants.model_error * fitted.share_of_error(kept)
+    deviations = options.constants.model_error * fitted.share_of_error(kept)
     return replayed * np.exp(np.outer(ndtri(np.clip(places, 0.005, 0.995)), deviations))
 
 
@@ -177,9 +179,9 @@ def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str
     return by_object
 
 
-def _drawn(asked: Asked, places: Floats) -> tuple[_sim.Machine, dict[str, float]]:
+def _drawn(options: ReplayOptions, places: Floats) -> tuple[_sim.Machine, dict[str, float]]:
     """A machine, and properties of its cores that its file does not give."""
-    of = asked.constants
+    of = options.constants
     figures, (*constants, _, overlapped) = places[: -len(FITTED) - 2], places[-len(FITTED) - 2 :]
     ranges = (of.crossing, of.contended, of.kept_ns, of.under_locks)
     crossing, contended, kept, under_locks = (
@@ -187,4 +189,4 @@ def _drawn(asked: Asked, places: Floats) -> tuple[_sim.Machine, dict[str, float]
     )
     overlapped_ns = OVERLAPPED_NS.at(float(overlapped))
     core = {"kept_ns": kept, "overlapped_ns": overlapped_ns, "under_locks": under_locks}
-    return asked.machine.at([float(place) for place in figures], crossing, contended), core
+    return options.machine.at([float(place) for place in figures], crossing, contended), core

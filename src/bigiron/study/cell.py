@@ -12,7 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines.engine import Job, Programs
 from bigiron.machines.outcome import Outcome
-from bigiron.machines.vm.shape_change import change
+from bigiron.machines.shape_change import change
 from bigiron.study import program, simulated, store
 from bigiron.study.environment import CLOCK, environment, refuse_another_clock, refuse_another_machine
 from bigiron.study.plan import Cell

@@ -7,8 +7,8 @@ from bigiron.errors import UserError
 from bigiron.machines import imported, simulated
 from bigiron.machines.engine import Engine
 from bigiron.machines.real import real
+from bigiron.machines.shape_change import AS_ASKED, CHANGES
 from bigiron.machines.vm import cgroup, vm_engine
-from bigiron.machines.vm.shape_change import AS_ASKED, CHANGES
 
 if TYPE_CHECKING:
     from bigiron.study.spec import Spec

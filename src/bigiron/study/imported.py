@@ -74,7 +74,7 @@ def add(
         variant=[Variant(name=check_variant_name(variant or _variant(source)))],
     )
     if before:
-        _check_alike(before, asked, source)
+        _check_fits(before, asked, source)
     else:
         store.create(output, asked, None)
     study = store.open_study(output)
@@ -120,7 +120,7 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
         raise UserError(f"{source.name}: {error}") from None
 
 
-def _check_alike(study: Study, asked: Spec, source: Source) -> None:
+def _check_fits(study: Study, asked: Spec, source: Source) -> None:
     """UserError if the results do not fit into that study."""
     spec = study.spec
     if not spec.engine.is_imported:

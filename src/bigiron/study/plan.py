@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bigiron.machines.vm.shape_change import CHANGES
+from bigiron.machines.shape_change import CHANGES
 from bigiron.study.spec import Spec, Variant, points, repetitions_at, slug
 from bigiron.util.english import plural
 
@@ -15,7 +15,7 @@ class Cell:
     cpus: int
     tasks: int
     repetition: int  # from 1
-    change: str = ""  # of the machine's shape (machines/vm/shape_change.py); empty: none
+    change: str = ""  # of the machine's shape (machines/shape_change.py); empty: none
 
     @property
     def id(self) -> str:

@@ -159,7 +159,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     disk_mib: int = 0
     """Size of the RAM disk under the file system; 0: 16 GiB."""
     check_shape: bool = False
-    """Whether each cell is measured again on machines of changed shapes (machines/vm/shape_change.py)."""
+    """Whether each cell is measured again on machines of changed shapes (machines/shape_change.py)."""
     deadline_s: int = 0
     """Time limit of a cell; 0: depends on its CPUs."""
     variant: list[Variant]

@@ -31,6 +31,15 @@ def join_and(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+def shortened(text: str, most: int) -> str:
+    """A text that has at most so many characters.
+
+    >>> shortened("super_block", 11), shortened("super_block", 6)
+    ('super_block', 'super…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def first_n(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are.
 

@@ -23,6 +23,15 @@ def run(command: Sequence[str | Path], what: str) -> subprocess.CompletedProcess
     return done
 
 
+def last_line(output: str, otherwise: str = "it printed nothing") -> str:
+    r"""The last line that a program printed, which most often says why it failed.
+
+    >>> last_line("reading\nno such file\n"), last_line(" ")
+    ('no such file', 'it printed nothing')
+    """
+    return (output.strip().splitlines() or [otherwise])[-1]
+
+
 def completed(
     command: Sequence[str | Path], timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -86,9 +86,9 @@ def find(name: str) -> Workload:
 
 def _close_to(name: str) -> list[str]:
     """Names that may have been meant: similar ones, and tests of that name in a suite."""
-    alike = [known for known in names() if ("/" in known) == ("/" in name)]
+    of_this_form = [known for known in names() if ("/" in known) == ("/" in name)]
     in_suites = [known for known in names() if known.endswith(f"/{name}")]
-    return sorted(difflib.get_close_matches(name, alike)) + sorted(in_suites)
+    return sorted(difflib.get_close_matches(name, of_this_form)) + sorted(in_suites)
 
 
 def from_file(path: Path) -> Workload:

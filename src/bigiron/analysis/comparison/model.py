@@ -298,11 +298,11 @@ class ComparedPoint:
     notes: tuple[str, ...] = ()  # what the figures do not say
     lost: tuple[str, ...] = ()  # what is missing in the figures
     machine_differences: str = ""  # how the machines of the variants differ
-    missing: str = ""  # which cells the whole comparison lacks: told once, at its last point
+    missing: str = ""  # which cells the whole comparison lacks: reported once, at its last point
     appendices: tuple[Appendix, ...] = ()
     place: Mapping[str, Any] | None = None  # where it is, for programs; None: CPUs and tasks
     items: tuple[Item, ...] = ()
-    known: Mapping[str, Any] = field(default_factory=dict)  # what else programs are told of the point
+    known: Mapping[str, Any] = field(default_factory=dict)  # what else JSON has of the point
     records: tuple[tuple[Any, ...], ...] = ()  # lines of CSV, where they are not the items'
 
     @property

@@ -27,12 +27,3 @@ def short(path: str) -> str:
     if functions and (call := _SYSTEM_CALL.fullmatch(functions[0])):
         functions[0] = call[1] or call[2]
     return ";".join(functions)
-
-
-def with_function(path: str, function: str) -> str:
-    """The path that ends in a function.
-
-    >>> with_function("", "do_syscall_64")
-    'do_syscall_64'
-    """
-    return f"{path};{function}" if path else function

@@ -96,7 +96,7 @@ class Members:
         hot = sorted(unit for unit, of in shares.items() if sum(of.values()) >= _FAINT)
         groups: list[list[int]] = []
         for unit in hot:
-            group = next((one for one in groups if _alike(shares[one[0]], shares[unit])), None)
+            group = next((one for one in groups if _same_functions(shares[one[0]], shares[unit])), None)
             if group is None:
                 groups.append([unit])
             else:
@@ -188,7 +188,7 @@ class Members:
         return found
 
 
-def _alike(one: dict[str, float], other: dict[str, float]) -> bool:
+def _same_functions(one: dict[str, float], other: dict[str, float]) -> bool:
     both = sum(min(of, other.get(function, 0.0)) for function, of in one.items())
     return both >= _TOGETHER * max(sum(one.values()), sum(other.values()))
 

@@ -37,10 +37,6 @@ class Proposal:
     changes: tuple[Change, ...]
     outcome: Outcome
 
-    def saves(self, before: Outcome) -> float:
-        """Accesses per operation to shared cache lines, on average over alignments."""
-        return before.expected - self.outcome.expected
-
 
 def proposals(members: Members, before: Outcome) -> list[Proposal]:
     """After each step the changes so far; none where no change saves anything worth its name."""

@@ -47,7 +47,7 @@ SCHEMA = Schema(
         "false_sharing": pl.Boolean(),  # no byte was touched by two CPUs
         "offsets": pl.List(pl.Struct({"cpu": pl.UInt32(), "bytes": pl.String()})),  # then which each touched
         "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
-        "because": pl.List(pl.String()),  # what told each of them
+        "because": pl.List(pl.String()),  # the evidence for each of them
         "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
         "halves": pl.List(  # of a pair of lines, its first and its second
             pl.Struct(
@@ -92,10 +92,10 @@ def profile(
     worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
     kept = touched.join(lines.filter(worth), on="line", how="semi")
     false_sharing = _false_sharing(kept)
-    told = false_sharing.join(_kinds(kept, false_sharing), on="line").join(
+    kinds = false_sharing.join(_kinds(kept, false_sharing), on="line").join(
         _beside(kept, lines), on="line", how="left"
     )
-    return _described(lines, touched, told.with_columns(halves=pl.lit([], SCHEMA["halves"])))
+    return _described(lines, touched, kinds.with_columns(halves=pl.lit([], SCHEMA["halves"])))
 
 
 def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
@@ -128,9 +128,9 @@ def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = C
     lines = _shared_lines(touched).filter(pl.col("accesses_per_op") > _ROUNDING).with_columns(recycled=False)
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, PAIR_BYTES, of_pairs=True), on="line")
-    told = _halves(touched).join(_kinds(touched, None), on="line")
+    kinds = _halves(touched).join(_kinds(touched, None), on="line")
     nothing = {name: pl.lit([], SCHEMA[name]) for name in ("offsets", "beside")}
-    return _described(lines, touched, told.with_columns(**nothing, false_sharing=False))
+    return _described(lines, touched, kinds.with_columns(**nothing, false_sharing=False))
 
 
 def _pair_of(line: str) -> pl.Expr:
@@ -140,12 +140,12 @@ def _pair_of(line: str) -> pl.Expr:
 _ROUNDING = 1e-9
 
 
-def _described(lines: pl.DataFrame, touched: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """The lines with who touches them, and with what else is told of some."""
+def _described(lines: pl.DataFrame, touched: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the functions that touch them, and the kinds of sharing of some."""
     return (
         lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
         .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(told, on="line", how="left")
+        .join(kinds, on="line", how="left")
         .with_columns(
             pl.col("false_sharing").fill_null(False),
             pl.col("offsets", "sharing", "because", "halves", "beside").fill_null([]),
@@ -405,14 +405,14 @@ def _halves(touched: pl.DataFrame) -> pl.DataFrame:
     masks = touched.group_by("line", "half", "cpu").agg(
         writes=pl.col("writes").sum() > 0, mask=pl.col("bytes").bitwise_or()
     )
-    # What CPUs did to the same bytes of a line is told once: their numbers, a bit each.
-    alike: dict[tuple[int, int, bool, int], int] = {}
+    # CPUs that did the same to the same bytes of a line are one entry: their numbers, a bit each.
+    cpus_of: dict[tuple[int, int, bool, int], int] = {}
     for line, half, cpu, writes, mask in masks.sort("line", "half", "cpu").iter_rows():
-        alike[line, half, writes, mask] = alike.get((line, half, writes, mask), 0) | 1 << cpu
+        cpus_of[line, half, writes, mask] = cpus_of.get((line, half, writes, mask), 0) | 1 << cpu
     touched_by = pl.DataFrame(
         [
             (line, half, ranges(cpus), writes, ranges(mask << (half - line)))
-            for (line, half, writes, mask), cpus in alike.items()
+            for (line, half, writes, mask), cpus in cpus_of.items()
         ],
         {"line": pl.UInt64, "half": pl.UInt64, "cpus": pl.String, "writes": pl.Boolean, "bytes": pl.String},
         orient="row",
@@ -427,7 +427,7 @@ def _halves(touched: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kinds(touched: pl.DataFrame, false_sharing: pl.DataFrame | None) -> pl.DataFrame:
-    """What kind of sharing each line is, and what told it. Without knowledge of false sharing: of pairs."""
+    """The kind of sharing of each line, and the evidence for it; of pairs, without `false_sharing`."""
     apart = set() if false_sharing is None else set(false_sharing.filter("false_sharing")["line"])
     written = (
         touched.with_columns(accesses=pl.max_horizontal("reads", "writes").sum().over("line"))

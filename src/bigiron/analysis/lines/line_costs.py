@@ -13,7 +13,7 @@ from bigiron.util.english import plural
 from bigiron.util.object_name import ObjectName
 
 WORTH_SAYING = 0.01
-"""Share of the tasks' time from which a line's cost is told."""
+"""Share of the tasks' time from which a line's cost is shown."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Line:
     writers: int
     readers: int
     false_sharing: bool
-    sharing: dict[str, str] = field(default_factory=dict)  # what kind it is, and what told it
+    sharing: dict[str, str] = field(default_factory=dict)  # what kind it is, and the evidence for it
     paths: dict[str, float] = field(default_factory=dict)  # accesses per operation of each call path
     all_per_op: float = 0.0  # accesses, also those that no other CPU can have disturbed
     offsets: dict[int, str] = field(default_factory=dict)  # if falsely shared, which bytes each CPU touched
@@ -162,7 +162,7 @@ class Row:
 
     @property
     def sharing(self) -> dict[str, str]:
-        """What kind of sharing it is in the column where it is hottest, and what told it."""
+        """What kind of sharing it is in the column where it is hottest, and the evidence for it."""
         return self._hottest.sharing
 
     @property

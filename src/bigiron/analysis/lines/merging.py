@@ -12,7 +12,7 @@ from bigiron.analysis.lines.matching import Line, PerBoot, summed
 from bigiron.analysis.lines.overlap import overlap
 from bigiron.util.object_name import common_or_type, object_type
 
-_SMALL = 0.5  # accesses per operation: lines with fewer are told apart less finely
+_SMALL = 0.5  # accesses per operation: lines with fewer are distinguished less finely
 _ALIKE_SMALL = 0.5  # overlap of the functions from which two small lines of one kind are added up
 _ALIKE = 0.9  # the same for larger ones, which must also be about as large:
 _AS_LARGE = 2.0  # the sum of a per-CPU counter is no share of it, though the same function reads both

@@ -48,11 +48,11 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
     found = Dependence()
     for variant, lines in asked.items():
         here = [change for change in changes if variant in change.columns]
-        told: _Told = {}
-        came = [(change, _compare(lines, change.columns[variant], change, told)) for change in here]
-        found.marks |= {line: _marks(became) for line, became in told.items()}
+        effects: _Effects = {}
+        came = [(change, _compare(lines, change.columns[variant], change, effects)) for change in here]
+        found.marks |= {line: _marks(became) for line, became in effects.items()}
         by_boot = [line for change, new in came if change.of == _BOOT for line in new]
-        by_boot += [line for line in lines if _is_by_boot(told.get(id(line), ()))]
+        by_boot += [line for line in lines if _is_by_boot(effects.get(id(line), ()))]
         kinds = {_kind(line) for line in by_boot}
         for change, new in came:
             for of, some in _by_cause((_cause(change, _kind(line) in kinds), line) for line in new):
@@ -60,12 +60,12 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
     return found
 
 
-_Told = dict[int, list[tuple[Change, str]]]
+_Effects = dict[int, list[tuple[Change, str]]]
 """What became of lines with each change, by their id()."""
 
 
-def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told) -> list[Line]:
-    """Tell what became of those that were asked for; the lines that came."""
+def _compare(asked: list[Line], changed: list[Line], change: Change, effects: _Effects) -> list[Line]:
+    """Add what became of those that were asked for to `effects`; the lines that came."""
     came = []
     for row in matching.match({"asked": asked, "changed": changed}):
         before, after = row.accesses("asked"), row.accesses("changed")
@@ -73,7 +73,7 @@ def _compare(asked: list[Line], changed: list[Line], change: Change, told: _Told
             continue
         if "asked" in row.lines:
             became = _became(before, after, change.to)
-            told.setdefault(id(row.lines["asked"]), []).append((change, became))
+            effects.setdefault(id(row.lines["asked"]), []).append((change, became))
         else:
             came.append(row.lines["changed"])
     return came

@@ -95,7 +95,7 @@ class Written(NamedTuple):
 
 
 def sharing(written: Sequence[Written], accesses: int, disjoint: bool) -> dict[str, str]:
-    """The kinds of sharing of one line, the most telling first, and for each what told it.
+    """The kinds of sharing of one line, the most telling first, and the evidence for each.
 
     `accesses`: to all of the line, also those that write. `disjoint`: whether no byte is touched by two CPUs.
 
@@ -136,7 +136,7 @@ def _kinds(written: Iterable[Written], all_writes: int) -> dict[str, str]:
 
 
 def field(object: str, types: str, functions: dict[str, int]) -> tuple[str, str]:
-    """What kind of data a field is, and what told it; two empty texts where nothing does.
+    """What kind of data a field is, and the evidence for it; two empty texts where nothing does.
 
     `functions` are those that write it, and how often.
 

@@ -157,10 +157,10 @@ def _facts(cells: Sequence[Cell]) -> dict[str, object]:
 
 
 def _described(facts: dict[str, object]) -> str:
-    told = [f"{facts['operations']} operations in {float(str(facts['nanoseconds'])) / 1e6:.1f} ms"]
+    parts = [f"{facts['operations']} operations in {float(str(facts['nanoseconds'])) / 1e6:.1f} ms"]
     if facts["way"] != "bpf":
-        told.append(f"by the scheduler's events, to the microsecond: no BPF, as {facts['why_not_bpf']}")
-    return "; ".join(told) + "; the stacks that waited longest, with microseconds in all"
+        parts.append(f"by the scheduler's events, to the microsecond: no BPF, as {facts['why_not_bpf']}")
+    return "; ".join(parts) + "; the stacks that waited longest, with microseconds in all"
 
 
 def _stacks(rows: pl.DataFrame) -> tuple[str, ...]:

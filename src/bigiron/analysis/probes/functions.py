@@ -169,10 +169,10 @@ def _sum(cells: Sequence[Cell], fact: str) -> int:
 
 
 def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
-    told = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
+    notes = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
     if absent:
-        told.append(f"the kernel has no {', '.join(absent)}")
-    return "; ".join(told)
+        notes.append(f"the kernel has no {', '.join(absent)}")
+    return "; ".join(notes)
 
 
 def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
@@ -180,6 +180,6 @@ def _tree(calls: pl.DataFrame) -> tuple[str, ...]:
     lines = []
     for path, count, total, own in tree(calls):
         *above, function = path.split(";")
-        told = f"{function}  {count} calls, {total / 1e6:.3f} ms, self {own / 1e6:.3f} ms"
-        lines.append(f"  {'  ' * len(above)}{told}")
+        text = f"{function}  {count} calls, {total / 1e6:.3f} ms, self {own / 1e6:.3f} ms"
+        lines.append(f"  {'  ' * len(above)}{text}")
     return tuple(lines)

@@ -135,7 +135,7 @@ def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> Row:
     return Row(
         taken.title,
         (Figure(f"{state}: {taken.title}", of),),
-        missing=dict.fromkeys(cells, "not told"),
+        missing=dict.fromkeys(cells, "unknown"),
         form=three_decimals if taken.scale != 1 else _count,
     )
 

@@ -64,11 +64,11 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
-    told = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
+    runs = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
     return ComparedPoint(
         at,
         probe="simulation",
-        heading=f"{measured.workload} on {measured.machine}, {at.where}, simulated: {told}",
+        heading=f"{measured.workload} on {measured.machine}, {at.where}, simulated: {runs}",
         title="Simulated",
         thing="figure",
         keeps_order=True,

@@ -68,8 +68,8 @@ def _nothing_in_common(folder: str, repetitions: Sequence[Repetitions], base: st
     points: dict[str, dict[str, None]] = {}
     for one in repetitions:
         points.setdefault(one.variant, {})[where(*one.point)] = None
-    told = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
-    return f"no variant of {folder} can be compared with {base}: no number of tasks is common ({told})"
+    listed = "; ".join(f"{variant}: {', '.join(here)}" for variant, here in points.items())
+    return f"no variant of {folder} can be compared with {base}: no number of tasks is common ({listed})"
 
 
 def compare(measured: Measurements, options: Options) -> Comparison:
@@ -215,7 +215,7 @@ def _doubtful(here: Sequence[Repetitions], judged: _Judged, several: bool) -> It
         if found and (left := len(one.numbers) - len(found.ours.numbers)):
             yield (
                 f"{_named(one, several)}: {left} repetition{' is' if left == 1 else 's are'} not judged: "
-                "none of the base's ran beside them, or they came after the look that decided"
+                "the base has none in the same block, or the verdict was reached before them"
             )
     found_all = list(judged.judgements.values())
     few = {one.judged for one in found_all if math.isnan(one.ratio.low)}

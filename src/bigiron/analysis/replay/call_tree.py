@@ -65,7 +65,7 @@ class Call:
 
     @cached_property
     def times(self) -> float:
-        """How often an operation makes it, if that can be told: with a lock for most, as often as it."""
+        """How often an operation makes it, if that is known: with a lock for most, as often as it."""
         most = max(self.sections, key=lambda section: section.per_op * section.held, default=None)
         if most is None or 2 * most.per_op * most.held < self.inclusive:
             return math.inf

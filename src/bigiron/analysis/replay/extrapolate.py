@@ -28,11 +28,11 @@ class Counts:
     conflicts: Mapping[int, Sequence[Cell]]
 
 
-def carry(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
+def extrapolate(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
     """What a machine with `to` CPUs adds to what each variant has recorded with the most CPUs.
 
-    What grows in one variant, but not surely, stays as it was in all of them: else they would differ by what
-    could be told of them.
+    What grows in one variant, but not surely, stays as it was in all of them: else they would differ in
+    what is known of them.
     """
     executed = {name: _executed(counts.instructions) for name, counts in variants.items()}
     visits = {name: _visits(counts.conflicts) for name, counts in variants.items()}

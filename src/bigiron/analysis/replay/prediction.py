@@ -1,4 +1,4 @@
-"""From many replays to a prediction: medians, intervals, what limits, knees, what decides them."""
+"""From many replays to a prediction: medians, intervals, limits, knees, and on which unknowns they depend."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bigiron.util.lazy import numpy as np
 
 _LIMITS = 0.1  # share of the tasks' time from which something limits
 _LISTED = 0.01  # and from which it is listed
-_MOST_DECIDING = 4
-_DECIDES = 0.3  # rank correlation
-_BY_CHANCE = 0.05  # probability that any of the unknowns is listed which decides nothing
+_MOST_SENSITIVITIES = 4
+_LEAST_CORRELATION = 0.3  # by rank
+_BY_CHANCE = 0.05  # probability that an unknown is listed on which nothing depends
 
 
 def limit_name(kind: str, object: str) -> str:
@@ -54,8 +54,8 @@ class PredictedPoint:
 
 
 @dataclass(frozen=True)
-class Decider:
-    """An unknown, and how the prediction goes with it: its rank correlation, -1 to 1."""
+class Sensitivity:
+    """How much a prediction depends on an unknown: their rank correlation, -1 to 1."""
 
     unknown: str
     correlation: float
@@ -68,7 +68,7 @@ class PredictedCurve:
     variant: str
     points: list[PredictedPoint]
     knee: Estimate | None  # None: half of the samples and more have none
-    decided_by: list[Decider]  # at the most tasks
+    sensitivities: list[Sensitivity]  # at the most tasks
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def curve(
                     limits,
                 )
             )
-    return PredictedCurve(variant, points, _knee(tasks, relative), _deciders(unknowns, relative[:, -1]))
+    return PredictedCurve(variant, points, _knee(tasks, relative), _sensitivities(unknowns, relative[:, -1]))
 
 
 def costs(samples: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
@@ -146,16 +146,16 @@ def _limits(samples: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, 
     return work, sorted(limits, key=lambda limit: -limit.share)
 
 
-def _deciders(unknowns: Mapping[str, Floats], figure: Floats) -> list[Decider]:
-    """The unknowns with which a figure goes up or down, those first with which it does most."""
+def _sensitivities(unknowns: Mapping[str, Floats], figure: Floats) -> list[Sensitivity]:
+    """The unknowns with which a figure rises or falls, the strongest correlation first."""
     if len(figure) < 8 or np.ptp(figure) < 1e-6 * abs(float(figure.mean())):
         return []
     from scipy.stats import spearmanr  # here, as no other command should wait a second for it
 
     ranked = {name: spearmanr(places, figure) for name, places in unknowns.items()}
     found = [
-        Decider(name, float(rank.statistic))
+        Sensitivity(name, float(rank.statistic))
         for name, rank in ranked.items()
-        if abs(float(rank.statistic)) >= _DECIDES and float(rank.pvalue) < _BY_CHANCE / len(ranked)
+        if abs(float(rank.statistic)) >= _LEAST_CORRELATION and float(rank.pvalue) < _BY_CHANCE / len(ranked)
     ]
-    return sorted(found, key=lambda decider: -abs(decider.correlation))[:_MOST_DECIDING]
+    return sorted(found, key=lambda one: -abs(one.correlation))[:_MOST_SENSITIVITIES]

@@ -28,7 +28,7 @@ from bigiron.analysis.statistics.student import t_below
 from bigiron.util.numbers import three_digits
 
 FEWEST = 3
-"""CPU counts without which no law can be told from another."""
+"""CPU counts without which no law can be distinguished from another."""
 
 CLOSEST = 2.0
 """The least ratio of the largest CPU count to the smallest."""

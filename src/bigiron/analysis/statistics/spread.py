@@ -2,7 +2,7 @@
 
 Most counts follow from the program: every CPU has the same number in every boot. Others depend on what a
 boot, or the order in which CPUs run, decides: which pages and objects a CPU gets, who waits for a lock. A
-difference of the first kind is told by one boot. Of the second kind it is compared with the spread between
+difference of the first kind is known from one boot. Of the second kind it is compared with the spread between
 boots, by Student's t test with a pooled variance.
 """
 
@@ -120,10 +120,10 @@ def uneven(counted: pl.DataFrame, of: str, count: str, cpus: int, operations: fl
         & ((2 * least - (2 * least).round()).abs() <= _WHOLE)
         & (mean - least <= _NEARLY_NONE * mean)
     )
-    alike = even(counted, [of], count, cpus, operations)
+    evenly = even(counted, [of], count, cpus, operations)
     found = each.group_by(of).agg(rest=pl.when(is_firm).then(mean - least).otherwise(math.inf))
     rest = pl.when("even").then(0.0).otherwise("rest")
-    return dict(found.join(alike, on=of).select(of, rest).iter_rows())
+    return dict(found.join(evenly, on=of).select(of, rest).iter_rows())
 
 
 def _apart(base: Boots, ours: Boots) -> bool:

@@ -14,7 +14,9 @@ from pathlib import Path
 from bigiron.errors import UserError
 from bigiron.kernels.archives.archive import UntrustedError
 from bigiron.util import distribution
+from bigiron.util.subprocesses import last_line
 
+_NO_REASON = "rpmkeys does not say why"
 _QUERY = "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}"
 
 
@@ -23,11 +25,11 @@ def verify(file: Path, name: str, owner: str, key: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="bigiron-") as home:
         imported = _run(home, "rpmkeys", "--import", str(key))
         if imported.returncode:
-            raise UserError(f"{owner}'s key {key} cannot be read: {_last_line(imported.stderr)}")
+            raise UserError(f"{owner}'s key {key} cannot be read: {last_line(imported.stderr, _NO_REASON)}")
         # By default an unsigned package passes: rpm-software-management/rpm#1630.
         checked = _run(home, "rpmkeys", "--define=_pkgverify_level all", "--checksig", "--", str(file))
         if checked.returncode:
-            why = _last_line(checked.stdout + checked.stderr).rpartition(f"{file.name}: ")[2]
+            why = last_line(checked.stdout + checked.stderr, _NO_REASON).rpartition(f"{file.name}: ")[2]
             raise UntrustedError(f"{name} is not signed with {owner}'s key {key}: {why}")
         found = _run(home, "rpm", "--query", f"--queryformat={_QUERY}", "--package", "--", str(file)).stdout
     if found != name:
@@ -51,8 +53,3 @@ def _run(home: str, program: str, *arguments: str) -> "subprocess.CompletedProce
         errors="replace",
         check=False,
     )
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "rpmkeys does not say why"

@@ -30,6 +30,7 @@ from bigiron.machines.outcome import Outcome
 from bigiron.machines.real import ssh
 from bigiron.util import distribution
 from bigiron.util.sanitize import sanitize
+from bigiron.util.subprocesses import last_line
 from bigiron.util.threads import StoppedError
 
 _LOOK_S = 0.25  # how soon a stop is noticed
@@ -352,5 +353,4 @@ def _why_it_ended(machine: RealMachine, status: int, stderr: IO[bytes], stage: s
 
 
 def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return sanitize(lines[-1]) if lines else "it printed nothing"
+    return sanitize(last_line(output.decode(errors="replace")))

@@ -45,7 +45,7 @@ class Qemu:
         ''
         """
         if not self.version:
-            return "does not tell its version"
+            return "does not print its version"
         major, minor, *_ = [*map(int, self.version.split(".")), 0]
         if (major, minor) > NEWEST:
             known = f"{OLDEST}.0 and {NEWEST[0]}.{NEWEST[1]}"

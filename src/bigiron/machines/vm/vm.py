@@ -22,6 +22,7 @@ from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_c
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
 from bigiron.machines.vm.guest import Channels, Guest, Parts, RunLimits
@@ -29,7 +30,6 @@ from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.qemu_command import command_line, counter_khz
-from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.roots import Root

@@ -12,6 +12,7 @@ from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.outcome import Outcome
+from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import dilation, kvm, snapshot
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.cgroup import OF_A_SERVICE, Cgroup
@@ -20,7 +21,6 @@ from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.qemu_command import counter_khz
 from bigiron.machines.vm.root_disk import RootDisk
 from bigiron.machines.vm.server import server
-from bigiron.machines.vm.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm.topology import Topology
 from bigiron.machines.vm.vm import (
     VirtualMachine,

@@ -1,7 +1,7 @@
 """What the calls mean: the state that they read and change, and what each gives.
 
 Two processes, 0 and 1, work in one folder; each has descriptors and slots of memory of its own. It is what
-Linux does, and is checked against it on random traces. A value may be unknown (unknown.py), so that a
+Linux does, and is checked against it on random traces. A value may be unknown (symbolic.py), so that a
 comparison settles it: the code asks for nothing that it does not need, and in the order of the kernel.
 
 Left out: time stamps, permissions, directories, symbolic links, what runs out (memory, space, descriptors),

@@ -24,7 +24,7 @@ from bigiron.matrix.model.commute import After, commutes
 from bigiron.matrix.model.extended.model import ExtendedState
 from bigiron.matrix.model.extended.set_up import test_of as extended_test_of
 from bigiron.matrix.model.extended.shape import shape as extended_shape
-from bigiron.matrix.model.extended.unknown import ExtendedUnknown, ExtendedWorld
+from bigiron.matrix.model.extended.symbolic import ExtendedUnknown, ExtendedWorld
 from bigiron.matrix.model.model import Result, State
 from bigiron.matrix.model.set_up import test_of
 from bigiron.matrix.model.shape import shape

@@ -24,7 +24,7 @@ class _Class:
     """A class of locks, while its contention points are read."""
 
     name: str
-    kind: str  # R or W where readers and writers are told apart
+    kind: str  # R or W where readers and writers are distinguished
     waited_ns: float
     contentions: float
     points: dict[str, float] = field(default_factory=dict)

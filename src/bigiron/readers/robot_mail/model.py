@@ -240,11 +240,6 @@ class RobotMail:
         return self._row("perf-stat.overall.ipc") or self._row("perf-stat.ipc")
 
     @property
-    def cache_to_cache(self) -> list[Reported]:
-        """The rows of perf c2c: loads that found a cache line modified by another core (HITM)."""
-        return [one for one in self.figures if one.name.startswith("perf-c2c.")]
-
-    @property
     def profile(self) -> list[Reported]:
         """The rows of perf's profile, the largest change first."""
         found = [one for one in self.figures if one.profiled]

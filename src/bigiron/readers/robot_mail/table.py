@@ -156,7 +156,7 @@ def why_not(table: Table, about: About) -> str:
         return "it does not have the commit as its second column"
     changes = [one.relative for one in table.figures(about.new) if one.name == about.metric]
     if table.has_unclear_keys and not changes:
-        return "what it is of was not understood"
+        return "its parameters were not understood"
     if changes and not any(_is_reported(change, about.change) for change in changes):
         printed = f"{changes[0]:+.1%}" if changes[0] is not None else "otherwise"
         return f"its {about.metric} changes {printed}, and the reported change is {about.change:.1%}"

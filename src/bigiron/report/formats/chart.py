@@ -1,6 +1,6 @@
 """Charts for a page: curves with intervals, as SVG that takes its colours from the page.
 
-Lines are told apart by markers and dashes as well, so that they can be read without colour.
+Lines differ by markers and dashes as well, so that they can be read without colour.
 """
 
 import math

@@ -27,7 +27,7 @@ def as_comment(workload: str, checked: list[CheckedPoint]) -> str:
         more = len(worse) - len(shown)
         parts.append(f"\n{more} more are left out.\n" if more else "")
         by = "".join(f"- {code(one.name)}: {plain(_cut(one.by))}\n" for _, one in shown if one.by)
-        parts.append(f"\n<details><summary>by whom</summary>\n\n{by}\n</details>\n")
+        parts.append(f"\n<details><summary>by which functions</summary>\n\n{by}\n</details>\n")
     return "".join(parts)
 
 

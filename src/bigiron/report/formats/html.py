@@ -1,6 +1,6 @@
-"""A report as one file that opens offline: what it shows, and the little program that zooms and sorts, in it.
+"""What pages share that are one file and open offline: templates, style, data, and what a page may load.
 
-A page of untrusted names: all are escaped, the data is JSON that cannot end its element, and a strict policy
+Their names are untrusted: all are escaped, the data is JSON that cannot end its element, and a strict policy
 lets nothing run or load but what is in the file.
 """
 
@@ -12,15 +12,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bigiron.analysis.comparison.model import ComparedPoint, Row
-from bigiron.analysis.comparison.profiles import Figure
-from bigiron.report import growth
-from bigiron.report.compare import figure_text
-from bigiron.report.formats import lkp
-from bigiron.report.study.document import Document
-from bigiron.util.numbers import count, three_decimals
-
-_MOST_ROWS = 300  # of a table
 ENVIRONMENT = Environment(
     loader=PackageLoader("bigiron.report", "page"),
     autoescape=True,
@@ -28,24 +19,6 @@ ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-
-
-def as_html(document: Document) -> str:
-    """The page, which needs no network."""
-    style, script = Markup(style_of("page")), Markup(source("page.js"))
-    return ENVIRONMENT.get_template("page.html").render(
-        document=document,
-        version=document.version,
-        policy=policy(style, script),
-        style=style,
-        script=script,
-        value=_value,
-        headings=figure_text.headings,
-        MOST=_MOST_ROWS,
-        change=_change,
-        growth=growth,
-        as_json=embedded_json,
-    )
 
 
 def policy(style: str, script: str) -> str:
@@ -75,21 +48,6 @@ def source(name: str) -> str:
 def _digest(source: str) -> str:
     """What the policy calls an element's content."""
     return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
-
-
-def _value(point: ComparedPoint, row: Row, measure: int, variant: str) -> str:
-    """A figure as text has it; of what has three decimals there, as much as is worth reading."""
-    form, mean = row.form or point.measures[measure].form, row.figures[measure].mean(variant)
-    return count(mean) if form is three_decimals else form(mean)
-
-
-def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:
-    """The class of a change and its text, whose arrow says the same as the colour."""
-    text = lkp.change(figure, base, variant)
-    if not text:
-        return "same", "="
-    kind, arrow = ("more", "▲") if text.startswith("+") else ("less", "▼")
-    return kind, f"{arrow} {text[1:].replace('%', ' %')}"
 
 
 def embedded_json(data: Any) -> Markup:

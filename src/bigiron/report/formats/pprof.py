@@ -80,7 +80,7 @@ class _Numbers(dict[str, uint]):
 
 
 def encode(stacks: StackComparison) -> bytes:
-    """All weights; pprof shows the first unless told another (-sample_index)."""
+    """All weights; pprof shows the first unless -sample_index names another."""
     strings, frames = _Numbers({"": uint(0)}), _Numbers({"": uint(0)})  # 0 is no text, and no frame
     profile = Profile(
         sample_type=[ValueType(strings[weight], strings["count"]) for weight in stacks.weights],

@@ -102,18 +102,18 @@ function showTriangle() {
 }
 
 function showTests(row, column) {
-  const place = at("place").value, alike = new Map();
+  const place = at("place").value, testsWith = new Map();
   data.tests.forEach(([, a, b], number) => {
     const outcome = data.outcomes[place][number];
     if (Math.max(a, b) !== row || Math.min(a, b) !== column || outcome === null) return;
     const names = typeof outcome === "string" ? ["wrong: " + outcome]
       : conflictsOf(outcome).filter((one) => one[1] !== "pair").map((one) => data.texts[one[0]]).sort();
     const key = [...new Set(names)].join(", ") || "conflict-free";
-    alike.set(key, [...(alike.get(key) || []), number]);
+    testsWith.set(key, [...(testsWith.get(key) || []), number]);
   });
   const section = at("tests");
   section.replaceChildren(element("h2", `${data.calls[row]}/${data.calls[column]} on ${place}`));
-  for (const [names, numbers] of [...alike].sort((a, b) => b[1].length - a[1].length)) {
+  for (const [names, numbers] of [...testsWith].sort((a, b) => b[1].length - a[1].length)) {
     section.append(element("p", `${numbers.length} tests: ${names}`));
     const list = section.appendChild(element("div", undefined, { class: "numbers" }));
     for (const number of numbers) {

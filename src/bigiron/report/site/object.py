@@ -53,7 +53,7 @@ def page(reading: Reading, name: str) -> Page:
             *("workload", "kernel", "cpus", "identity", "lines", "accesses_per_op", "writes_per_op"),
             *("writers", "readers"),
         ),
-        rows=[_data(reading, use) for use in uses if use.is_told],
+        rows=[_data(reading, use) for use in uses if use.is_shown],
         about={"object": name, "functions": {function: round(most, 4) for function, most, _ in functions}},
     )
 
@@ -81,7 +81,7 @@ def _rows(reading: Reading, uses: Sequence[Use]) -> list[Row]:
     rows = [
         _row(reading, reading.workload(number), by_kernel)
         for number, by_kernel in found.items()
-        if any(use.is_told for use in by_kernel.values())
+        if any(use.is_shown for use in by_kernel.values())
     ]
     return sorted(rows, key=lambda row: ([-(u.accesses if u else 0) for u in reversed(row.uses)], row.href))
 

@@ -60,7 +60,7 @@ class Use:
         return sum(line.writes_per_op for line in self.lines)
 
     @property
-    def is_told(self) -> bool:
+    def is_shown(self) -> bool:
         """Whether it is worth a row."""
         return self.accesses >= least(self.point)
 
@@ -245,7 +245,7 @@ class Reading:
         of = self.predictions(workload, kernel)
         return next((p for p in of if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
 
-    def alike(self, one: Prediction, other: Prediction) -> bool:
+    def have_same_setup(self, one: Prediction, other: Prediction) -> bool:
         """Whether two predictions are based on measurements with the same setup."""
         points = [self._points.get(prediction.point) for prediction in (one, other)]
         return len({point.identity if point else 0 for point in points}) == 1
@@ -279,7 +279,7 @@ class Reading:
         if not was or not now:
             return
         changed = {without_instance(change.name) for change in lines}
-        for names in _called_alike(was, now):
+        for names in _names_of_same_lines(was, now):
             if names & changed:
                 parts = [
                     Use(
@@ -312,7 +312,7 @@ class Reading:
                 named[without_instance(line.object)].append(line)
             for name, lines in named.items():
                 found[name].append(Use(point, tuple(lines)))
-        hot = {name: uses for name, uses in found.items() if any(use.is_told for use in uses)}
+        hot = {name: uses for name, uses in found.items() if any(use.is_shown for use in uses)}
         return dict(sorted(hot.items(), key=lambda item: (-self.weight(item[1]), item[0])))
 
     def object_of(self, name: str) -> str:
@@ -329,7 +329,7 @@ class Reading:
         )
 
 
-def _called_alike(was: Use, now: Use) -> list[set[str]]:
+def _names_of_same_lines(was: Use, now: Use) -> list[set[str]]:
     """The names of objects on two kernels, those together that the same line has on one and the other."""
     found = {
         without_instance(line.object): {without_instance(line.object)}

@@ -128,7 +128,7 @@ def _predicted_slower(
         for machine in reading.machines if before else ():
             assert before
             was, now = (reading.prediction(workload, one, *machine) for one in (before, kernel))
-            if not was or not now or not reading.alike(was, now):
+            if not was or not now or not reading.have_same_setup(was, now):
                 continue
             compared.add(workload.name)
             ratio = now.relative / was.relative if was.relative else 1.0

@@ -8,7 +8,7 @@ from bigiron.util.numbers import short_count, three_digits
 
 _SHADES = (0.05, 1.0, 4.0, 16.0, 64.0)
 _MOST_NAMES = 3
-_LEAST_TOLD = 0.05  # accesses per operation
+_LEAST_SHOWN = 0.05  # accesses per operation
 _EFFICIENCIES = (0.9, 0.5, 0.25, 0.1)
 _MEANT = {
     "recorder": "recorder",
@@ -90,7 +90,7 @@ def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str
     order = ("now also by", "more often by", "less often by", "no longer by")
     for function in dict.fromkeys([*after, *before]):
         was, now = before.get(function, 0.0), after.get(function, 0.0)
-        if abs(now - was) < _LEAST_TOLD:
+        if abs(now - was) < _LEAST_SHOWN:
             continue
         kind = order[0] if not was else order[3] if not now else order[1] if now > was else order[2]
         kinds.setdefault(kind, []).append(function)
@@ -118,7 +118,7 @@ def differing(one: Identity, other: Identity) -> list[str]:
 def law(growth: Growth | None) -> str:
     """The growth law of a count, or why there is none."""
     if growth is None:
-        return "not told: fewer than three numbers of CPUs"
+        return "unknown: fewer than three numbers of CPUs"
     if not growth.law:
         return f"no law: {growth.text}"
     how = growth.law if growth.law == "constant" else f"grows with {growth.law}"

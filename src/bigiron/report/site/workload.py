@@ -19,7 +19,7 @@ from bigiron.util.numbers import short_count
 _Key = TypeVar("_Key", bound=Hashable)
 _MOST_SHOWN = 3  # objects, as a reason of a change
 _LEAST_SHOWN = 0.1  # of the largest change
-_MOST_CURVES = 6  # as many as can be told apart
+_MOST_CURVES = 6  # as many as can be distinguished
 _MOST_LINES = 40
 _MOST_CHAINS = 3
 _MOST_FUNCTIONS = 15

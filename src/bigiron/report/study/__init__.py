@@ -1,1 +1,1 @@
-"""A study as a page and as a mail."""
+"""A study as a page, as Markdown and as a mail."""

@@ -184,13 +184,13 @@ def _not_recorded(study: Study, measured: Sequence[str], explained: Explanation 
     if not (study.spec.engine.emulated and measured and lacking):
         return ""
     return (
-        f"Nothing is said of {join_and(lacking)}, which were not recorded "
+        f"No counts of {join_and(lacking)}: they were not recorded "
         f"(bigiron run --probe {','.join(_COUNTED)})."
     )
 
 
 def _is_judged(probe: str) -> bool:
-    """Whether its figures are told by verdicts."""
+    """Whether its figures are shown as verdicts."""
     return any(one.samples for one in probes.named([probe]))
 
 

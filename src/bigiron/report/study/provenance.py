@@ -28,15 +28,15 @@ def environments(spec: Spec, cells: Sequence[tuple[str, CellRecord | None]]) -> 
     known = {name: _flat(record) for name, record in cells if record}
     keys = list(dict.fromkeys(key for each in known.values() for key in each))
     values = {key: [each.get(key, "") for each in known.values()] for key in keys}
-    alike = [key for key in keys if len(set(values[key])) == 1 and len(known) > 1]
-    differing = [key for key in keys if key not in alike]
+    shared = [key for key in keys if len(set(values[key])) == 1 and len(known) > 1]
+    differing = [key for key in keys if key not in shared]
     rows = tuple(
         (name, _state(record), *(known.get(name, {}).get(key, "") for key in differing))
         for name, record in cells
     )
     usual = _uninformative(spec)
     common = tuple(
-        (_label(key), values[key][0]) for key in alike if values[key][0] and values[key][0] != usual.get(key)
+        (_label(key), values[key][0]) for key in shared if values[key][0] and values[key][0] != usual.get(key)
     )
     return Environments(common, ("cell", "state", *map(_label, differing)), rows)
 

@@ -2,7 +2,7 @@
 
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.model.extended.model import ExtendedState, NothingExtended
-from bigiron.matrix.model.extended.unknown import OTHER_FD, ExtendedWorld, InitialSocket
+from bigiron.matrix.model.extended.symbolic import OTHER_FD, ExtendedWorld, InitialSocket
 from bigiron.matrix.model.set_up import PARKED, Calls, test_after
 from bigiron.matrix.model.symbolic import Situation
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from bigiron.matrix.model.calls import SHARED_WORDS, Kind
-from bigiron.matrix.model.extended.unknown import ExtendedWorld, InitialSocket
+from bigiron.matrix.model.extended.symbolic import ExtendedWorld, InitialSocket
 from bigiron.matrix.model.shape import Shape, shape_by
 from bigiron.matrix.model.symbolic import Situation
 

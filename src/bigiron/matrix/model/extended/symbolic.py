@@ -1,4 +1,4 @@
-"""A state of the extended calls of which is known only what was asked, as unknown.py has it of the 18."""
+"""States of the extended calls of which only what was asked is known, as model/symbolic.py has for the 18."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
