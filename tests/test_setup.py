@@ -45,4 +45,4 @@ def test_make_lists_its_targets() -> None:
     targets = re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     listed = [line.split(maxsplit=1) for line in run("make", "--no-print-directory").splitlines()]
     assert [target for target, _what_it_does in listed] == targets
-    assert {"setup", "demo", "test", "lint", "bench"} < set(targets)
+    assert {"setup", "demo", "test", "lint"} < set(targets)
