@@ -165,6 +165,7 @@ def history(tree: Tree, count: int = 40, culprit: int = 23) -> list[str]:
     return made
 
 
+@pytest.mark.slow
 def test_a_culprit_among_commits_is_found_and_verified(tree: Tree, tmp_path: Path) -> None:
     made = history(tree)
     before = tree.git("status", "--porcelain"), tree.git("rev-parse", "HEAD"), tree.git("stash", "list")

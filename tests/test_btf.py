@@ -310,6 +310,7 @@ def test_any_bytes(data: bytes) -> None:
     ask_everything(pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(data), 0, len(data)) + data)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.integers(0, 2000))
 @settings(max_examples=300)
 def test_damaged_types(changes: list[tuple[int, int]], cut: int) -> None:

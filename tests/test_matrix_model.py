@@ -29,6 +29,7 @@ def test_the_kernel_gives_what_the_model_says() -> None:
     assert disagreements(range(1000)) == 0
 
 
+@pytest.mark.slow
 def test_the_kernel_gives_what_the_model_of_the_extended_calls_says() -> None:
     assert disagreements(range(500), extended=True) == 0
 
@@ -45,6 +46,7 @@ def test_an_epoll_instance_that_forgot_what_it_looks_at_would_be_noticed(
     assert disagreements(range(100), extended=True) > 0
 
 
+@pytest.mark.slow
 def test_a_pipe_that_held_one_page_less_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "PIPE_PAGES", 15)
     assert disagreements(range(600)) > 0

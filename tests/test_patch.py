@@ -760,6 +760,7 @@ def test_workloads_run_on_file_systems_that_changed() -> None:
     assert not any(one.spec.fs for one in (*bench.builtin(), *bench.others()))
 
 
+@pytest.mark.slow
 def test_what_only_an_interrupt_reaches_is_not_said_to_be_compared(given: Given) -> None:
     tick = "__attribute__((noinline)) int do_tick(void) {{ return {}; }}\n"
     base = given.tree.commit("one", fs__open_c=kernel_c(1, open1=0, chance=0) + tick.format(1))
@@ -770,6 +771,7 @@ def test_what_only_an_interrupt_reaches_is_not_said_to_be_compared(given: Given)
     assert json.loads(report.as_json([one]))[0]["only_in_other_contexts"] == ["unlink1"]
 
 
+@pytest.mark.slow
 def test_a_user_of_a_variable_that_begins_with_something_else_is_reached(given: Given) -> None:
     """A default that a function in no workload's way sets aside, and one in its way uses."""
     head = 'extern long limit;\n#include "../include/fs.h"\n'

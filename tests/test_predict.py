@@ -341,6 +341,7 @@ def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     assert len(np.unique(found.unknowns["core transfer"])) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [19, 64])
 def test_one_more_draw_lies_in_an_interval_with_90_percent(samples: int) -> None:
     chance = np.random.default_rng(1)

@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from test_setup import ROOT
 
 import bigiron
@@ -112,6 +113,7 @@ def programs(command: ast.expr, assigned: dict[str, list[ast.expr]]) -> set[str]
     return STANDS_FOR.get(name, {f"`{name}` (say in STANDS_FOR which programs that can be)"})
 
 
+@pytest.mark.slow
 def test_what_is_started_is_installed() -> None:
     known = declared() | NOT_INSTALLED.keys() | {"setup.sh", "fresh.sh"}
     unknown = [

@@ -123,6 +123,7 @@ def expected(place: int, text: str) -> str:
     return "stack" if "[sp" in operands else "other"
 
 
+@pytest.mark.slow
 def test_another_decoder_agrees_on_a_program(aarch64: Path) -> None:
     program = compile.agent(workloads.find("getppid1"), f"{CROSS}gcc")
     code = listed("-d", program, tool=f"{CROSS}objdump")
