@@ -60,6 +60,18 @@ def test_one_rule_of_explain_is_one_file(package: Path) -> None:
     assert said(package, count) == f"{others + 1}\n"
 
 
+@pytest.mark.parametrize(("command", "module"), [("check", "gate"), ("knee", "knee"), ("judge", "reply")])
+def test_a_format_to_print_is_one_entry_of_its_report_s_table(
+    package: Path, command: str, module: str
+) -> None:
+    program = (
+        "import os, sys; os.environ['COLUMNS'] = '200'; "
+        f"from bigiron.report import {module}; {module}.FORMATS['mine'] = None; "
+        f"sys.argv = ['bigiron', '{command}', '--help']; from bigiron.cli import main; main()"
+    )
+    assert "|mine>" in said(package, program)
+
+
 def test_the_command_offers_them(package: Path) -> None:
     program = "import sys; sys.argv = ['bigiron', {}]; from bigiron.cli import main; main()"
     assert "\nmine " in said(package, program.format("'workload', 'list'"))

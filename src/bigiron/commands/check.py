@@ -1,25 +1,15 @@
 """`bigiron check`: compare a study with a baseline or a history, and fail if it is worse."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bigiron.commands.common.options import choice
 from bigiron.errors import UserError
 from bigiron.gate import check as gate
 from bigiron.report import gate as report
 from bigiron.study import store
-
-
-class CheckFormat(StrEnum):
-    """Output formats of a check."""
-
-    text = "text"
-    ktap = "ktap"
-    junit = "junit"
-    json = "json"
-    comment = "comment"
 
 
 def check(
@@ -31,7 +21,7 @@ def check(
     history: Annotated[
         Path | None, typer.Option(help="compare the study with the preceding kernel in this history")
     ] = None,
-    format: Annotated[CheckFormat, typer.Option(help="output format")] = CheckFormat.text,
+    format: Annotated[str, choice(report.FORMATS, "output format")] = "text",
 ) -> None:
     """Fail with exit status 1 if the study has more conflicts per operation than a baseline or a history.
 
@@ -50,6 +40,6 @@ def check(
     else:
         assert baseline
         checked = gate.check_study(opened, baseline)
-    print(report.FORMATS[format.value](opened.spec.workload, checked), end="")
+    print(report.FORMATS[format](opened.spec.workload, checked), end="")
     if any(point.worse for point in checked):
         raise typer.Exit(1)

@@ -36,16 +36,6 @@ class LineBytes(StrEnum):
     pair = "128"
 
 
-class CompareFormat(StrEnum):
-    """How a comparison is printed."""
-
-    text = "text"
-    markdown = "markdown"
-    csv = "csv"
-    json = "json"
-    c2c = "c2c"
-
-
 class By(StrEnum):
     """How stacks are added up."""
 
@@ -54,9 +44,10 @@ class By(StrEnum):
 
 
 InFormat = Annotated[
-    CompareFormat,
-    typer.Option(
-        help="output format; c2c: the base variant's shared cache lines in the form of `perf c2c report`"
+    str,
+    choice(
+        (*dispatch.FORMATS, dispatch.C2C),
+        help="output format; c2c: the base variant's shared cache lines in the form of `perf c2c report`",
     ),
 ]
 OneProbe = Annotated[
@@ -77,7 +68,7 @@ Tolerance = Annotated[
 def compare(
     study: Annotated[Path, typer.Argument(help="the study's folder")],
     base: Base = None,
-    format: InFormat = CompareFormat.text,
+    format: InFormat = "text",
     context: InContext = Context.process,
     probe: OneProbe = None,
     paths: Annotated[int, typer.Option(help="call paths to show for each cache line, in text")] = 0,
@@ -102,7 +93,7 @@ def compare(
     """
     opened = store.open_study(study)
     compared, pairs = probe or _recorded(opened.spec), line is LineBytes.pair
-    is_c2c = format is CompareFormat.c2c
+    is_c2c = format == dispatch.C2C
     of_lines = {
         f"--line {line.value}": pairs,
         f"--machine {machine}": machine is not None,
@@ -116,10 +107,10 @@ def compare(
     costs = prediction.line_costs(opened, machine) if machine else None
     if profile:
         options = Options(opened.base(base), contexts(context), costs=costs)
-        print(measured.FORMATS[format.value](beside(opened, profile, options)), end="")
+        print(measured.FORMATS[format](beside(opened, profile, options)), end="")
         return
     how = dispatch.CompareOptions(
-        format.value,
+        format,
         base,
         contexts(context),
         paths,

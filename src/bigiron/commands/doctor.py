@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.common.options import ListFormat
-from bigiron.commands.common.output import print_list
+from bigiron.commands.common.output import InListFormat, print_list
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 
 
 def doctor(
-    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    format: InListFormat = "text",
     report: Annotated[
         bool, typer.Option("--report", help="versions and states for a bug report, without what is private")
     ] = False,
@@ -19,7 +18,7 @@ def doctor(
     """Check what this machine has and lacks, and how to get what is missing."""
     from bigiron import doctor as diagnosis
 
-    if report and format is not ListFormat.text:
+    if report and format != "text":
         raise UserError("--report is a text: leave out --format")
     checks = diagnosis.examine()
     if report:
@@ -27,7 +26,7 @@ def doctor(
 
         print(bug_report.as_text(checks), end="")
         return
-    if format is ListFormat.text:  # advice below what was found, so that lines stay below 100 columns
+    if format == "text":  # advice below what was found, so that lines stay below 100 columns
         columns = {"state": "", "name": "what", "found": "found, and how to get what is missing"}
         rows = [
             row

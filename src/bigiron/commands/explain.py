@@ -12,8 +12,8 @@ from bigiron.commands.common.options import (
     Context,
     ForMachine,
     InContext,
-    ListFormat,
     WithProfile,
+    choice,
     contexts,
 )
 from bigiron.commands.common.profile import beside
@@ -30,7 +30,7 @@ def explain(
     context: InContext = Context.process,
     machine: ForMachine = None,
     profile: WithProfile = None,
-    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    format: Annotated[str, choice(FORMATS, "output format")] = "text",
 ) -> None:
     """Explain what changed between variants, or what limits a single one, and how to confirm it.
 
@@ -42,4 +42,4 @@ def explain(
     found = explanation(opened, options)
     if profile:
         found = replace(found, measured=tuple(measured.sentences(beside(opened, profile, options))))
-    print(FORMATS[format.value](found), end="")
+    print(FORMATS[format](found), end="")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import probes
-from bigiron.commands.common.options import Context, Format, InContext, choice, contexts
+from bigiron.commands.common.options import Context, InContext, choice, contexts
 from bigiron.report import growth as growth_report
 from bigiron.results import growth as growth_results
 from bigiron.study import store
@@ -21,7 +21,7 @@ def growth(
         int | None,
         typer.Option(min=2, help="CPU count to extrapolate to  [default: 8 times the largest measured]"),
     ] = None,
-    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    format: Annotated[str, choice(growth_report.FORMATS, "output format")] = "text",
     context: InContext = Context.process,
     probe: Annotated[
         str, choice((one.name for one in probes.probes() if one.growth), help="the probe whose counts to fit")
@@ -34,4 +34,4 @@ def growth(
     opened = store.open_study(study)
     counted = "simulation" if opened.spec.engine.is_model else probe
     result = growth_results.growth_study(opened, variant, at, counted, contexts(context))
-    print(growth_report.FORMATS[format.value](result), end="")
+    print(growth_report.FORMATS[format](result), end="")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.commands.common.complaints import stopped
-from bigiron.commands.common.options import Format, Jobs, numbers
+from bigiron.commands.common.options import Jobs, choice, numbers
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.history.database import open_history
@@ -75,7 +75,7 @@ def show(
         ),
     ] = "",
     kernel: Annotated[str, typer.Option(help="show what changed with this kernel")] = "",
-    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    format: Annotated[str, choice(history_report.FORMATS, "output format")] = "text",
 ) -> None:
     """Show a history: all workloads by kernel, or one workload, object or kernel.
 
@@ -92,7 +92,7 @@ def show(
         view = history_report.of_kernel(opened, kernel)
     else:
         view = history_report.overview(opened)
-    print(history_report.FORMATS[format.value](view), end="")
+    print(history_report.FORMATS[format](view), end="")
 
 
 @app.command()

@@ -7,8 +7,8 @@ import typer
 
 from bigiron import kernels
 from bigiron.commands.common.complaints import stopped
-from bigiron.commands.common.options import Fragments, ListFormat
-from bigiron.commands.common.output import print_list, say
+from bigiron.commands.common.options import Fragments
+from bigiron.commands.common.output import InListFormat, print_list, say
 from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="Fetch, build, add and list kernels to boot.", no_args_is_help=True)
@@ -71,7 +71,7 @@ def add(
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def list_(format: InListFormat = "text") -> None:
     """List the installed kernels."""
     rows = [(k.name, k.arch, k.release, k.version, k.source) for k in kernels.installed()]
     print_list(Listing(("kernel", "arch", "release", "version", "source"), rows), format)

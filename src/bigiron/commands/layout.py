@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.analysis.layout import change
-from bigiron.commands.common.options import Context, InContext, ListFormat, contexts
+from bigiron.commands.common.options import Context, InContext, choice, contexts
 from bigiron.report import layout as layout_report
 from bigiron.results import layout as layout_results
 from bigiron.study import store
@@ -38,7 +38,7 @@ def layout(
         typer.Option(help="predict what transfers take on this machine (`bigiron machine list`)"),
     ] = None,
     context: InContext = Context.process,
-    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    format: Annotated[str, choice(layout_report.FORMATS, "output format")] = "text",
 ) -> None:
     """Show where the fields of a struct lie in cache lines, what that costs, and where they should lie.
 
@@ -53,4 +53,4 @@ def layout(
     found = layout_results.layout_study(
         store.open_study(study), what, changes, variant, contexts(context), machine, source
     )
-    print(layout_report.FORMATS[format.value](found), end="")
+    print(layout_report.FORMATS[format](found), end="")

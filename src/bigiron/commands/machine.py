@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.common.options import ListFormat
-from bigiron.commands.common.output import print_list
+from bigiron.commands.common.output import InListFormat, print_list
 from bigiron.report.formats.listing import Listing
 from bigiron.simulator import machine_files, machine_measure
 
@@ -16,7 +15,7 @@ app = typer.Typer(help="List, show and measure machines to simulate or predict f
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def list_(format: InListFormat = "text") -> None:
     """List the built-in machines."""
     columns = {"machine": "machine", "cpus": "CPUs", "nodes": "nodes", "description": "what it is"}
     rows = [

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.common.options import Format, MeasuredThere, OneTask, choice, doublings, refuse_rate
+from bigiron.commands.common.options import MeasuredThere, OneTask, choice, doublings, refuse_rate
 from bigiron.readers import measured_points
 from bigiron.report import predict as prediction_report
 from bigiron.results import prediction
@@ -47,7 +47,7 @@ def predict(
         int, typer.Option(min=8, max=4096, help="number of machines sampled from the uncertain parameters")
     ] = 64,
     seed: Annotated[int, typer.Option(min=0, help="random seed")] = 1,
-    format: Annotated[Format, typer.Option(help="output format")] = Format.text,
+    format: Annotated[str, choice(prediction_report.FORMATS, "output format")] = "text",
 ) -> None:
     """Predict throughput by task count on another machine, with an interval and its limiting factor.
 
@@ -66,4 +66,4 @@ def predict(
         lock=lock,
         spread=spread,
     )
-    print(prediction_report.FORMATS[format.value](found), end="")
+    print(prediction_report.FORMATS[format](found), end="")

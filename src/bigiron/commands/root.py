@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron import roots
-from bigiron.commands.common.options import ListFormat
-from bigiron.commands.common.output import print_list, say
+from bigiron.commands.common.output import InListFormat, print_list, say
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 from bigiron.util.numbers import size
@@ -21,7 +20,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def list_(format: InListFormat = "text") -> None:
     """List the roots in the cache."""
     rows = [
         (

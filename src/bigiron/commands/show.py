@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.options import choice
 from bigiron.commands.common.output import print_list
 from bigiron.report import overview
 from bigiron.study import store
@@ -16,11 +16,11 @@ def show(
     times: Annotated[
         bool, typer.Option("--times", help="show how long each stage of each cell took")
     ] = False,
-    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    format: Annotated[str, choice(overview.FORMATS, "output format")] = "text",
 ) -> None:
     """Show what a study measures, and the identity and state of its cells."""
     opened = store.open_study(study)
     if times:
         print_list(overview.times(opened), format)
         return
-    print(overview.FORMATS[format.value](opened), end="")
+    print(overview.FORMATS[format](opened), end="")

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from bigiron.commands.common.measure import measure_study
-from bigiron.commands.common.options import ListFormat, RunByDefault, doublings, numbers
-from bigiron.commands.common.output import print_list
+from bigiron.commands.common.options import RunByDefault, doublings, numbers
+from bigiron.commands.common.output import InListFormat, print_list
 from bigiron.commands.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(
-    format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text,
+    format: InListFormat = "text",
 ) -> None:
     """List the designs and their parameters."""
     columns = {"design": "design", "name": "", "default": "default", "meaning": "what it is"}

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bigiron.commands.common.options import ListFormat
-from bigiron.commands.common.output import print_list
+from bigiron.commands.common.output import InListFormat, print_list
 from bigiron.errors import UserError
 from bigiron.machines.vm import snapshot
 from bigiron.report.formats.listing import Listing
@@ -19,7 +18,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def list_(format: InListFormat = "text") -> None:
     """List the snapshots, the most recently used first."""
     print_list(Listing(_COLUMNS, [_row(kept) for kept in snapshot.list_snapshots()]), format)
 

@@ -5,15 +5,14 @@ from typing import Annotated
 import typer
 
 from bigiron import workloads
-from bigiron.commands.common.options import ListFormat
-from bigiron.commands.common.output import print_list
+from bigiron.commands.common.output import InListFormat, print_list
 from bigiron.report.formats.listing import Listing
 
 app = typer.Typer(help="List and show workloads to run.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(format: Annotated[ListFormat, typer.Option(help="output format")] = ListFormat.text) -> None:
+def list_(format: InListFormat = "text") -> None:
     """List the built-in workloads and what one operation of each does."""
     rows = [(workload.name, workload.description) for workload in workloads.builtin()]
     print_list(Listing({"workload": "workload", "operation": "one operation"}, rows), format)

@@ -77,23 +77,6 @@ class RunByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-class Format(StrEnum):
-    """How a comparison is printed."""
-
-    text = "text"
-    markdown = "markdown"
-    csv = "csv"
-    json = "json"
-
-
-class ListFormat(StrEnum):
-    """How a list is printed."""
-
-    text = "text"
-    csv = "csv"
-    json = "json"
-
-
 class Context(StrEnum):
     """The context in which the kernel ran."""
 

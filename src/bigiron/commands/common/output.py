@@ -2,10 +2,13 @@
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
-from bigiron.commands.common.options import ListFormat
+from bigiron.commands.common.options import choice
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
+
+InListFormat = Annotated[str, choice(listing.FORMATS, "output format")]
 
 
 def say(name: str) -> Callable[[str], None]:
@@ -13,6 +16,6 @@ def say(name: str) -> Callable[[str], None]:
     return lambda step: print(f"{name}: {step}", file=sys.stderr)
 
 
-def print_list(list: Listing, format: ListFormat) -> None:
+def print_list(list: Listing, format: str) -> None:
     """Print a list on standard output."""
-    print(listing.FORMATS[format.value](list), end="")
+    print(listing.FORMATS[format](list), end="")
