@@ -1,6 +1,8 @@
 """Explain: rules that know what a shared cache line is, and sentences that say it."""
 
+import csv
 import doctest
+import io
 import json
 import re
 import shutil
@@ -23,7 +25,8 @@ from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.lines import conflicts, rules, shared_lines
 from bigiron.analysis.lines.rules import Evidence, Rule, rule
 from bigiron.analysis.probes import instructions, locks
-from bigiron.report.explain.text import sentence
+from bigiron.report.explain.csv_json import FORMATS
+from bigiron.report.explain.text import Explanation, sentence
 from bigiron.results import measurements
 
 BEFORE = ("f", "struct s.a", 64, 75), ("g", "struct s.b", 128, 25)
@@ -259,6 +262,10 @@ def test_what_compare_marks_is_no_absence_of_differences(
     (finding,) = explain.explain(Recorded(point, None, None)).findings
     assert any(row.differs for row in point.rows)
     assert sentence(finding, Recorded(point, None, None)).startswith(said)
+    whole = Explanation("s", "w", ("process",), explain.explain(Recorded(point, None, None)), 1, ())
+    shown = csv.DictReader(io.StringIO(FORMATS["csv"](whole)))
+    effect = finding.effect[1]
+    assert {float(row["count"]) for row in shown} == {effect.before, effect.after}
 
 
 def test_of_one_kernel_locks_that_most_operations_take_limit_it_too() -> None:

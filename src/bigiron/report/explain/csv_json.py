@@ -12,6 +12,7 @@ from bigiron.report.formats.listing import Listing, json_text
 
 _OF_UNIT = {
     "accesses": "accesses_per_op",
+    "writes": "writes_per_op",
     "instructions under it": "held_per_op",
     "instructions": "instructions_per_op",
     "executions": "executed_per_op",
