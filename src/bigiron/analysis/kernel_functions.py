@@ -150,6 +150,9 @@ EXCHANGES = re.compile(r"^lockref_|^dget_parent")
 INTERRUPTING = ("smp_call_function_many_cond", "smp_call_function_many", "on_each_cpu_cond_mask")
 """Functions that interrupt other CPUs and wait for their answers: a replay executes that."""
 
+QUEUING_CALLS = ("smp_call_function_many_cond", "llist_add_batch")
+"""Functions that queue a call for another CPU: kernel/smp.c, lib/llist.c."""
+
 INTERRUPTS = rf"^({'|'.join(INTERRUPTING)})$"
 INTERRUPTS_IN_PATH = rf"(^|;)({'|'.join(INTERRUPTING)})(;|$)"
 
@@ -212,6 +215,15 @@ DRIVEN_BY_TIME = in_path(
 
 # System calls, page faults and interrupts
 
+ENTRY_CODE = re.compile(
+    r"entry_\w+|do_syscall_\w+|x64_sys_call|system_call_\w+|asm_\w+"  # x86 and POWER
+    r"|vectors|__bp_harden_\w+|el0(t_64)?_sync(_handler)?|(do_)?el0_svc[.\w]*|invoke_syscall"  # arm64
+)
+"""What all call paths from user mode begin with."""
+
+SYSTEM_CALL = re.compile(r"__(?:x64|ia32|arm64|se|do)_sys_(\w+)|sys_(\w+)")
+"""The function of a system call, whose name is in one of the groups."""
+
 PAGE_FAULT = "asm_exc_page_fault"
 
 INSTRUCTIONS_PER_ENTRY = {"entry_SYSCALL_64": 40.0, PAGE_FAULT: 8.5}
@@ -259,6 +271,7 @@ PLAIN_NAMES = (
     *SLEEP_AND_WAKE,
     TRYLOCK,
     *INTERRUPTING,
+    *QUEUING_CALLS,
     *LEAVING_CPU,
     *WAITING_FOR_WORK,
     *INSTRUCTIONS_PER_ENTRY,

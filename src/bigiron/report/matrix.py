@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bigiron.analysis.kernel_functions import ENTRY_CODE
 from bigiron.matrix import summary as summaries
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.model.calls import Test
@@ -350,7 +351,5 @@ def _of_conflict(conflict: Conflict) -> list[str]:
 def innermost(path: str) -> str:
     """A path as far as it is worth reading: without the entry, from the inside out."""
     calls, _, counts = path.rpartition(" (")
-    functions = [
-        name for name in calls.split(";") if not name.startswith(("entry_", "asm_", "do_syscall_64"))
-    ]
+    functions = [name for name in calls.split(";") if not ENTRY_CODE.fullmatch(name)]
     return f"{' < '.join(reversed(functions))} ({counts}"

@@ -1,12 +1,6 @@
 """Call paths as people say them: from the system call on, without the entry code that all share."""
 
-import re
-
-_SYSTEM_CALL = re.compile(r"__(?:x64|ia32|arm64|se|do)_sys_(\w+)|sys_(\w+)")
-_ENTRY = re.compile(
-    r"entry_\w+|do_syscall_\w+|x64_sys_call|system_call_\w+|asm_\w+"  # x86 and POWER
-    r"|vectors|__bp_harden_\w+|el0(t_64)?_sync(_handler)?|(do_)?el0_svc[.\w]*|invoke_syscall"  # arm64
-)
+from bigiron.analysis.kernel_functions import ENTRY_CODE, SYSTEM_CALL
 
 
 def short(path: str) -> str:
@@ -22,8 +16,8 @@ def short(path: str) -> str:
     'syscall_exit_to_user_mode'
     """
     functions = path.split(";")
-    while functions and _ENTRY.fullmatch(functions[0]):
+    while functions and ENTRY_CODE.fullmatch(functions[0]):
         del functions[0]
-    if functions and (call := _SYSTEM_CALL.fullmatch(functions[0])):
+    if functions and (call := SYSTEM_CALL.fullmatch(functions[0])):
         functions[0] = call[1] or call[2]
     return ";".join(functions)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bigiron.analysis.kernel_functions import QUEUING_CALLS
 from bigiron.util.lazy import polars as pl
 
-_CALLERS = ("smp_call_function_many_cond", "llist_add_batch")
 _OF_CALLS = r"call_single|\bcsd\b"
 
 
@@ -29,5 +29,5 @@ def without_calls(events: pl.DataFrame) -> pl.DataFrame:
     """
     interrupts = (pl.col("kind") == "ipi").any().over("task", "operation")
     function, object = pl.col("function").fill_null(""), pl.col("object").fill_null("")
-    calls = (pl.col("kind") == "access") & function.is_in(_CALLERS) & object.str.contains(_OF_CALLS)
+    calls = (pl.col("kind") == "access") & function.is_in(QUEUING_CALLS) & object.str.contains(_OF_CALLS)
     return only(events, ~(interrupts & calls))
