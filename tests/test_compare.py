@@ -471,7 +471,7 @@ def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
 )  # fmt: skip
 def test_a_difference_is_more_than_the_tolerance(before: float, after: float, expected: bool) -> None:
     for one, other in (before, after), (after, before):
-        row = Row({"a": line(HEAP, one), "b": line(HEAP, other)})
+        row = Row({"a": line(HEAP, one, writes=one), "b": line(HEAP, other, writes=other)})
         assert differs(row) is expected
         assert row.change("a", ["b"]) == pytest.approx(other - one)
 

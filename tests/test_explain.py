@@ -280,3 +280,26 @@ def test_of_one_kernel_locks_that_most_operations_take_limit_it_too() -> None:
     (with_its_line,) = found(1, *(count(cpu, "f", 0, 50, object="shared.lock") for cpu in range(4)))
     assert isinstance(with_its_line, LineFinding) and with_its_line.lock
     assert with_its_line.cost > alone.cost
+
+
+def test_many_small_changes_of_one_object_are_a_change_of_it() -> None:
+    def of_inodes(times: int) -> pl.DataFrame:
+        rows = [
+            count(cpu, f"f{n}", 0, times, object="struct inode.i_lock", line=64 * n)
+            for n in range(1, 13) for cpu in range(4)
+        ]  # fmt: skip
+        return counts(*rows)
+
+    boots = of("conflicts", base=[of_inodes(1)] * 4, new=[of_inodes(3)] * 4)
+    lines = shared_lines.line_up_all(boots, Options("base"))
+    (finding,) = explain.explain(Recorded(lines.points[0], None, None)).findings
+    assert finding.unit == "accesses" and round(finding.effect[1].after, 2) == 1.44
+
+
+def test_writes_that_become_reads_are_better_by_the_writes() -> None:
+    before = counts(*(count(cpu, "f", 0, 25) for cpu in range(4)))
+    after = counts(count(0, "f", 37, 1), *(count(cpu, "f", 37, 0) for cpu in range(1, 4)))
+    lines = shared_lines.line_up_all(of("conflicts", base=before, new=after), Options("base"))
+    recorded = Recorded(lines.points[0], None, None)
+    (finding,) = explain.explain(recorded).findings
+    assert sentence(finding, recorded).startswith("Better by 0.990 writes per operation, -99%.")

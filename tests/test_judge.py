@@ -175,7 +175,8 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
     assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
     assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
     predicted = words(opinion(expensive, Estimate(-0.3, -0.4, -0.2)))
-    assert predicted.startswith("Judgement: instructions, worse: predicted throughput -30.0%. Each")
+    verdict = "Judgement: instructions, worse: predicted throughput -30.0% at 104 tasks. Each"
+    assert predicted.startswith(verdict)
     assert "if nothing else is the bottleneck" not in predicted
     contradicted = words(opinion(expensive, Estimate(0.3, 0.2, 0.4)))
     assert contradicted.startswith("Judgement: instructions, worse: each operation takes 40% longer.")

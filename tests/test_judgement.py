@@ -12,10 +12,13 @@ from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 
 from bigiron.analysis.comparison.model import Cell, Measurements
+from bigiron.analysis.layout.outcome import Counts
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.probes import critical_sections
 from bigiron.judge import judgement
+from bigiron.judge.change import Change
 from bigiron.judge.judgement import Claim, Judgement
+from bigiron.patch import compared
 
 TASKS, OPERATIONS = 4, 100  # of all tasks together
 
@@ -98,6 +101,13 @@ def test_reads_that_one_write_in_a_recording_disturbs_are_no_change() -> None:
     """Whether it is recorded is chance, and the other kernel may read the line as often."""
     rare = read_by_all(1, 1)
     assert judged(([], [], work(5000)), (rare, [], work(5000)), tasks=4).kind == "neither"
+
+
+def test_where_objects_lie_does_not_excuse_more_writes() -> None:
+    anywhere = (Counts(1, 0.2, 1, 0.6), Counts(1, 0.2, 1, 0.6))
+    change = Change("coherence", "struct a.b", 0.01, 1.0, "accesses", 700, 0.7, by_alignment=anywhere)
+    assert change.is_only_luck
+    assert compared.key(change) != compared.key(replace(change, unit="writes"))
 
 
 def test_a_lock_that_is_held_longer_is_locks_and_so_is_its_line() -> None:

@@ -102,8 +102,12 @@ def test_one_write_in_thousands_of_operations_makes_no_new_line() -> None:
     seldom = line("jiffies", [PerBoot(0.00025, 1.0)], even=True)
     assert judged([], [seldom])[0].verdict is Verdict.unchanged
     assert judged([seldom], [])[0].verdict is Verdict.unchanged
-    often = line("jiffies", [PerBoot(0.02, 1.0)], even=True)
-    assert judged([], [often])[0].verdict is Verdict.changed
+    often = [PerBoot(0.02, 1.0)]
+    assert judged([], [line("jiffies", often, even=True)])[0].verdict is Verdict.undecided
+    assert judged([], [line("jiffies", often * 4, even=True)])[0].verdict is Verdict.changed
+    in_one_boot = line("jiffies", [PerBoot(0.0, 0.0), PerBoot(0.00025, 1.0)])
+    in_all = line("jiffies", [PerBoot(0.00025, 1.0)] * 2)
+    assert judged([in_one_boot], [in_all])[0].verdict is Verdict.unchanged
     assert judged([seldom], [line("jiffies", [PerBoot(0.00025, 2.0)], even=True)])[0].differs
 
 

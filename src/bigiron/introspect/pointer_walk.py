@@ -8,7 +8,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from struct import unpack_from
+from struct import iter_unpack, unpack_from
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.mm.percpu import PerCpu
@@ -90,8 +90,6 @@ class PointerWalk:
     def _targets(self, struct: Struct) -> Iterable[Struct]:
         btf = self._structs.btf
         pointers = btf.pointers(struct.type)
-        if btf.is_pointer(struct.type):  # an array of them
-            pointers = [(offset, pointers[0][1]) for offset in range(0, struct.size, WORD)]
         content = self._structs.memory.read(struct.address, min(struct.size, _LARGEST)) or b""
         followed, last = self._followed, len(content) - WORD
         for offset, target in itertools.chain(pointers, self._untyped(struct)):
@@ -106,6 +104,9 @@ class PointerWalk:
                 if pointer in followed:
                     continue
                 followed.add(pointer)
+                if element := self._of_each_cpu(target):
+                    self._follow_array(value, element)
+                    continue
                 if found := self._object(value, target):
                     yield found
                     continue
@@ -115,6 +116,19 @@ class PointerWalk:
                 whole = self._whole(target, value)
                 path = btf.place(struct.type, offset, WORD).path
                 self.per_cpu[value] = Struct(value, whole, btf.size(whole), struct.label.at(path))
+
+    def _of_each_cpu(self, target: int) -> int:
+        """What a pointer to `target` leads to an array of pointers to, one for each CPU; 0: to no such."""
+        btf = self._structs.btf
+        pointee = btf.target(target) if btf.is_pointer(target) else 0
+        return pointee if btf.name(btf.resolve(pointee)) in kernel_knowledge.ARRAYS_OF_CPUS else 0
+
+    def _follow_array(self, address: int, type: int) -> None:
+        """Type what the pointers in an array lead to, which needs to be followed no further."""
+        words = self._structs.memory.read(address, len(self._per_cpu.offsets) * WORD) or b""
+        for (value,) in iter_unpack("<Q", words):
+            if value >> 63:
+                self._object(value, type)
 
     def _is_allocation(self, pointer: int, size: int) -> bool:
         """Whether it leads to per-CPU memory of this size: in 7.2 it may look like one into the image."""
@@ -129,8 +143,6 @@ class PointerWalk:
         if own := self._own_type(found):
             return Struct(found.start, own, found.cache.object_size, self._label(own))
         target = self._whole(target, address)
-        if address == found.start and found.cache.is_kmalloc and self._structs.btf.is_pointer(target):
-            return Struct(address, target, found.cache.object_size, self._label(target))
         if address != found.start or not self._fits(target, found):
             return None
         before = self.objects.get(address, 0)

@@ -26,8 +26,8 @@ def counted(changes: Iterable[Change], study: Study, base: str, new: str) -> lis
     )
 
     def of(change: Change) -> Change:
-        if change.struct not in before.keys() & after.keys():
-            return change
+        if change.struct not in before.keys() & after.keys() or change.unit == "writes":
+            return change  # by alignment there are accesses
         both = before[change.struct], after[change.struct]
         old, now = (one.pairs if change.is_pair else one.lines for one in both)
         return replace(change, by_alignment=(old, now))

@@ -74,8 +74,8 @@ class Differences:
         under = self._under(relevant)
         explained = [lock for one in under for lock in one.locks]
         yield from (change for change in changed_locks if change not in explained)
-        for number, (row, _) in enumerate(self.counts.rows):
-            if change := self._line(number, row, relevant):
+        for number in range(len(self.counts.rows)):
+            if change := self._line(number, relevant):
                 yield change
         yield from map(self._under_locks, under)
         calls = {call for one in under for call in one.calls}
@@ -164,11 +164,13 @@ class Differences:
             locks=under.locks,
         )
 
-    def _line(self, number: int, row: Row, locks: Sequence[Change]) -> Change | None:
+    def _line(self, number: int, locks: Sequence[Change]) -> Change | None:
         """The change of a cache line; None if it has not changed, or if a changed lock explains it."""
         base, new = self.setup.names
+        row, lines = self.counts.rows[number]
         unit = self._what_differs(row)
-        before_after = _counted(row, base, unit), _counted(row, new, unit)
+        counted = per_operation(row, self.setup.names, unit or "accesses", self.setup.cpus)
+        before_after = fmean(counted[base]), fmean(counted[new])
         if (
             not unit
             or _is_of_a_lock(row, locks)
@@ -177,13 +179,13 @@ class Differences:
         ):
             return None
         before, after = (one.lines.get(number, UNTOUCHED) for one in (self.base, self.new))
+        extrapolated = self.counts.fewer and is_per_cpu(row) and unit == "accesses"
         if unit == "writes":  # tasks queue to write; those that only read it do not wait for each other
             before, after = (
-                replace(before, accesses=before_after[0]),
-                replace(after, accesses=before_after[1]),
+                replace(line, accesses=writes, places=float(lines))
+                for line, writes in zip((before, after), before_after, strict=True)
             )
         queue = _queue(before, after)
-        extrapolated = self.counts.fewer and is_per_cpu(row)
         writers, readers = _functions_of(row, self.counts.cells[new if new in row.lines else base])
         return Change(
             "coherence",
@@ -211,7 +213,7 @@ class Differences:
 
         Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
         """
-        counts = per_operation(row, self.setup.names, unit, self.setup.at_cpus)
+        counts = per_operation(row, self.setup.names, unit, self.setup.cpus)
         if not self.differ(counts, LEAST_ACCESSES, _SAME_LINE):
             return False
         objects = {line.object for line in row.lines.values()}
@@ -391,10 +393,6 @@ def _queue(before: Line | Lock, after: Line | Lock) -> Queue:
 def _is_chance(name: str, before: float, after: float) -> bool:
     """Whether it belongs to the allocators, and differs no more than two runs of one kernel do."""
     return ObjectName.parse(name).is_of_allocators and check_lines.BY_CHANCE.takes_for_same(before, after)
-
-
-def _counted(row: Row, variant: str, unit: Unit | None) -> float:
-    return row.writes(variant) if unit == "writes" else row.accesses(variant)
 
 
 def _by_type(lines: Iterable[MatchedLine], unit: Unit) -> dict[str, tuple[float, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
@@ -111,7 +112,8 @@ def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line
     users = min(1.0, max(line.writers, line.readers) / setup.tasks)
     weight = OF_A_PAIR if line.halves else 1.0
     if counts.fewer is None or not is_per_cpu(row):
-        return Line(line.accesses_per_op, users, weight, float(lines))
+        accesses = per_operation(row, setup.names, "accesses", setup.cpus)[name]
+        return Line(fmean(accesses), users, weight, float(lines))
     family = counts.families[ObjectName.parse(row.object).of_each_cpu]
     few = [sums.get(family, 0.0) for sums in counts.fewer.sums[name]]
     many = per_operation(row, [name], "accesses")[name]

@@ -74,7 +74,7 @@ def key(change: Change) -> Key:
     """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
     if change.kind == "instructions":
         return change.kind, "", change.instruction
-    return change.kind, object_type(change.object), "pair" if change.is_pair else ""
+    return change.kind, object_type(change.object), "pair" if change.is_pair else change.unit
 
 
 def keys(change: Change) -> frozenset[Key]:

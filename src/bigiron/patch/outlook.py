@@ -100,9 +100,9 @@ def grown(
 
 
 def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
-    """None: too few numbers of CPUs were counted, or it is of some instructions, which have no series."""
+    """None: too few numbers of CPUs were counted, or it is of writes or some instructions: no series."""
     kernel = after if change.after >= change.before else before
-    if change.instruction or change.locks or change.elsewhere:
+    if change.instruction or change.locks or change.elsewhere or change.unit == "writes":
         return None
     try:
         study = bench.alone(subject, [kernel])

@@ -183,12 +183,19 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     how_much = f"each operation takes {_longer(found.share)}"
     where = f" This is at {plural(found.at_tasks, 'task')}, if nothing else is the bottleneck."
     predicted = opinion.predicted
-    if predicted and predicted.tells_sign and predicted.change.value * found.share < 0:
-        how_much, where = f"predicted throughput {percent_change(predicted.change.value)}", ""
+    if predicted and _tells_how_much(predicted, found):
+        change = percent_change(predicted.change.value)
+        how_much, where = f"predicted throughput {change} at {plural(predicted.tasks, 'task')}", ""
     return (
         f"Judgement: {found.kind}, {direction}: {how_much}. {_in_short(first)}{_beside(found)}."
         f"{where}{against}{luck}"
     )
+
+
+def _tells_how_much(predicted: Predicted, found: Judgement) -> bool:
+    """Whether throughput is predicted to change in the judgement's direction, by as much as is printed."""
+    agrees = predicted.change.value * found.share < 0
+    return predicted.tells_sign and agrees and abs(predicted.change.value) >= 0.005
 
 
 def _beside(found: Judgement) -> str:

@@ -117,8 +117,8 @@ def _predicted(finding: Finding, recorded: Recorded) -> float:
         return 0.0
     if isinstance(finding, LineFinding):
         return recorded.lines.cost(finding.rows)
-    _, effect = finding.effect
-    return abs(effect.cost) / _alone(recorded, recorded.base)
+    alone = _alone(recorded, recorded.base)
+    return finding.cost / alone if alone else 1.0
 
 
 # Lines
@@ -134,22 +134,21 @@ def _lines(recorded: Recorded) -> list[Finding]:
         objects.setdefault(_object(row), []).append(row)
     found: list[Finding] = []
     for alike in objects.values():
-        worth = any(_changed(row, recorded) for row in alike)
-        if not others:
-            worth = sum(row.accesses(base) for row in alike) >= LEAST
-        if worth or point.cost(alike) >= LEAST_COST:
+        alone = sum(row.accesses(base) for row in alike) >= LEAST
+        if (_is_worth(alike, recorded) if others else alone) or point.cost(alike) >= LEAST_COST:
             found.append(_line_finding(alike, recorded))
     return found
 
 
-def _changed(row: Row, recorded: Recorded) -> bool:
-    """Whether its accesses or its writes change by as much as is worth a sentence."""
-    return any(_range(count, recorded) >= LEAST_CHANGE for count in (row.accesses, row.writes))
+def _is_worth(rows: Sequence[Row], recorded: Recorded) -> bool:
+    """Whether accesses or writes, to one of them or to all, change by as much as is worth a sentence."""
 
+    def change(rows: Sequence[Row], count: Callable[[Row, str], float]) -> float:
+        sums = [sum(count(row, variant) for row in rows) for variant in recorded.variants]
+        return max(sums) - min(sums)
 
-def _range(count: Callable[[str], float], recorded: Recorded) -> float:
-    counts = [count(variant) for variant in recorded.variants]
-    return max(counts) - min(counts)
+    each = [rows, *([row] for row in rows)]
+    return any(change(of, count) >= LEAST_CHANGE for of in each for count in (Row.accesses, Row.writes))
 
 
 def _object(row: Row) -> tuple[object, ...]:
@@ -169,34 +168,55 @@ def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
                 of_way[variant] = of_way.get(variant, 0.0) + weight
     heaviest_first = dict(sorted(ways.items(), key=lambda item: -sum(item[1].values())))
     rule = rules.first_match(evidence_of(rows[0]))
-    unit = "writes" if _only_writes_change(rows, recorded) else "accesses"
-    return LineFinding(_line_effects(rows, recorded), unit, rows, rule, heaviest_first)
+    unit, effects = _line_effects(rows, recorded)
+    return LineFinding(effects, unit, rows, rule, heaviest_first)
 
 
-def _only_writes_change(rows: Sequence[Row], recorded: Recorded) -> bool:
-    """Whether an operation accesses them as often, and writes them more or less often."""
-    accesses = _range(lambda variant: sum(row.accesses(variant) for row in rows), recorded)
-    writes = _range(lambda variant: sum(row.writes(variant) for row in rows), recorded)
-    return bool(recorded.others) and accesses < LEAST_CHANGE <= writes
-
-
-def _line_effects(rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None) -> dict[str, Effect]:
-    """In accesses, or writes where only these change; what it costs is of accesses that a write disturbs."""
-    counted = Row.writes if _only_writes_change(rows, recorded) else _accesses
+def _line_effects(
+    rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None
+) -> tuple[str, dict[str, Effect]]:
+    """What is counted, and what that costs: accesses, or writes where these explain the cost better."""
     customers = round(max(row.cpus for row in rows) * recorded.tasks / recorded.cpus) or 1
     places = float(len(rows)) if ObjectName.parse(rows[0].object).cpu is not None else 1.0
-
     transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
 
-    def effect(before: str, after: str) -> Effect:
+    def longer(before: str, after: str) -> float:
         was, now = (_firm(rows, one, recorded.cpus) if one else 0.0 for one in (before, after))
         held = _held(lock, before), _held(lock, after)
         queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
-        longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
-        first, then = (sum(counted(row, one) for row in rows) if one else 0.0 for one in (before, after))
-        return Effect(first, then, longer)
+        return cost.longer(_alone(recorded, before or after), [queue], customers)[0]
 
-    return _effects(recorded, effect)
+    def in_accesses(before: str, after: str) -> Effect:
+        both = [_accesses(rows, one, (before, after), recorded.cpus) for one in (before, after)]
+        return Effect(both[0], both[1], longer(before, after))
+
+    def in_writes(before: str, after: str) -> Effect:
+        both = [sum(row.firm_writes(one) for row in rows) for one in (before, after)]
+        return Effect(both[0], both[1], longer(before, after))
+
+    found = _effects(recorded, in_accesses)
+    leading = max(found, key=lambda variant: abs(found[variant].cost))
+    if recorded.others and _explains_more(in_writes(recorded.base, leading), found[leading]):
+        return "writes", _effects(recorded, in_writes)
+    return "accesses", found
+
+
+def _accesses(rows: Sequence[Row], variant: str, pair: tuple[str, str], cpus: int) -> float:
+    """But for what is layout; of a line that one of the pair does not share, those that a write disturbs."""
+    return sum(
+        row.accesses(variant) - row.layout(variant)
+        if all(one in row.lines for one in pair if one)
+        else row.disturbed(variant, cpus)
+        for row in rows
+    )
+
+
+def _explains_more(writes: Effect, accesses: Effect) -> bool:
+    """Whether the writes change in the direction of the cost, and the accesses do not, or change less."""
+    of_writes, of_accesses = (one.after - one.before for one in (writes, accesses))
+    if of_writes * writes.cost <= 0:
+        return False
+    return of_accesses * accesses.cost <= 0 or abs(of_writes) > abs(of_accesses)
 
 
 def _effects(recorded: Recorded, effect: Callable[[str, str], Effect]) -> dict[str, Effect]:
@@ -221,11 +241,6 @@ def _alone(recorded: Recorded, variant: str) -> float:
 def _firm(rows: Sequence[Row], variant: str, cpus: int) -> float:
     """Accesses per operation that a write of one of so many CPUs can disturb, but for what is layout."""
     return sum(row.disturbed(variant, cpus) for row in rows)
-
-
-def _accesses(row: Row, variant: str) -> float:
-    """Accesses per operation, but for what is layout."""
-    return row.accesses(variant) - row.layout(variant)
 
 
 def evidence_of(row: Row) -> Evidence:
@@ -280,7 +295,8 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
         else:
             line = found[number]
             assert isinstance(line, LineFinding)
-            found[number] = replace(line, lock=lock, effects=_line_effects(line.rows, recorded, lock))
+            unit, effects = _line_effects(line.rows, recorded, lock)
+            found[number] = replace(line, lock=lock, unit=unit, effects=effects)
     return found
 
 

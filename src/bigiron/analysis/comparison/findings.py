@@ -34,7 +34,7 @@ class Finding:
     """One object, or all instructions: how its counts changed, or that it will limit the workload."""
 
     effects: dict[str, Effect]  # of each other variant; with one variant its own, against nothing
-    unit: str  # of an effect's counts: "accesses", "instructions under it", "instructions", "executions"
+    unit: str  # of counts: "accesses", "writes", "instructions under it", "instructions", "executions"
 
     @property
     def effect(self) -> tuple[str, Effect]:

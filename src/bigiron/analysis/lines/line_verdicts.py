@@ -29,9 +29,8 @@ def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[
     for row in rows:
         for variant in others:
             pair = (base, variant)
-            in_both = all(one in row.lines for one in pair)
-            counts = (_counts(row.lines.get(one), boots[one], 0 if in_both else cpus) for one in pair)
-            found = _compare(*counts)
+            most = 0 if all(_is_shared(row.lines.get(one)) for one in pair) else cpus
+            found = _compare(*(_counts(row.lines.get(one), boots[one], most) for one in pair))
             if found is not Verdict.unchanged and not _is_one(row, pair, named):
                 of_kind = _compare(*(sums[one][_of(row)] for one in pair))
                 if of_kind is not Verdict.changed:
@@ -66,15 +65,22 @@ def _differs(row: Row, base: str, variant: str) -> bool:
     )
 
 
+def _is_shared(line: Line | None) -> bool:
+    """Whether it is in every boot."""
+    return line is not None and all(one.accesses for one in line.repetitions)
+
+
 def _counts(line: Line | None, boots: int, cpus: int = 0) -> _Counts:
     """Of a line; with `cpus` only the accesses that a write of one of so many can disturb."""
     if line is None:
         return spread.none(boots), spread.none(boots)
     each, uneven = line.repetitions, 0.0 if line.even else math.inf
-    accesses = (one.disturbed(cpus) if cpus else one.accesses - one.layout_accesses for one in each)
+    accesses = tuple(one.accesses - one.layout_accesses for one in each)
+    disturbed = tuple(one.disturbed(cpus) for one in each) if cpus else accesses
     return (
         Boots(tuple(one.writes - one.layout_writes for one in each), uneven),
-        Boots(tuple(accesses), uneven),
+        # CPUs that access it as often may still write it more or less often.
+        Boots(disturbed, uneven if disturbed == accesses else math.inf),
     )
 
 

@@ -200,6 +200,13 @@ class Row:
         each = line.repetitions or (PerBoot(line.writes_per_op, line.accesses_per_op),)
         return fmean(one.disturbed(cpus) for one in each)
 
+    def firm_writes(self, variant: str) -> float:
+        """Writes per operation in a column, but for what is layout."""
+        if not (line := self.lines.get(variant)):
+            return 0.0
+        layout = (one.layout_writes for one in line.repetitions) if line.repetitions else (0.0,)
+        return line.writes_per_op - fmean(layout)
+
     def layout(self, variant: str) -> float:
         """Accesses per operation in a column that are shared only by where objects lie in their slab."""
         return self.lines[variant].layout_per_op if variant in self.lines else 0.0

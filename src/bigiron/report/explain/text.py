@@ -227,12 +227,12 @@ def heading(found: Explanation) -> str:
             return f"{where}: no difference was found in {_compared(found)}."
         return f"{where}: what changed, the most expensive first. Counts, not times."
     where += f", {recorded.base}"
-    if not recorded.lines:
+    if not (recorded.lines or found.findings):
         return f"{where}: conflicts were not recorded, so what limits it is unknown."
     if not found.findings:
         which, counts = "cache line", "accesses"
         if recorded.locks:
-            which, counts = "cache line or lock", "accesses or acquisitions"
+            which, counts = "cache line or exclusive lock", "accesses or acquisitions"
         return f"{where}: no shared {which} limits it: each has fewer than {LEAST} {counts} per operation."
     if all(finding.depends for finding in found.findings):
         return (
