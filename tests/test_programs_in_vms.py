@@ -57,11 +57,12 @@ def test_its_counts_are_those_of_a_loop(root: Path, tmp_path: Path) -> None:
     for function in ("__do_sys_getppid", "__task_pid_nr_ns", "do_syscall_64"):
         # One of the program's calls in thirty is not getppid.
         assert own[0][function] == pytest.approx(own[1][function], rel=0.03), function
-    # The loop's own, and those of libc's syscall(); a workload's are not recorded.
+    # The loop's own, those of libc's syscall(), and a share of its start (170,000 instructions with glibc
+    # 2.41); a workload's are not recorded.
     shown = [
         compared(tmp_path / study, "--probe", "instructions")["totals"][0]["cells"] for study in ("p", "w")
     ]
-    assert 5 < shown[0]["debian/6.12"]["user_per_op"] < 60
+    assert 5 < shown[0]["debian/6.12"]["user_per_op"] < 60 + 200_000 / CALLS
     assert "user_per_op" not in shown[1]["debian/6.12"]
     text = bigiron("compare", tmp_path / "p", "--probe", "instructions").out
     assert re.search(r"operation in user mode: [\d.]+ on debian/6\.12 \(\d+% of all\)\.", text), text
