@@ -3,13 +3,14 @@
 import doctest
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bigiron.analysis.comparison import cost
 from bigiron.analysis.lines import line_verdicts, matching
-from bigiron.analysis.lines.matching import Line, PerBoot, Row
+from bigiron.analysis.lines.matching import Half, Line, PerBoot, Row
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.statistics import spread, student
 from bigiron.analysis.statistics.spread import Boots, compare
@@ -109,6 +110,12 @@ def test_one_write_in_thousands_of_operations_makes_no_new_line() -> None:
     in_all = line("jiffies", [PerBoot(0.00025, 1.0)] * 2)
     assert judged([in_one_boot], [in_all])[0].verdict is Verdict.unchanged
     assert judged([seldom], [line("jiffies", [PerBoot(0.00025, 2.0)], even=True)])[0].differs
+
+
+def test_what_disturbs_half_a_pair_are_writes_of_the_other_half() -> None:
+    pair = replace(line("struct a.b", [PerBoot(0.0, 4.0)], even=True), halves=(Half("struct a.b", ()),) * 2)
+    (row,) = judged([], [pair])
+    assert row.verdict is Verdict.changed and row.disturbed("new", 8) == 4.0
 
 
 def test_lines_of_one_kind_are_judged_by_their_sum() -> None:

@@ -123,9 +123,9 @@ def per_operation(row: Row, names: Sequence[str], unit: Unit, cpus: int = 0) -> 
     """Accesses, or writes, per operation to a cache line in each repetition, by variant.
 
     Where one kernel does not share it, the tasks there may read it as often: with `cpus`, only accesses count
-    then that a write of one of so many can disturb.
+    then that a write of one of so many can disturb. What disturbs half a pair are writes of the other half.
     """
-    most = cpus if any(name not in row.lines for name in names) else 0
+    most = cpus if any(name not in row.lines for name in names) and not row.halves else 0
     return {
         name: tuple(in_boot(one, unit, most) for one in row.lines[name].repetitions)
         if name in row.lines

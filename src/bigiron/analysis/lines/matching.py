@@ -197,6 +197,8 @@ class Row:
         """Accesses per operation in a column that may wait for another CPU, but for what is layout."""
         if not (line := self.lines.get(variant)):
             return 0.0
+        if line.halves:  # what disturbs one half are writes of the other
+            return line.accesses_per_op - line.layout_per_op
         each = line.repetitions or (PerBoot(line.writes_per_op, line.accesses_per_op),)
         return fmean(one.disturbed(cpus) for one in each)
 
