@@ -43,11 +43,10 @@ class PerBoot(NamedTuple):
     layout_accesses: float = 0.0
 
     def disturbed(self, cpus: int) -> float:
-        """Accesses that may wait for another CPU, but for what is layout.
+        """Accesses that may wait for another CPU, but for what is layout: a write makes each CPU fetch once.
 
-        Each write makes each CPU fetch the cache line at most once. A line that all CPUs read may be written
-        once in a thousand operations: chance decides whether that happens in the recording, and then all
-        reads count as accesses to a shared cache line.
+        A line that all CPUs read may be written once in a thousand operations: chance decides whether that
+        happens in the recording, and then all reads count as accesses to a shared cache line.
 
         >>> PerBoot(0.00025, 1.0).disturbed(8), PerBoot(1.0, 1.5).disturbed(8)
         (0.002, 1.5)
@@ -204,10 +203,8 @@ class Row:
 
     def firm_writes(self, variant: str) -> float:
         """Writes per operation in a column, but for what is layout."""
-        if not (line := self.lines.get(variant)):
-            return 0.0
-        layout = (one.layout_writes for one in line.repetitions) if line.repetitions else (0.0,)
-        return line.writes_per_op - fmean(layout)
+        each = self.lines[variant].repetitions if variant in self.lines else ()
+        return self.writes(variant) - (fmean(one.layout_writes for one in each) if each else 0.0)
 
     def layout(self, variant: str) -> float:
         """Accesses per operation in a column that are shared only by where objects lie in their slab."""
