@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from statistics import fmean
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import costly
@@ -168,12 +168,12 @@ class Differences:
         """The change of a cache line; None if it has not changed, or if a changed lock explains it."""
         base, new = self.setup.names
         row, lines = self.counts.rows[number]
-        unit = self._what_differs(row)
-        counted = per_operation(row, self.setup.names, unit or "accesses", self.setup.cpus)
+        if not (unit := self._what_differs(row)):
+            return None
+        counted = per_operation(row, self.setup.names, unit, self.setup.cpus)
         before_after = fmean(counted[base]), fmean(counted[new])
         if (
-            not unit
-            or _is_of_a_lock(row, locks)
+            _is_of_a_lock(row, locks)
             or self._contains_a_lock(row, locks)
             or _is_chance(row.object, *before_after)
         ):
@@ -237,13 +237,12 @@ class Differences:
     @cached_property
     def _sums_by_type(self) -> dict[Unit, dict[str, dict[str, tuple[float, ...]]]]:
         """Accesses, or writes, in each repetition to all cache lines of a type, by variant."""
-        units: tuple[Unit, ...] = ("accesses", "writes")
         return {
             unit: {
                 name: _by_type((row.lines[name] for row, _ in self.counts.rows if name in row.lines), unit)
                 for name in self.setup.names
             }
-            for unit in units
+            for unit in get_args(Unit)
         }
 
     def _contains_a_lock(self, row: Row, locks: Sequence[Change]) -> bool:

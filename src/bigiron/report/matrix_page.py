@@ -7,26 +7,17 @@ and a strict policy lets nothing run or load but what is in the file.
 from collections.abc import Hashable
 from typing import Any
 
-from markupsafe import Markup
-
 import bigiron
 from bigiron.matrix.outcomes import Conflict, Outcome
 from bigiron.matrix.summary import published
-from bigiron.report.formats.html import ENVIRONMENT, embedded_json, policy, source, style_of
+from bigiron.report.formats.html import embedded_json, rendered
 from bigiron.report.matrix import Document, innermost
 
 
 def as_html(document: Document, name: str) -> str:
     """The page of a matrix that lies in a folder of that name."""
-    style, script = Markup(style_of("matrix")), Markup(source("matrix.js"))
-    return ENVIRONMENT.get_template("matrix.html").render(
-        name=name,
-        version=bigiron.__version__,
-        policy=policy(style, script),
-        style=style,
-        script=script,
-        data=embedded_json(_data(document, name)),
-    )
+    data = embedded_json(_data(document, name))
+    return rendered("matrix", name=name, version=bigiron.__version__, data=data)
 
 
 class _Interned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from bigiron.analysis.comparison import cost, paths
 from bigiron.analysis.comparison.cost import Queue
@@ -180,35 +181,33 @@ def _line_effects(
     places = float(len(rows)) if ObjectName.parse(rows[0].object).cpu is not None else 1.0
     transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
 
+    @cache
     def longer(before: str, after: str) -> float:
-        was, now = (_firm(rows, one, recorded.cpus) if one else 0.0 for one in (before, after))
+        was, now = (_firm(rows, one, recorded.cpus) for one in (before, after))
         held = _held(lock, before), _held(lock, after)
         queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
         return cost.longer(_alone(recorded, before or after), [queue], customers)[0]
 
-    def in_accesses(before: str, after: str) -> Effect:
-        both = [_accesses(rows, one, (before, after), recorded.cpus) for one in (before, after)]
-        return Effect(both[0], both[1], longer(before, after))
+    def counted(count: Callable[[Row, str, Collection[str]], float]) -> dict[str, Effect]:
+        def effect(*pair: str) -> Effect:
+            was, now = (sum(count(row, one, pair) for row in rows) for one in pair)
+            return Effect(was, now, longer(*pair))
 
-    def in_writes(before: str, after: str) -> Effect:
-        both = [sum(row.firm_writes(one) for row in rows) for one in (before, after)]
-        return Effect(both[0], both[1], longer(before, after))
+        return _effects(recorded, effect)
 
-    found = _effects(recorded, in_accesses)
-    leading = max(found, key=lambda variant: abs(found[variant].cost))
-    if recorded.others and _explains_more(in_writes(recorded.base, leading), found[leading]):
-        return "writes", _effects(recorded, in_writes)
-    return "accesses", found
+    accesses = counted(lambda row, variant, pair: _accesses(row, variant, pair, recorded.cpus))
+    writes = counted(lambda row, variant, _pair: row.firm_writes(variant))
+    leading = max(accesses, key=lambda variant: abs(accesses[variant].cost))
+    if recorded.others and _explains_more(writes[leading], accesses[leading]):
+        return "writes", writes
+    return "accesses", accesses
 
 
-def _accesses(rows: Sequence[Row], variant: str, pair: tuple[str, str], cpus: int) -> float:
+def _accesses(row: Row, variant: str, pair: Collection[str], cpus: int) -> float:
     """But for what is layout; of a line that one of the pair does not share, those that a write disturbs."""
-    return sum(
-        row.accesses(variant) - row.layout(variant)
-        if all(one in row.lines for one in pair if one)
-        else row.disturbed(variant, cpus)
-        for row in rows
-    )
+    if all(one in row.lines for one in pair if one):
+        return row.accesses(variant) - row.layout(variant)
+    return row.disturbed(variant, cpus)
 
 
 def _explains_more(writes: Effect, accesses: Effect) -> bool:
@@ -344,9 +343,14 @@ def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkF
 
 def _held(lock: Counted | None, variant: str) -> float:
     """Instructions per operation while it is held; none by readers, who do not exclude each other."""
-    if lock is None or not variant or lock.labels[0][0] in READERS:
+    if lock is None or lock.labels[0][0] in READERS:
         return 0.0
-    return lock.figures[HELD].mean(variant)
+    return _mean(lock, HELD, variant)
+
+
+def _mean(lock: Counted, figure: int, variant: str) -> float:
+    """One of a lock's figures; 0 of no variant."""
+    return lock.figures[figure].mean(variant) if variant else 0.0
 
 
 def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
@@ -355,16 +359,14 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
     def effect(before: str, after: str) -> Effect:
         queue = _lock_queue(lock, before, after)
         longer, _ = cost.longer(_alone(recorded, before or after), [queue], customers)
-        was, now = (lock.figures[HELD].mean(one) if one else 0.0 for one in (before, after))
-        return Effect(was, now, longer)
+        return Effect(_mean(lock, HELD, before), _mean(lock, HELD, after), longer)
 
     return _effects(recorded, effect)
 
 
 def _lock_queue(lock: Counted, before: str, after: str) -> Queue:
     held = _held(lock, before), _held(lock, after)
-    taken = [lock.figures[TAKEN].mean(one) if one else 0.0 for one in (before, after)]
-    passed_on = [times * cost.TRANSFER for times in taken]
+    passed_on = [_mean(lock, TAKEN, one) * cost.TRANSFER for one in (before, after)]
     return Queue(passed_on[0] + held[0], passed_on[1] + held[1], executed=held)
 
 

@@ -71,15 +71,12 @@ def _is_shared(line: Line | None) -> bool:
 
 
 def _counts(line: Line | None, boots: int, cpus: int = 0) -> _Counts:
-    """Of a line; with `cpus` only the accesses that a write of one of so many can disturb.
-
-    What disturbs one half of a pair are writes of the other.
-    """
+    """Of a line; with `cpus` only the accesses that a write of one of so many can disturb."""
     if line is None:
         return spread.none(boots), spread.none(boots)
     each, uneven = line.repetitions, 0.0 if line.even else math.inf
     accesses = tuple(one.accesses - one.layout_accesses for one in each)
-    disturbed = tuple(one.disturbed(cpus) for one in each) if cpus and not line.halves else accesses
+    disturbed = line.disturbed(cpus) if cpus else accesses
     return (
         Boots(tuple(one.writes - one.layout_writes for one in each), uneven),
         # CPUs that access it as often may still write it more or less often.

@@ -45,8 +45,7 @@ class PerBoot(NamedTuple):
     def disturbed(self, cpus: int) -> float:
         """Accesses that may wait for another CPU, but for what is layout: a write makes each CPU fetch once.
 
-        A line that all CPUs read may be written once in a thousand operations: chance decides whether that
-        happens in the recording, and then all reads count as accesses to a shared cache line.
+        Chance decides whether a line that all CPUs read is written in a recording: then all reads count.
 
         >>> PerBoot(0.00025, 1.0).disturbed(8), PerBoot(1.0, 1.5).disturbed(8)
         (0.002, 1.5)
@@ -100,6 +99,13 @@ class Line:
 
     halves: tuple[Half, ...] = ()  # of a pair
     beside: tuple[Field, ...] = ()  # hottest first
+
+    def disturbed(self, cpus: int) -> tuple[float, ...]:
+        """In each repetition, accesses that may wait for one of so many CPUs, but for what is layout."""
+        each = self.repetitions or (PerBoot(self.writes_per_op, self.accesses_per_op),)
+        if self.halves:  # what disturbs one half are writes of the other
+            return tuple(one.accesses - one.layout_accesses for one in each)
+        return tuple(one.disturbed(cpus) for one in each)
 
     @cached_property
     def shares(self) -> dict[str, float]:
@@ -194,17 +200,11 @@ class Row:
 
     def disturbed(self, variant: str, cpus: int) -> float:
         """Accesses per operation in a column that may wait for another CPU, but for what is layout."""
-        if not (line := self.lines.get(variant)):
-            return 0.0
-        if line.halves:  # what disturbs one half are writes of the other
-            return line.accesses_per_op - line.layout_per_op
-        each = line.repetitions or (PerBoot(line.writes_per_op, line.accesses_per_op),)
-        return fmean(one.disturbed(cpus) for one in each)
+        return fmean(self.lines[variant].disturbed(cpus)) if variant in self.lines else 0.0
 
     def firm_writes(self, variant: str) -> float:
         """Writes per operation in a column, but for what is layout."""
-        each = self.lines[variant].repetitions if variant in self.lines else ()
-        return self.writes(variant) - (fmean(one.layout_writes for one in each) if each else 0.0)
+        return without_layout(self.lines[variant]).writes_per_op if variant in self.lines else 0.0
 
     def layout(self, variant: str) -> float:
         """Accesses per operation in a column that are shared only by where objects lie in their slab."""

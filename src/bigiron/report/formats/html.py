@@ -21,6 +21,13 @@ ENVIRONMENT = Environment(
 )
 
 
+def rendered(page: str, **values: object) -> str:
+    """A page of its template, its style sheet and its script, all of one name."""
+    style, script = Markup(style_of(page)), Markup(source(f"{page}.js"))
+    template = ENVIRONMENT.get_template(f"{page}.html")
+    return template.render(policy=policy(style, script), style=style, script=script, **values)
+
+
 def policy(style: str, script: str) -> str:
     """A content security policy: only the style and script in the page itself."""
     rules = [

@@ -1,13 +1,11 @@
 """A study's report as one page that opens offline, with the little program in it that zooms and sorts."""
 
-from markupsafe import Markup
-
 from bigiron.analysis.comparison.model import ComparedPoint, Row
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
-from bigiron.report.formats.html import ENVIRONMENT, embedded_json, policy, source, style_of
+from bigiron.report.formats.html import embedded_json, rendered
 from bigiron.report.study.document import Document
 from bigiron.util.numbers import count, three_decimals
 
@@ -16,13 +14,10 @@ _MOST_ROWS = 300  # of a table
 
 def as_html(document: Document) -> str:
     """The page, which needs no network."""
-    style, script = Markup(style_of("page")), Markup(source("page.js"))
-    return ENVIRONMENT.get_template("page.html").render(
+    return rendered(
+        "page",
         document=document,
         version=document.version,
-        policy=policy(style, script),
-        style=style,
-        script=script,
         value=_value,
         headings=figure_text.headings,
         MOST=_MOST_ROWS,
