@@ -109,9 +109,6 @@ VARIABLES = {
 }
 """The struct that a variable is."""
 
-ARRAYS_OF_CPUS = {"cfs_rq", "rt_rq", "sched_entity", "sched_rt_entity"}
-"""Structs of which a `struct task_group` has pointers for each CPU, up to 7.1 (kernel/sched/sched.h)."""
-
 WHOLE = {"sched_entity": "sched_entity_stats", "cfs_rq": "cfs_tg_state"}
 """What is allocated where a pointer leads to its beginning, in kernels that have it (kernel/sched/)."""
 

@@ -8,7 +8,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from struct import iter_unpack, unpack_from
+from struct import unpack_from
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.mm.percpu import PerCpu
@@ -104,9 +104,6 @@ class PointerWalk:
                 if pointer in followed:
                     continue
                 followed.add(pointer)
-                if element := self._of_each_cpu(target):
-                    self._follow_array(value, element)
-                    continue
                 if found := self._object(value, target):
                     yield found
                     continue
@@ -116,19 +113,6 @@ class PointerWalk:
                 whole = self._whole(target, value)
                 path = btf.place(struct.type, offset, WORD).path
                 self.per_cpu[value] = Struct(value, whole, btf.size(whole), struct.label.at(path))
-
-    def _of_each_cpu(self, target: int) -> int:
-        """What a pointer to `target` leads to an array of pointers to, one for each CPU; 0: to no such."""
-        btf = self._structs.btf
-        pointee = btf.target(target) if btf.is_pointer(target) else 0
-        return pointee if btf.name(btf.resolve(pointee)) in kernel_knowledge.ARRAYS_OF_CPUS else 0
-
-    def _follow_array(self, address: int, type: int) -> None:
-        """Type what the pointers in an array lead to, which needs to be followed no further."""
-        words = self._structs.memory.read(address, len(self._per_cpu.offsets) * WORD) or b""
-        for (value,) in iter_unpack("<Q", words):
-            if value >> 63:
-                self._object(value, type)
 
     def _is_allocation(self, pointer: int, size: int) -> bool:
         """Whether it leads to per-CPU memory of this size: in 7.2 it may look like one into the image."""
