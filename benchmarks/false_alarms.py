@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import bigiron
+from bigiron.analysis.comparison.limits import Tolerance
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.check_lines import BaselinePoint, Tolerance
+from bigiron.gate.check_lines import BaselinePoint
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 KERNEL, CPUS, REPETITIONS = "debian/6.12", 4, 6

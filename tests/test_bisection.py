@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigiron.analysis.comparison.limits import Tolerance
 from bigiron.bisect import bisection
 from bigiron.bisect.bisection import (
     CandidateGraph,
@@ -21,7 +22,6 @@ from bigiron.bisect.bisection import (
     SearchResult,
     Suspects,
 )
-from bigiron.gate.check_lines import Tolerance
 
 RULE = Rule((Tolerance(0.5, 0.01),))
 

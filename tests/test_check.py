@@ -15,19 +15,18 @@ from conftest import bigiron, measured
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
 from bigiron.analysis.lines.matching import Line
 from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE, Baseline
+from bigiron.gate.baseline import Baseline
 from bigiron.gate.check_lines import (
     BaselineFunction,
     BaselineInstructions,
     BaselineLine,
     BaselinePoint,
     CheckedPoint,
-    Finding,
-    Tolerance,
 )
 from bigiron.report import gate
 from bigiron.report.formats import comment, junit, ktap
@@ -80,7 +79,7 @@ def test_more_than_the_tolerance_fails(now: Line, fails: bool) -> None:
     assert bool(worse(point(LABEL_LINE), [now])) is fails
 
 
-def by_boots(before: list[float], now: list[float], even: bool = False) -> list[Finding]:
+def by_boots(before: list[float], now: list[float], even: bool = False) -> list[LimitedCount]:
     """What is found of a line that has these accesses in each boot, and in the baseline's."""
     columns = [[line("struct page", count, count, even=even)] for count in before]
     was = BaselinePoint(variant="v", cpus=8, tasks=8, boots=len(before), lines=check_lines.known(columns))
@@ -230,7 +229,7 @@ def test_what_has_not_changed_stays_as_it_was() -> None:
 WORK = {"dput": 50.0, "d_alloc": 70.0, "the rest": 2880.0}
 
 
-def grown(*repetitions: dict[str, float], tolerance: Tolerance = INSTRUCTIONS_TOLERANCE) -> Finding:
+def grown(*repetitions: dict[str, float], tolerance: Tolerance = INSTRUCTIONS_TOLERANCE) -> LimitedCount:
     return check_instructions.check(
         check_instructions.known([WORK]),
         check_instructions.functions([WORK]),
@@ -358,7 +357,7 @@ def test_what_is_no_baseline_is_refused(content: bytes | None, words: str, tmp_p
 # The formats
 
 NASTY = 'a<b> & "c" # d\x07\u0000'
-FOUND = Finding(NASTY, ("writes", "accesses"), None, (0.1, 0.1), (1.0, 2.0), "touched by f<&>, g")
+FOUND = LimitedCount(NASTY, ("writes", "accesses"), None, (0.1, 0.1), (1.0, 2.0), "touched by f<&>, g")
 CHECKED = [
     CheckedPoint("v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [FOUND, replace(FOUND, after=(0.0, 0.0))]),
     CheckedPoint("v, 4 CPUs, 4 tasks", "v, 4 CPUs, 4 tasks", []),
@@ -405,7 +404,7 @@ def test_text_names_the_line_and_the_functions_that_touch_it() -> None:
 
 
 def only(name: str, left_out: str, worse: bool = False) -> CheckedPoint:
-    found = Finding(name, ("u",), (1.0,), (1.5,), (9.0 if worse else 1.0,), "")
+    found = LimitedCount(name, ("u",), (1.0,), (1.5,), (9.0 if worse else 1.0,), "")
     return CheckedPoint(
         "v, 8 CPUs, 8 tasks", "v, 8 CPUs, 8 tasks", [found], left_out={left_out: "the baseline has none"}
     )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from bigiron.gate import repeatable_counts
-from bigiron.gate.repeatable_counts import CellTables, ReferenceValue, RepeatableCount, What
+from bigiron.analysis.comparison import repeatable_counts
+from bigiron.analysis.comparison.repeatable_counts import CellTables, ReferenceValue, RepeatableCount, What
 
 CPUS = 4
 CALL = "entry_SYSCALL_64;do_syscall_64"

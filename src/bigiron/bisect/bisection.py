@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bigiron.gate.check_lines import Tolerance
+from bigiron.analysis.comparison.limits import Tolerance
 
 Value = tuple[float, ...]
 """The value of a candidate: one number for each unit of the target."""

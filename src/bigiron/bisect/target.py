@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bigiron.analysis.comparison.limits import Tolerance
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
 from bigiron.bisect.bisection import Rule, Value
 from bigiron.errors import UserError
-from bigiron.gate.check_lines import Tolerance
 from bigiron.util.object_name import ObjectName, object_type, without_instance
 
 CandidateCells = Mapping[str, Sequence[Cell]]

@@ -7,11 +7,11 @@ each shared cache line, and all work, of an operation. Other probes' counts have
 
 from collections.abc import Iterator
 
+from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
-from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE
-from bigiron.gate.check_lines import BaselinePoint, Finding, Tolerance
+from bigiron.gate.check_lines import BaselinePoint
 from bigiron.probes import Table
 from bigiron.study.spec import Spec
 from bigiron.study.store import Collected
@@ -42,13 +42,13 @@ def _identical(one: Table, other: Table | None) -> bool:
     return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
 
 
-def _in_lines(was: Table, now: Table) -> Iterator[Finding]:
+def _in_lines(was: Table, now: Table) -> Iterator[LimitedCount]:
     lines = [matching.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
     baseline = BaselinePoint(variant="", cpus=1, tasks=1, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 
-def _in_work(was: Table, now: Table) -> Iterator[Finding]:
+def _in_work(was: Table, now: Table) -> Iterator[LimitedCount]:
     before, after = (
         dict(
             instructions.profile(table.rows, _operations(table)).select("function", "self_per_op").iter_rows()

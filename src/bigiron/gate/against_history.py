@@ -13,9 +13,9 @@ from statistics import median_low
 
 import msgspec
 
+from bigiron.analysis.comparison.repeatable_counts import ReferenceValue, RepeatableCount
 from bigiron.errors import UserError
 from bigiron.gate.check_lines import BaselineFunction, BaselinePoint
-from bigiron.gate.repeatable_counts import ReferenceValue, RepeatableCount
 from bigiron.history import collect, points, records
 from bigiron.history.database import History
 from bigiron.history.records import Identity, Kernel, Point, ReferenceCount, Workload

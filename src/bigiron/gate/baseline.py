@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, Tolerance
 from bigiron.errors import UserError
 from bigiron.gate.check_lines import (
     BaselineFunction,
@@ -15,7 +16,6 @@ from bigiron.gate.check_lines import (
     BaselineLine,
     BaselinePoint,
     Probe,
-    Tolerance,
 )
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
@@ -23,9 +23,6 @@ from bigiron.study.store import write_whole
 from bigiron.util import decode
 
 FORMAT = 2
-INSTRUCTIONS_TOLERANCE = Tolerance(20.0, 0.01)
-"""For instructions per operation."""
-
 _HEADER = """\
 # A baseline of `bigiron check`: shared cache lines, and instructions, per operation.
 # `bigiron check STUDY --record FILE` updates the counts that have changed. Each count can have its own

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import msgspec
 
+from bigiron.analysis.comparison import repeatable_counts
+from bigiron.analysis.comparison.limits import LimitedCount
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions
 from bigiron.errors import UserError
-from bigiron.gate import against_history, check_instructions, check_lines, repeatable_counts
+from bigiron.gate import against_history, check_instructions, check_lines
 from bigiron.gate import baseline as baselines
 from bigiron.gate.baseline import Baseline
-from bigiron.gate.check_lines import BaselinePoint, CheckedPoint, Finding
+from bigiron.gate.check_lines import BaselinePoint, CheckedPoint
 from bigiron.history import collect
 from bigiron.history.database import open_history
 from bigiron.probes.conflicts import ConflictsOptions
@@ -69,7 +71,7 @@ def _has(point: BaselinePoint, baseline: Baseline, probe: str) -> bool:
 
 def _findings(
     study: Study, records: list[CellRecord], point: BaselinePoint, baseline: Baseline
-) -> list[Finding]:
+) -> list[LimitedCount]:
     found = []
     if "conflicts" in baseline.probes:
         found += check_lines.check(point, _lines(study, records), baseline.tolerances)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bigiron.gate.check_lines import BaselineFunction, BaselineInstructions, Finding, Tolerance, compared
+from bigiron.analysis.comparison.limits import LimitedCount, Tolerance
+from bigiron.gate.check_lines import BaselineFunction, BaselineInstructions, compared
 from bigiron.util.english import first_n
 
 LEAST = 1.0
@@ -43,13 +44,13 @@ def check(
     recorded: Sequence[BaselineFunction],
     repetitions: Sequence[Counts],
     tolerance: Tolerance,
-) -> Finding:
+) -> LimitedCount:
     """Compare the total, and name the functions that execute more instructions than in the baseline."""
     totals = [sum(counts.values()) for counts in repetitions]
     own = tolerance.or_own(was.tolerance)
     before, allowed, after = compared(was.total, was.most, totals, own)
     by = grown(recorded, functions(repetitions))
-    return Finding("instructions", ("instructions",), (before,), (allowed,), (after,), by)
+    return LimitedCount("instructions", ("instructions",), (before,), (allowed,), (after,), by)
 
 
 def grown(was: Sequence[BaselineFunction], now: Sequence[BaselineFunction]) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from bigiron.analysis.comparison.limits import BY_CHANCE, LEAST, LimitedCount, Tolerance, worst_first
 from bigiron.analysis.lines import line_verdicts, matching, merging
 from bigiron.analysis.lines.matching import Line, PerBoot
 from bigiron.analysis.statistics import spread
@@ -89,78 +90,6 @@ ALLOCATORS = "slab pages and free pages"
 Chance decides which page goes back to its node.
 """
 
-LEAST = matching.TOLERANCE
-"""Accesses per operation that a cache line needs to be recorded. A line that is not may have had as many."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """By how much a count per operation may exceed the baseline's: the sum of both parts."""
-
-    absolute: float = 0.5
-    relative: float = matching.RELATIVE_TOLERANCE
-
-    def allows(self, count: float) -> float:
-        """The largest count that passes if the baseline has this one."""
-        return count * (1 + self.relative) + self.absolute
-
-    def or_own(self, own: float | None) -> "Tolerance":
-        """The tolerance with its absolute part replaced, if there is an own one."""
-        return self if own is None else replace(self, absolute=own)
-
-    def takes_for_same(self, one: float, other: float) -> bool:
-        """Whether two counts differ by no more than the tolerance."""
-        return max(one, other) <= self.allows(min(one, other))
-
-
-BY_CHANCE = Tolerance(1.0, 1.0)
-"""For ALLOCATORS: their counts can double between two runs of the same kernel."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The counts of a cache line, or of instructions, per operation in each unit: baseline and study."""
-
-    name: str
-    units: tuple[str, ...]
-    before: tuple[float, ...] | None  # None: not in the baseline
-    allowed: tuple[float, ...]
-    after: tuple[float, ...]  # the smallest count of all repetitions: a regression is in each of them
-    by: str = ""  # the functions: "touched by dput, d_alloc"
-    is_chance: bool = False  # whether two boots of one kernel may differ as much
-
-    @property
-    def worse(self) -> bool:
-        """Whether it certainly exceeds the limit."""
-        return self._exceeds and not self.is_chance
-
-    @property
-    def may_be_worse(self) -> bool:
-        """Whether it exceeds the limit, but two boots of one kernel may differ as much."""
-        return self._exceeds and self.is_chance
-
-    @property
-    def _exceeds(self) -> bool:
-        return any(after > allowed for after, allowed in zip(self.after, self.allowed, strict=True))
-
-    @property
-    def words(self) -> str:
-        """The study's counts, the baseline's, and the limits."""
-        now = ", ".join(f"{count:.3f} {unit}" for count, unit in zip(self.after, self.units, strict=True))
-        had = f"the baseline has {_and(self.before)}" if self.before else "not in the baseline"
-        passes = "pass" if len(self.allowed) > 1 else "passes"
-        return f"{now} per operation; {had} ({_and(self.allowed)} {passes})"
-
-    @property
-    def more(self) -> float:
-        """By how much it exceeds the baseline, in the unit with the largest excess."""
-        before = self.before or (0.0,) * len(self.after)
-        return max(after - was for after, was in zip(self.after, before, strict=True))
-
-
-def _and(counts: tuple[float, ...]) -> str:
-    return " and ".join(f"{count:.3f}" for count in counts)
-
 
 @dataclass(frozen=True)
 class CheckedPoint:
@@ -168,18 +97,18 @@ class CheckedPoint:
 
     place: str
     against: str  # the baseline's point
-    findings: list[Finding]
+    findings: list[LimitedCount]
     skipped: str = ""
     left_out: Mapping[Probe, str] = field(default_factory=dict)  # probes that were not compared, and why
     failed: str = ""  # why it could not be measured
 
     @property
-    def worse(self) -> list[Finding]:
+    def worse(self) -> list[LimitedCount]:
         """The findings that exceed their limit."""
         return [finding for finding in self.findings if finding.worse]
 
     @property
-    def undecided(self) -> list[Finding]:
+    def undecided(self) -> list[LimitedCount]:
         """The findings that may exceed it: two boots of one kernel may differ as much."""
         return [finding for finding in self.findings if finding.may_be_worse]
 
@@ -194,11 +123,6 @@ class CheckedPoint:
 
 UNDECIDED = f"boots of one kernel may differ as much (run both with --reps {spread.MOST_BOOTS})"
 """Why a finding is undecided."""
-
-
-def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in the order in which they are reported."""
-    return sorted(findings, key=lambda finding: (not finding.worse, -finding.more, finding.name))
 
 
 _MOST_FUNCTIONS = 8
@@ -245,7 +169,7 @@ def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
 
 def check(
     baseline: BaselinePoint, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance
-) -> list[Finding]:
+) -> list[LimitedCount]:
     """Each cache line of the baseline or of the study, largest increase first."""
     before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
     columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}
@@ -288,18 +212,18 @@ _UNITS = ("writes", "accesses")
 
 def _new_line(
     row: matching.Row, after: tuple[float, float], disturbed: float, tolerance: Tolerance
-) -> Finding:
+) -> LimitedCount:
     allowed = _of(row.object, None, tolerance).allows(LEAST)
     writes, accesses = after
     by = _by(row)
     if accesses > disturbed:
         by += f"; {accesses:.3f} accesses including those that no write disturbs"
-    return Finding(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
+    return LimitedCount(_name(row), _UNITS, None, (allowed, allowed), (writes, disturbed), by)
 
 
 def _known_line(
     row: matching.Row, recorded: BaselineLine, columns: Iterable[str], tolerance: Tolerance
-) -> Finding:
+) -> LimitedCount:
     tolerance = _of(recorded.object, recorded.tolerance, tolerance)
     names = list(columns)
     before, allowed, after = zip(
@@ -307,7 +231,7 @@ def _known_line(
         compared(recorded.accesses, recorded.most_accesses, [*map(row.accesses, names)], tolerance),
         strict=True,
     )
-    return Finding(_name(row), _UNITS, before, allowed, after, _by(row))
+    return LimitedCount(_name(row), _UNITS, before, allowed, after, _by(row))
 
 
 def compared(

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from bigiron.analysis.comparison import repeatable_counts
 from bigiron.analysis.lines import conflicts, matching, merging
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
-from bigiron.gate import repeatable_counts
 from bigiron.history import records
 from bigiron.history.database import History
 from bigiron.history.records import Chain, Function, Identity, Lock, Point, ReferenceCount

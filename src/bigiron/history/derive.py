@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
+from bigiron.analysis.comparison.limits import BY_CHANCE, INSTRUCTIONS_TOLERANCE, Tolerance
 from bigiron.analysis.lines import line_growth, matching
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Series
-from bigiron.gate.baseline import INSTRUCTIONS_TOLERANCE
-from bigiron.gate.check_lines import BY_CHANCE, Tolerance
 from bigiron.history.database import History
 from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
 from bigiron.machines.vm.dilation import SLOWED_FROM

@@ -15,12 +15,12 @@ from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import Queue, longer
 from bigiron.analysis.comparison.explain import evidence_of
+from bigiron.analysis.comparison.limits import BY_CHANCE
 from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import Line as MatchedLine
 from bigiron.analysis.lines.matching import Row
 from bigiron.analysis.probes.instructions import same_function
-from bigiron.gate import check_lines
 from bigiron.judge import moved_code, under_locks
 from bigiron.judge.change import RELEVANT, Change
 from bigiron.judge.counts import (
@@ -391,7 +391,7 @@ def _queue(before: Line | Lock, after: Line | Lock) -> Queue:
 
 def _is_chance(name: str, before: float, after: float) -> bool:
     """Whether it belongs to the allocators, and differs no more than two runs of one kernel do."""
-    return ObjectName.parse(name).is_of_allocators and check_lines.BY_CHANCE.takes_for_same(before, after)
+    return ObjectName.parse(name).is_of_allocators and BY_CHANCE.takes_for_same(before, after)
 
 
 def _by_type(lines: Iterable[MatchedLine], unit: Unit) -> dict[str, tuple[float, ...]]:

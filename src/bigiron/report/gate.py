@@ -3,8 +3,9 @@
 import textwrap
 from collections.abc import Callable
 
+from bigiron.analysis.comparison.limits import LimitedCount
 from bigiron.gate.check import Recorded
-from bigiron.gate.check_lines import CheckedPoint, Finding
+from bigiron.gate.check_lines import CheckedPoint
 from bigiron.report.formats import comment, junit, ktap, listing
 from bigiron.util.english import first_n, plural
 
@@ -84,11 +85,11 @@ def as_json(workload: str, checked: list[CheckedPoint]) -> str:
     return listing.json_text(document)
 
 
-def _word(finding: Finding) -> str:
+def _word(finding: LimitedCount) -> str:
     return "worse" if finding.worse else "undecided" if finding.may_be_worse else "ok"
 
 
-def _counts(finding: Finding) -> list[dict[str, str | float | None]]:
+def _counts(finding: LimitedCount) -> list[dict[str, str | float | None]]:
     """The count of the study, the baseline's count and the limit, in each unit."""
     before = finding.before or (None,) * len(finding.units)
     columns = zip(finding.units, finding.after, before, finding.allowed, strict=True)

@@ -12,7 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 import bigiron
-from bigiron.gate.check_lines import CheckedPoint, Finding
+from bigiron.analysis.comparison.limits import LimitedCount
+from bigiron.gate.check_lines import CheckedPoint
 from bigiron.judge.change import Change
 from bigiron.patch import compared as comparing
 from bigiron.patch import outlook
@@ -29,8 +30,7 @@ from bigiron.util.numbers import percent_change, short_count
 
 WIDTH, LINES = 72, 12
 _NAME = 60  # longest name that is shown, in characters
-_SUBJECTS = 2  # workloads that are named of a change
-_FUNCTIONS = 3
+_SUBJECTS, _FUNCTIONS = 2, 3  # that are named of a change
 _WHY = 160  # characters of a reason
 _PREDICTED, _WITH_FUNCTIONS, _ALL = 1, 2, 3  # details of a block
 _SHOWN = 40  # rows of a page's table
@@ -355,7 +355,7 @@ def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
     return None
 
 
-def _finding(change: Change, kind: str) -> Finding:
+def _finding(change: Change, kind: str) -> LimitedCount:
     """A change as a finding. Only a real one that costs time exceeds its limit."""
     before, after, unit = change.before, change.after, change.unit
     if change.held and after <= before and change.held[0] < change.held[1]:
@@ -367,7 +367,7 @@ def _finding(change: Change, kind: str) -> Finding:
         else max(before, after)
     )
     by = f"touched by {', '.join(change.by)}" if change.by else ""
-    return Finding(
+    return LimitedCount(
         change.instruction or change.object,
         (unit,),
         (before,),

@@ -1,6 +1,7 @@
 """A check as a comment on a pull request: GitHub's and GitLab's Markdown, short whatever was found."""
 
-from bigiron.gate.check_lines import PROBES, CheckedPoint, Finding
+from bigiron.analysis.comparison.limits import LimitedCount
+from bigiron.gate.check_lines import PROBES, CheckedPoint
 from bigiron.report.formats.listing import code, markdown_table, plain
 from bigiron.util.english import first_n, plural
 
@@ -46,7 +47,7 @@ def _verdict(workload: str, checked: list[CheckedPoint], worse: int) -> str:
     return f"{plain(workload)} {'; '.join(parts)}"
 
 
-def _rows(finding: Finding) -> list[list[str]]:
+def _rows(finding: LimitedCount) -> list[list[str]]:
     before = finding.before or (None,) * len(finding.units)
     figures = zip(finding.units, finding.after, before, finding.allowed, strict=True)
     return [

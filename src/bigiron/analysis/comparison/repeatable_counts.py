@@ -22,8 +22,8 @@ from statistics import fmean, median
 from typing import Literal
 
 from bigiron.analysis import kernel_functions
+from bigiron.analysis.comparison.limits import LEAST, LimitedCount, Tolerance, worst_first
 from bigiron.analysis.lines import conflicts
-from bigiron.gate.check_lines import LEAST, Finding, Tolerance, worst_first
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 
@@ -263,7 +263,7 @@ class ReferenceValue:
         return max(self.count.repetitions)
 
 
-def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) -> list[Finding]:
+def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) -> list[LimitedCount]:
     """Each object with counts on both kernels, worst first."""
     known = {(one.count.what, one.count.name, one.count.unit): one for one in before}
     now = {(one.what, one.name, one.unit): one for one in after}
@@ -274,15 +274,15 @@ def check(before: Sequence[ReferenceValue], after: Sequence[RepeatableCount]) ->
         if what == "sleeping" or (what == "instructions") not in recorded:
             continue
         units = _units(what, now.get((what, name, "writes")), tolerances)
-        finding = _finding(
+        limited = _limited(
             name,
             units,
             [known.get((what, name, unit)) for unit in units],
             [now.get((what, name, unit)) for unit in units],
             [tolerances.of(what, name, unit) for unit in units],
         )
-        if finding:
-            found.append(finding)
+        if limited:
+            found.append(limited)
     return worst_first(found)
 
 
@@ -320,14 +320,14 @@ def _units(what: What, written: RepeatableCount | None, tolerances: _Tolerances)
     return ("writes",) if seldom else ("writes", "accesses")
 
 
-def _finding(
+def _limited(
     name: str,
     units: tuple[str, ...],
     before: Sequence[ReferenceValue | None],
     after: Sequence[RepeatableCount | None],
     tolerances: Sequence[Tolerance],
-) -> Finding | None:
-    """The finding of an object; None if both kernels have too few accesses."""
+) -> LimitedCount | None:
+    """The counts of an object; None if both kernels have too few accesses."""
     most = [one.most if one else 0.0 for one in before]
     least = tuple(min(one.repetitions) if one else 0.0 for one in after)
     if max((*most, *least), default=0.0) <= LEAST:
@@ -337,7 +337,7 @@ def _finding(
         for tolerance, was, one in zip(tolerances, most, before, strict=True)
     )
     touched = next((one.functions for one in after if one), ())
-    return Finding(
+    return LimitedCount(
         name,
         units,
         tuple(one.mean if one else 0.0 for one in before) if any(before) else None,
