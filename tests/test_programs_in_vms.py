@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from conftest import Answer, bigiron, compared, measured
 
-from bigiron import open_study
+from bigiron import open_study, probes
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
+from bigiron.machines.messages import Message
+from bigiron.probes.recording import RecordedProgram, Recording, program_operations
 from bigiron.study import program
 from bigiron.study.spec import Spec
 
@@ -102,11 +105,12 @@ def test_times_bound_a_part(root: Path, tmp_path: Path) -> None:
     times = ("--warm-up", "0.02", "--for", "0.001", "--clock", "instructions")
     answer = in_vm(root, "tool parts 1", *times, "--per", "instruction", study=tmp_path / "s")
     counted = facts(answer, tmp_path / "s")
-    assert counted["operation"] == "million instructions"
+    assert counted["operation"] == "million user-mode instructions"
     (record,) = open_study(tmp_path / "s").records()
     assert 1e6 <= record.recorded_ns < 2e6
-    # Two instructions a nanosecond, of each CPU that is busy.
-    assert 0.5 < counted["operations"][0] < 10
+    assert counted["operations"] == [counted["user_instructions"] / 1e6]
+    # Two instructions a nanosecond, of each CPU that is busy; most of them in the kernel.
+    assert 0.02 < counted["operations"][0] < 2
 
 
 def test_beside_a_service(root: Path, tmp_path: Path) -> None:
@@ -237,6 +241,25 @@ def test_what_only_programs_can_be_asked(tmp_path: Path) -> None:
     assert answer.complaint == "--per needs --root and --command, in a virtual machine"
     answer = bigiron("run", "--command", "x", *KERNEL, "--cpus", "2", "-o", tmp_path / "s")
     assert answer.complaint.startswith("a command in a virtual machine needs a root file system: give --root")
+
+
+@pytest.mark.parametrize("in_kernel", [9_000_000, 18_000_000])
+def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
+    """A kernel that executes twice as much for the same program does no more operations."""
+    files = (Message("file", {"path": stream, "lines": []}) for stream in ("stdout", "stderr"))
+    messages = [Message("command", {"status": 0, "signal": 0, "nanoseconds": 1}), *files]
+    asked = probes.CellRequest(cpus=1, tasks=1, operations=1, mode="process", per="instruction")
+    raw = probes.RawOutput(messages, Path(), architecture("x86_64"), Path(), asked)
+    ran = RecordedProgram(
+        parts=1, windows=1, lost_windows=0, instructions={"user": 1_000_000, "process": in_kernel},
+        system_calls={0: 1000}, other_system_calls=0,
+    )  # fmt: skip
+    recording = Recording(
+        operations=[], entries=1, stack_bytes=1, per_cpu_offsets=[], accesses={}, stack_accesses={},
+        instructions={}, unreleased=0, traces=[], lost={}, program=ran,
+    )  # fmt: skip
+    counted = dict(program_operations(raw, recording))
+    assert (counted["operations"], counted["operation"]) == ([1], "million user-mode instructions")
 
 
 def test_each_service_gets_its_own_words() -> None:

@@ -144,8 +144,8 @@ class ProgramOptions:
     per: Annotated[
         str,
         typer.Option(
-            help="count per system-call, per instruction (a million) or per call of the system call NAME, "
-            "instead of per operation of --metric"
+            help="count per system-call, per instruction (a million in user mode) or per call of the system "
+            "call NAME, instead of per operation of --metric"
         ),
     ] = ""
 
