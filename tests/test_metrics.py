@@ -1,5 +1,6 @@
 """What other tools print, read: real outputs of each, and what is wrong with one, by line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -265,7 +266,8 @@ def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
     [
         ("redis-benchmark", "redis-benchmark.txt", (40000, "request")),
         ("netperf", "netperf-keys.txt", (2000, "send")),
-        ("iperf3", "iperf3.json", (16640, "KiB")),
+        ("iperf3", "iperf3.json", (130, "block of 131,072 bytes")),
+        ("hackbench", "hackbench.txt", (80_000, "message")),
         ("sockperf", "sockperf.txt", (38800, "message")),
         ("wrk", "wrk.txt", (12994, "request")),
         ("ab", "ab.txt", (500, "request")),
@@ -275,6 +277,19 @@ def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
 )
 def test_how_many_operations_there_were(format: str, file: str, operations: tuple[int, str]) -> None:
     assert readers.operations(format, "")((FIGURES / file).read_text()) == operations
+
+
+def test_hackbench_with_other_numbers_of_file_descriptors() -> None:
+    """With `-f 10` each of a group's ten senders writes to ten receivers."""
+    text = (FIGURES / "hackbench.txt").read_text().replace("using 40", "using 20").replace("== 40", "== 20")
+    assert readers.operations("hackbench", "")(text) == (20_000, "message")
+
+
+def test_the_block_of_iperf3_is_the_one_it_wrote() -> None:
+    text = (FIGURES / "iperf3.json").read_text()
+    read = readers.operations("iperf3", "")
+    assert read(re.sub(r'"blksize":\s*\d+', '"blksize": 8192', text)) == (2080, "block of 8,192 bytes")
+    assert read(re.sub(r'"blksize":\s*\d+,', "", text)) == (130, "block of 131,072 bytes")
 
 
 @given(text=st.text() | st.text(alphabet="tasks,proc012.-naif\n#: ").map(lambda text: CSV + text))

@@ -4,9 +4,8 @@ import re
 
 from bigiron.readers.figure import Figure, Format, Reading, count, lines, number
 
-_TASKS = re.compile(r"Running in .* mode with \d+ groups? using .*\(== (\d+) tasks\)")
+_TASKS = re.compile(r"Running in .* mode with \d+ groups? using (\d+) file descriptors .*\(== (\d+) tasks\)")
 _MESSAGES = re.compile(r"Each sender will pass (\d+) messages of")
-_RECEIVERS = 20  # of each sender, one half of a group's tasks
 _TIME = re.compile(r"Time: *(\S+)")
 
 
@@ -17,12 +16,14 @@ def _read(text: str) -> Reading:
     >>> _read(text).figures
     [Figure(metric='time', unit='s', better='less', value=0.2, tasks=40, run=1)]
     """
-    figures, tasks, messages = list[Figure](), None, 0
+    figures, tasks, pairs, messages = list[Figure](), None, 0, 0
     for line, written in lines(text):
         if found := _TASKS.match(written):
-            tasks = count(found[1], line)
+            receivers = count(found[1], line, "file descriptors") // 2  # of each sender: those of its group
+            tasks = count(found[2], line)
+            pairs = tasks // 2 * receivers
         elif found := _MESSAGES.match(written):
-            messages = (tasks or 0) // 2 * _RECEIVERS * count(found[1], line, "messages")
+            messages = pairs * count(found[1], line, "messages")
         elif found := _TIME.match(written):
             figures.append(
                 Figure("time", "s", "less", number(found[1], line, "Time"), tasks, len(figures) + 1)

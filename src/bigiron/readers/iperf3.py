@@ -6,7 +6,7 @@ from bigiron.errors import UserError
 from bigiron.readers.figure import Figure, Format, Reading, count, document, label, number
 from bigiron.util import decode
 
-_KIB = 1024
+_BLOCK = 128 << 10  # bytes; TCP's default, DEFAULT_TCP_BLKSIZE of iperf.h
 
 
 class _Sum(msgspec.Struct):
@@ -17,6 +17,7 @@ class _Sum(msgspec.Struct):
 class _Test(msgspec.Struct):
     protocol: str
     num_streams: int
+    blksize: int = 0
 
 
 class _Start(msgspec.Struct):
@@ -35,21 +36,23 @@ class _Output(msgspec.Struct):
 
 
 def _read(text: str) -> Reading:
-    """What all streams together sent and received per second. An operation is a KiB that was sent."""
+    """What all streams together sent and received per second. An operation is a block, which it writes."""
     try:
         output = decode.convert(document(text), _Output)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not iperf3's JSON (--json): {error}") from None
-    name = label(output.start.test_start.protocol, None)
-    tasks = count(str(output.start.test_start.num_streams), None, "streams")
+    test = output.start.test_start
+    name = label(test.protocol, None)
+    tasks = count(str(test.num_streams), None, "streams")
     figures = []
     for what, total in (("sent", output.end.sum_sent), ("received", output.end.sum_received)):
         if total is not None:
             value = number(repr(total.bits_per_second), None, what)
             figures.append(Figure(f"{name}: {what}", "bits/s", "more", value, tasks))
-    sent = output.end.sum_sent.bytes // _KIB if output.end.sum_sent else 0
+    block = test.blksize or _BLOCK
+    sent = output.end.sum_sent.bytes // block if output.end.sum_sent else 0
     about = {"iperf3": label(output.start.version, None)}
-    return Reading(figures, about, operations=max(sent, 0), operation="KiB")
+    return Reading(figures, about, operations=max(sent, 0), operation=f"block of {block:,} bytes")
 
 
 FORMAT = Format("iperf3", "iperf3's JSON (--json)", _read)
