@@ -1,5 +1,6 @@
 """What other tools print, read: real outputs of each, and what is wrong with one, by line."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -277,6 +278,45 @@ def test_what_is_wrong(format: str, text: str, complaint: str) -> None:
 )
 def test_how_many_operations_there_were(format: str, file: str, operations: tuple[int, str]) -> None:
     assert readers.operations(format, "")((FIGURES / file).read_text()) == operations
+
+
+def test_the_page_lists_each_format_that_says_how_many_there_were() -> None:
+    page = (Path(__file__).parents[1] / "docs/howto/run-a-program.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `--metric stress-ng`")]
+    saying = {
+        one.name
+        for one in readers.formats()
+        if one.read_text and "operations=" in inspect.getsource(one.read_text)
+    }
+    assert {name.removeprefix("--metric ") for name in re.findall("`(.+?)`", row)} == saying
+
+
+@pytest.mark.parametrize(
+    ("format", "file", "complaint"),
+    [
+        ("netperf", "netperf.txt", "for netperf: end the command with -- -k LOCAL_SEND_CALLS,"),
+        ("perf-bench", "perf-bench-sched-messaging.txt", "for perf-bench: not all of its benchmarks print"),
+    ],
+)
+def test_outputs_without_a_number_of_operations(format: str, file: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        readers.operations(format, "")((FIGURES / file).read_text())
+
+
+@pytest.mark.parametrize("unit", ["transactions/s", "reads / sec", "MB per second", "ms", "s"])
+def test_a_rate_is_no_number_of_operations(unit: str) -> None:
+    with pytest.raises(UserError, match="in a virtual machine --metric reads a number of operations"):
+        readers.operations(r"tps = (\S+)", unit)
+
+
+@pytest.mark.parametrize("unit", ["", "transaction", "session", "per-CPU list", "sample/scan"])
+def test_a_value_that_is_no_number_of_operations(unit: str) -> None:
+    """Two rows of pgbench's output, one with the number of transactions and one with the rate."""
+    text = (FIGURES / "pgbench.txt").read_text()
+    done = readers.operations(r"actually processed: (\d+)", unit)
+    assert done(text) == (400, unit or "operation")
+    with pytest.raises(UserError, match=r"the metric is \d+\.\d+: in a virtual machine --metric reads"):
+        readers.operations(r"tps = (\S+)", unit)(text)
 
 
 def test_hackbench_with_other_numbers_of_file_descriptors() -> None:

@@ -36,7 +36,8 @@ class MetricsOptions(ProbeOptions, frozen=True, kw_only=True):
     metric: Annotated[
         str,
         typer.Option(
-            help="value to read in the command's output: fio, json:PATH or a regular expression with a group"
+            help="what to read in the command's output: a format of `bigiron import`, json:PATH or a regular "
+            "expression with a group. In a virtual machine: a number of operations, all matches added up"
         ),
     ] = ""
     unit: Annotated[str, typer.Option(help="unit of the metric")] = ""

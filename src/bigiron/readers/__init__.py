@@ -40,6 +40,8 @@ def _formats() -> dict[str, Format]:
 
 
 _JSON = "json:"
+_TIMED = re.compile(r"(?:^|/|\bper)\s*(?:[mun]?s|sec|seconds?|min|minutes?)\b", re.IGNORECASE)
+_NO_RATE = "in a virtual machine --metric reads a number of operations, not a rate or a time"
 
 
 def formats() -> list[Format]:
@@ -100,7 +102,8 @@ def reader(metric: str, unit: str, less_is_better: bool) -> Callable[[str], list
 def operations(metric: str, unit: str) -> Callable[[str], tuple[int, str]]:
     r"""How to read the number of operations that a command did, and the name of one, from its output.
 
-    The value that `json:PATH` or a regular expression finds is that number; several add up.
+    The value that `json:PATH` or a regular expression finds is that number; several add up. UserError for
+    a rate or a time.
 
     >>> operations(r"transactions: (\d+)", "transaction")("transactions: 12")
     (12, 'transaction')
@@ -115,13 +118,22 @@ def operations(metric: str, unit: str) -> Callable[[str], tuple[int, str]]:
 
         def of_format(output: str) -> tuple[int, str]:
             reading = read_text(output)
+            if known.operations_need and not reading.operations:
+                raise UserError(
+                    f"the command's output has no number of operations for {metric}: {known.operations_need}"
+                )
             return reading.operations, reading.operation
 
         return of_format
+    if _TIMED.search(unit):
+        raise UserError(f"unit {unit!r}: {_NO_RATE}")
     read = reader(metric, unit, less_is_better=False)
 
     def of_figures(output: str) -> tuple[int, str]:
-        return round(sum(figure.value for figure in read(output))), unit or "operation"
+        values = [figure.value for figure in read(output)]
+        if parts := [value for value in values if not value.is_integer()]:
+            raise UserError(f"the metric is {parts[0]}: {_NO_RATE}")
+        return int(sum(values)), unit or "operation"
 
     return of_figures
 

@@ -70,6 +70,8 @@ class Format:
     file_is_workload: bool = False
     option: str = ""
     """An option without which the program of that name does not print the figures."""
+    operations_need: str = ""
+    """What to give where the program printed no number of operations; "": it always prints one, or never."""
     profile: re.Pattern[str] | None = None
     """What a text of this format contains, if it is a profile."""
 

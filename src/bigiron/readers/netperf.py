@@ -42,4 +42,9 @@ def _read(text: str) -> Reading:
     return Reading(figures, operations=sends, operation="send")
 
 
-FORMAT = Format("netperf", "what netperf prints", _read)
+FORMAT = Format(
+    "netperf",
+    "what netperf prints",
+    _read,
+    operations_need="end the command with -- -k LOCAL_SEND_CALLS,THROUGHPUT,THROUGHPUT_UNITS",
+)

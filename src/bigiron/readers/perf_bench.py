@@ -42,4 +42,9 @@ def _read(text: str) -> Reading:
     return Reading(figures, operations=done, operation=operation)
 
 
-FORMAT = Format("perf-bench", "what `perf bench` prints", _read)
+FORMAT = Format(
+    "perf-bench",
+    "what `perf bench` prints",
+    _read,
+    operations_need="not all of its benchmarks print one: give --per instead",
+)
