@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import bigiron as library
 from bigiron import workloads
 from bigiron.errors import UserError
+from bigiron.machines.engine import Job, Programs
 from bigiron.probes import Options, Table, conflicts, throughput
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
@@ -113,6 +114,19 @@ def test_a_cell_says_all_that_produced_it(sweep: Path) -> None:
     assert environment["boot"].startswith("console=ttyS0 ")
     assert (environment["sockets"], environment["cores"], environment["threads"]) == (1, 2, 1)
     assert (sweep / "workload.c").read_text() == workloads.find("getppid1").source.read_text()
+
+
+def test_what_a_clock_of_instructions_adds_is_as_documented() -> None:
+    job = Job("debian/6.12", "", (), 2, 2, 1, programs=Programs(Path("agent"), recorder=Path("recorder")))
+    usual, slow = (
+        Spec(workload="getppid1", clock=clock, variant=[]).engine.environment(job)
+        for clock in ("host", "instructions")
+    )
+    text = SCHEMA_PAGE.read_text()
+    (row,) = re.findall(r"^\| more with `--clock instructions` \| `(\w+)`, after `(\w+)`", text, re.MULTILINE)
+    assert [*slow][[*slow].index(row[1]) + 1] == row[0]
+    assert slow.keys() - usual.keys() == {row[0]}
+    assert f"`{row[0]}`" in (SCHEMA_PAGE.parents[1] / "explanation/clock.md").read_text()
 
 
 @pytest.fixture(scope="module")
