@@ -1,6 +1,7 @@
 """Programs of a root file system in virtual machines: with services, recorded in part, counted per unit."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from bigiron.errors import UserError
 from bigiron.machines.messages import Message
 from bigiron.probes.recording import RecordedProgram, Recording, program_operations
 from bigiron.study import program
+from bigiron.study.resolve import command_words
 from bigiron.study.spec import Spec
 
 TOOL = Path(__file__).with_name("tool.c")
@@ -212,6 +214,9 @@ def test_a_service_that_fails(
         (("--per", "read", "--service", "'"), 'service "\'": No closing quotation'),
         (("--per", "read", "--ready-port", "70000"), "ready_port = 70000: use at most 16 ports from 1"),
         (("--per", "read", "--env", "x"), "env 'x': use NAME=VALUE"),
+        (("--per", "read", "--env", "N={cpus}"), "env: {cpus} is not filled in: write {tasks} for"),
+        (("--per", "read", "--service", "a {task}"), "service: {task} is not filled in: write {tasks}"),
+        (("--per", "read", "--tasks", "2"), "--tasks needs {tasks} in the command"),
         (("--per", "read", "--user", "a b"), "user 'a b': use the name of a user of the root"),
         (("--per", "read", "--folder", "x"), "folder 'x': use an absolute path in the root"),
         (("--per", "read", "--begin-at", "x", "--warm-up", "1"), "both --begin-at and --warm-up"),
@@ -266,9 +271,27 @@ def test_each_service_gets_its_own_words() -> None:
     spec = Spec(
         root="r", command="c", service=["a 'b c'", "d"], ready=["", "e f"], ready_port=[8], variant=[]
     )
-    assert list(program.job(spec, ["c", "1"])) == [
+    assert list(program.job(spec, ["c", "1"], 1)) == [
         "in_root", "service", "service_word a", "service_word b c", "service", "service_word d",
         "ready_word e", "ready_word f", "ready_port 8", "word c", "word 1",
     ]  # fmt: skip
     with pytest.raises(UserError, match="use one printable line"):
         program.words_of("service", "a\nb")
+
+
+def test_the_number_of_tasks_is_filled_in_everywhere() -> None:
+    spec = Spec(
+        root="r", command="c", service=["a -t {tasks}"], ready=["b {tasks}"], env=["N={tasks}", "F=${cpus}"],
+        variant=[],
+    )  # fmt: skip
+    assert list(program.job(spec, ["c"], 8)) == [
+        "in_root", "service", "service_word a", "service_word -t", "service_word 8", "ready_word b",
+        "ready_word 8", "env N=8", "env F=${cpus}", "word c",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command", ["sh -c 'echo ${HOME} ${cpus}'", "awk '{print}'", "docker inspect -f '{{.Id}}'", "a {0..9} {}"]
+)
+def test_other_braces_are_the_command_s(command: str) -> None:
+    assert command_words(Spec(command=command, root="r", variant=[]), 4) == shlex.split(command)

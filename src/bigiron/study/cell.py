@@ -192,5 +192,5 @@ def agent_job(spec: Spec, cell: Cell) -> str:
         wanted = frozenset(lines)
         lines += [line for line in probes.probe(name).job(request) if line not in wanted]
     if spec.runs_program:
-        lines += program.job(spec, request.command)
+        lines += program.job(spec, request.command, cell.tasks)
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +30,8 @@ KEYS = (
 """What only a program in a virtual machine can be asked."""
 
 _TEXTS = ("user", "folder", "begin_at", "end_at")
+_TASKS = "{tasks}"
+_MEANT_TASKS = re.compile(r"(?<!\$)\{(?:tasks?|threads?|cpus?|jobs?|nproc)\}", re.IGNORECASE)
 _CPUS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_S = 1e6
 _TIME_SLICE = 5000  # instructions: with 20,000 QEMU's own clock ends many time slices of other CPUs too
@@ -114,6 +116,7 @@ def _check_words(spec: Spec) -> None:
             raise UserError(f"ready_port = {port}: use at most {limits.MAX_SERVICES} ports from 1 to 65535")
     limits.check("env", spec.env, limits.MAX_VARIABLES)
     for variable in spec.env:
+        _check_braces("env", variable)
         if not re.match(r"[A-Za-z_]\w*=", variable):
             raise UserError(f"env {variable!r}: use NAME=VALUE")
     for key in _TEXTS:
@@ -149,8 +152,28 @@ def _check_cpus(key: str, text: str, cpus: Sequence[int]) -> None:
             raise UserError(f"{key} = {text!r}: {first}-{last} is no range")
 
 
+def takes_tasks(spec: Spec) -> bool:
+    """Whether the number of tasks is filled in anywhere."""
+    return any(_TASKS in text for text in (spec.command, *spec.service, *spec.ready, *spec.env))
+
+
+def with_tasks(texts: Iterable[str], tasks: int) -> list[str]:
+    """The texts with the number of tasks filled in.
+
+    >>> with_tasks(["--threads={tasks}", "${HOME}"], 4)
+    ['--threads=4', '${HOME}']
+    """
+    return [text.replace(_TASKS, str(tasks)) for text in texts]
+
+
+def _check_braces(what: str, text: str) -> None:
+    if wrong := _MEANT_TASKS.search(text.replace(_TASKS, "")):
+        raise UserError(f"{what}: {wrong[0]} is not filled in: write {_TASKS} for the number of tasks")
+
+
 def words_of(what: str, text: str) -> list[str]:
     """The words of a command; no shell interprets it."""
+    _check_braces(what, text)
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -166,16 +189,17 @@ def with_needed_option(spec: Spec, words: list[str]) -> list[str]:
     return [*words, *readers.needed_option(spec.options[MetricsOptions].metric, words)]
 
 
-def job(spec: Spec, words: Sequence[str]) -> Iterator[str]:
+def job(spec: Spec, words: Sequence[str], tasks: int) -> Iterator[str]:
     """What the agent is to do (docs/contributing/protocol.md), for the command with these words."""
     yield "in_root"
     for number, service in enumerate(spec.service):
         yield "service"
-        yield from (f"service_word {word}" for word in words_of("service", service))
+        yield from (f"service_word {word}" for word in with_tasks(words_of("service", service), tasks))
         ready = spec.ready[number] if number < len(spec.ready) else ""
-        yield from (f"ready_word {word}" for word in (words_of("ready", ready) if ready else []))
+        ready_words = words_of("ready", ready) if ready else []
+        yield from (f"ready_word {word}" for word in with_tasks(ready_words, tasks))
     yield from (f"ready_port {port}" for port in spec.ready_port)
-    yield from (f"env {variable}" for variable in spec.env)
+    yield from (f"env {variable}" for variable in with_tasks(spec.env, tasks))
     for key in ("user", "folder", "command_cpus", "service_cpus", "begin_at", "end_at"):
         if value := getattr(spec, key):
             yield f"{key} {value}"

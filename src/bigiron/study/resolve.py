@@ -122,8 +122,7 @@ def _resolve_command(spec: Spec) -> Spec:
         refuse_unknown(probe, spec.arch)
     check_options(spec)
     words = command_words(spec, 1)
-    command_words(spec, _MOST_TASKS)  # its longest form
-    if "{tasks}" not in spec.command and spec.tasks not in ("all", [1]):
+    if not program.takes_tasks(spec) and spec.tasks not in ("all", [1]):
         raise UserError(
             "--tasks needs {tasks} in the command: without it the command cannot run with other task counts"
         )
@@ -140,7 +139,7 @@ def _resolve_command(spec: Spec) -> Spec:
     return msgspec.structs.replace(
         spec,
         workload=Path(words[0]).name,
-        tasks=spec.tasks if "{tasks}" in spec.command else [1],
+        tasks=spec.tasks if program.takes_tasks(spec) else [1],
         variant=[_resolve_variant(variant, spec) for variant in spec.variant],
     )
 
@@ -152,11 +151,9 @@ def command_words(spec: Spec, tasks: int) -> list[str]:
     ['fio', '--name=my job', '--numjobs=4']
     >>> command_words(Spec(command="fio --numjobs={cpus}", variant=[]), 4)
     Traceback (most recent call last):
-    bigiron.errors.UserError: command: {cpus} is unknown: only {tasks} is filled in
+    bigiron.errors.UserError: command: {cpus} is not filled in: write {tasks} for the number of tasks
     """
-    for unknown in re.findall(r"\{\w+\}", spec.command.replace("{tasks}", "")):
-        raise UserError(f"command: {unknown} is unknown: only {{tasks}} is filled in")
-    words = [word.replace("{tasks}", str(tasks)) for word in program.words_of("command", spec.command)]
+    words = program.with_tasks(program.words_of("command", spec.command), tasks)
     if "/" in words[0] and not words[0].startswith("/"):
         where = spec.folder or "/" if spec.root else "a temporary folder"
         raise UserError(f"command: it runs in {where}: give the absolute path of {words[0]}")

@@ -70,7 +70,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     workload_sha256: str = ""
     """Of the C file; filled in when the study is created."""
     command: str = ""
-    """An external command instead of a workload; `{tasks}` in it is replaced by the number of tasks."""
+    """An external command instead of a workload; `{tasks}` in it, in `service`, `ready` and `env` becomes the
+    number of tasks."""
     root: str = ""
     """For virtual machines: the root file system that the command runs in (bigiron.roots)."""
     root_sha256: str = ""
@@ -101,7 +102,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Whether the program marks its recorded parts itself, with bigiron-mark or as bigiron.h does."""
     per: str = ""
     """What counts are divided by: the number of system calls (`system-call`), of millions of instructions
-    (`instruction`) or of system calls of this name; empty: of the operations that `metric` reads."""
+    in user mode (`instruction`) or of system calls of this name; empty: of what `metric` reads."""
     mode: Literal["process", "thread"] = "process"
     machine: str = "vm"
     """Where it runs: `vm`, `host` (the machine that bigiron runs on), `ssh`, ... (study/engines.py)."""
