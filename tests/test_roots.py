@@ -241,8 +241,13 @@ def test_archives_without_programs_for_this_guest(tmp_path: Path) -> None:
 def test_archives_that_are_damaged(tmp_path: Path) -> None:
     whole = tar([SHELL, member("data", bytes(range(256)) * 400)])
     packed = subprocess.run(["zstd"], input=whole, capture_output=True, check=True).stdout
+    header = tarfile.BLOCKSIZE + tarfile.BLOCKSIZE  # of the second member, after the first's header and data
+    flipped = bytes([whole[header] ^ 1])
     for name, data in {
         "half.tar": whole[: len(whole) // 2],
+        "bit.tar": whole[:header] + flipped + whole[header + 1 :],
+        "at-a-header.tar": whole[:header],
+        "in-a-header.tar": whole[: header + 100],
         "half.tar.gz": gzip.compress(whole)[:-200],
         "half.tar.xz": lzma.compress(whole)[:-40],
         "half.tar.zst": packed[:-20],
@@ -380,6 +385,25 @@ def test_the_layers_of_a_container_image(tmp_path: Path) -> None:
     assert not {"/a/gone", "/b/hidden"} & found and not any(".wh." in path for path in found)
     assert content(root, "a/also") == b"5"
     assert roots.resolve(layout.packed(tmp_path / "layout.tar")).sha256 == root.sha256
+
+
+def test_an_archive_with_the_blobs_of_one_platform(tmp_path: Path) -> None:
+    """`docker save` of an image of several platforms, from the containerd store, and tagged twice."""
+    layout, others = Layout(), Layout()
+    ours = layout.image("amd64", *layers()) | {"platform": {"architecture": "amd64", "os": "linux"}}
+    platforms = [("arm64", "linux"), ("amd64", "windows"), ("unknown", "unknown")]
+    listed_only = [
+        others.image(arch, os_name.encode()) | {"platform": {"architecture": arch, "os": os_name}}
+        for arch, os_name in platforms
+    ]
+    whole = layout.document({"manifests": [*listed_only, ours]})
+    root = roots.resolve(layout.index(whole, whole).packed(tmp_path / "saved.tar"))
+    assert "/usr/lib/x" in listed(root)
+    layout.index(layout.document({"manifests": listed_only}))
+    (tmp_path / "cache").rename(tmp_path / "kept")
+    assert refusal(layout.packed(tmp_path / "saved.tar"), tmp_path) == (
+        "saved.tar has no image for x86_64, only linux/arm64, unknown/unknown and windows/amd64"
+    )
 
 
 def test_what_docker_save_wrote_before_it_knew_oci(tmp_path: Path) -> None:

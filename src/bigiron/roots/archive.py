@@ -8,7 +8,7 @@ import hashlib
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -35,8 +35,14 @@ _DAMAGED = (tarfile.TarError, *compression.DAMAGED)
 _Document = TypeVar("_Document")
 
 
+class _Platform(msgspec.Struct):
+    architecture: str
+    os: str
+
+
 class _Descriptor(msgspec.Struct):
     digest: str
+    platform: _Platform | None = None
 
 
 class _Manifest(msgspec.Struct):
@@ -62,6 +68,7 @@ def read(path: Path, arch: str, tree: Tree, staging: Path, stack: ExitStack) -> 
     """Read a tar archive, or an image's archive, into a tree. The stack keeps the files open."""
     archive = _opened(path, tree.called, staging, stack)
     members = _members(archive, tree.called)
+    _check_end(archive, tree.called)
     by_name = {
         "/".join(p for p in member.name.split("/") if p not in ("", ".")): member for member in members
     }
@@ -109,30 +116,47 @@ class _Image:
             _add_layer(archive, tree)
 
     def _layers(self) -> list[str]:
-        images = list(self._images(self._document("index.json", _Manifest), 0))
-        return self._chosen([(self._arch_of(self._name(c.digest)), layers) for c, layers in images])
+        return self._chosen(self._images(self._document("index.json", _Manifest), 0))
 
     def _saved_layers(self) -> list[str]:
         saved = self._document("manifest.json", list[_Saved])
-        return self._chosen([(self._arch_of(one.config), one.layers) for one in saved])
+        return self._chosen((self._arch_of(one.config), one.layers) for one in saved)
 
-    def _images(self, manifest: _Manifest, depth: int) -> Iterator[tuple[_Descriptor, list[str]]]:
+    def _images(self, manifest: _Manifest, depth: int) -> Iterator[tuple[str, list[str]]]:
+        """The architecture and the layers of each image.
+
+        Those for other platforms are not opened: `docker save` may list them all, and write only its own.
+        """
         if depth > _DEEPEST_INDEX:
             raise UserError(f"{self._called}: its index of images is too deep")
         if manifest.config:
-            yield manifest.config, [self._name(layer.digest) for layer in manifest.layers]
+            layers = [self._name(layer.digest) for layer in manifest.layers]
+            yield self._arch_of(self._name(manifest.config.digest)), layers
         for one in manifest.manifests:
-            yield from self._images(self._document(self._name(one.digest), _Manifest), depth + 1)
+            platform = one.platform
+            if platform and not (self._is_ours(platform.architecture) and platform.os == "linux"):
+                yield f"{platform.os}/{platform.architecture}", []
+            else:
+                yield from self._images(self._document(self._name(one.digest), _Manifest), depth + 1)
 
-    def _chosen(self, images: list[tuple[str, list[str]]]) -> list[str]:
+    def _is_ours(self, arch: str) -> bool:
         wanted = architecture(self._arch)
-        found = [layers for arch, layers in images if arch in (wanted.name, wanted.debian)]
+        return arch in (wanted.name, wanted.debian)
+
+    def _chosen(self, images: Iterable[tuple[str, list[str]]]) -> list[str]:
+        """The layers of the only image for the architecture, which may be listed once for each tag."""
+        found, others = list[list[str]](), set[str]()
+        for arch, layers in images:
+            if not self._is_ours(arch):
+                others.add(arch or "unknown architectures")
+            elif layers not in found:
+                found.append(layers)
         if len(found) > 1:
             raise UserError(
                 f"{self._called} has {len(found)} images for {self._arch}: write one into its archive"
             )
         if not found:
-            there = join_and(sorted({arch or "unknown architectures" for arch, _ in images})) or "none"
+            there = join_and(sorted(others)) or "none"
             raise UserError(f"{self._called} has no image for {self._arch}, only {there}")
         return found[0]
 
@@ -234,12 +258,23 @@ def _members(archive: tarfile.TarFile, called: str) -> list[tarfile.TarInfo]:
         raise _not_whole(called, error) from None
 
 
+def _check_end(archive: tarfile.TarFile, called: str) -> None:
+    """UserError if its list of members ends at anything but the zeros that end an archive.
+
+    tarfile takes a damaged header for the end, and a missing one too.
+    """
+    file = cast(IO[bytes], archive.fileobj)
+    file.seek(archive.offset)
+    if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise _not_whole(called, f"it has no valid header at byte {archive.offset}")
+
+
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     return cast(IO[bytes], archive.extractfile(member))
 
 
-def _not_whole(called: str, error: Exception) -> UserError:
-    return UserError(f"{called} is not a complete tar archive: {error or type(error).__name__}")
+def _not_whole(called: str, why: object) -> UserError:
+    return UserError(f"{called} is not a complete tar archive: {why or type(why).__name__}")
 
 
 def _decompress(packed: IO[bytes], to: Path, called: str, digest: str = "") -> None:
