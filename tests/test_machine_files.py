@@ -12,6 +12,9 @@ from bigiron.errors import UserError
 from bigiron.simulator import machine_files, machine_measure
 from bigiron.simulator.machine_measure import Host
 
+ROOT = Path(__file__).parents[1]
+FILES = sorted([*ROOT.glob("sim/machines/*.toml"), *ROOT.glob("cases/*/machine.toml")])
+
 
 def test_every_machine_is_listed_and_shown() -> None:
     listed = bigiron("machine", "list", "--format", "csv").out
@@ -20,6 +23,14 @@ def test_every_machine_is_listed_and_shown() -> None:
         assert f"{name},{machine.cpus},{machine.nodes},{machine.description}" in listed.replace('"', "")
         assert machine_files.text(name) == text
     assert bigiron("machine", "show", "altix-512").out == machine_files.text("altix-512")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file: Path) -> None:
+    machine = tomllib.loads(file.read_text())
+    if "processor" in machine:
+        assert machine["shared_read_ns"] > 0 and machine["shared_read_source"]
+        assert "shared read" in [figure["of"] for figure in machine["range"]]
 
 
 def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
