@@ -33,14 +33,29 @@ def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file
         assert "shared read" in [figure["of"] for figure in machine["range"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "figure", "measured"),
+    [
+        ("epyc", "socket transfer", (304, 197)),  # 2x EPYC 7763, 2x 7R13: medians
+        ("epyc", "group transfer", (123, 107)),
+    ],
+)
+def test_a_range_holds_what_was_measured(name: str, figure: str, measured: tuple[float, ...]) -> None:
+    machine = tomllib.loads((ROOT / f"sim/machines/{name}.toml").read_text())
+    [found] = [one for one in machine["range"] if one["of"] == figure]
+    assert all(found["low"] <= value <= found["high"] for value in measured)
+    [level] = [level for level in machine["level"] if f"{level['name']} transfer" == figure]
+    assert level["transfer_ns"] == measured[0]
+
+
 def test_a_wrong_file_is_one_line(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text(machine_files.text("epyc").replace("transfer_ns = 107", "transfer_ns = -107"))
+    wrong.write_text(machine_files.text("epyc").replace("transfer_ns = 123", "transfer_ns = -123"))
     shown = bigiron("machine", "show", str(wrong))
     assert shown.status == 2
     assert (
         shown.err
-        == f"bigiron: {wrong}: range of group transfer: -107, the figure itself, is not in 85 to 140\n"
+        == f"bigiron: {wrong}: range of group transfer: -123, the figure itself, is not in 85 to 140\n"
     )
     missing = bigiron("machine", "show", str(tmp_path / "none.toml"))
     assert (missing.status, missing.err.count("\n")) == (2, 1)
