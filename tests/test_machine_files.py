@@ -38,6 +38,11 @@ def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file
     [
         ("epyc", "socket transfer", (304, 197)),  # 2x EPYC 7763, 2x 7R13: medians
         ("epyc", "group transfer", (123, 107)),
+        # An Altra Q80-30 whose socket is one node, or two; Graviton 2, of the same core and mesh.
+        ("altra-q80", "pair transfer", (181, 158, 47)),
+        ("altra-q80", "core transfer", (93, 82, 47)),
+        ("altra-max-m128", "pair transfer", (181, 158, 47)),
+        ("altra-max-m128-x2", "pair transfer", (181, 158, 47)),
     ],
 )
 def test_a_range_holds_what_was_measured(name: str, figure: str, measured: tuple[float, ...]) -> None:
