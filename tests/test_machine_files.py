@@ -33,6 +33,15 @@ def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file
         assert "shared read" in [figure["of"] for figure in machine["range"]]
 
 
+def test_only_machines_of_whose_cores_no_figure_was_found_take_skylake_s_store_buffer() -> None:
+    machines = {file.stem: tomllib.loads(file.read_text()) for file in ROOT.glob("sim/machines/*.toml")}
+    assert all(machine["store_buffer_source"] for machine in machines.values() if "store_buffer" in machine)
+    assert {name for name, machine in machines.items() if "store_buffer" not in machine} == {
+        *("altix-512", "altix-512-by-8", "graviton3", "kunpeng-920", "kunpeng-920-x2"),
+        *("power9-16c-x2", "power9-4c-x2", "sierra-forest-144c-x2", "uniform", "xeon-phi-288"),
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "figure", "measured"),
     [
