@@ -392,6 +392,9 @@ def test_another_workload_keeps_the_file_system_of_the_report() -> None:
         ("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", 56, 2, "xeon-e5-2690v4-x2"),
         ("AMD EPYC 7742 64-Core Processor", 256, 2, "epyc-7742-x2"),
         ("AMD EPYC 9754 128-Core Processor", 512, 2, "epyc-9754-x2"),
+        ("AMD EPYC 7H12 64-Core Processor", 256, 2, "epyc-7742-x2"),
+        ("AMD EPYC 7763 64-Core Processor", 128, 1, "epyc"),
+        ("AMD EPYC 9684X 96-Core Processor", 384, 2, "epyc-9654-x2"),
         ("Intel(R) Xeon(R) CPU @ 2.30GHz", 96, 2, "x86-2s"),
     ],
 )
@@ -408,6 +411,23 @@ def test_a_machine_is_made_from_that_of_its_generation(
 def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
     found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
     assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml
+
+
+@pytest.mark.parametrize(
+    ("processor", "cpus"),
+    [
+        ("AMD EPYC 9575F 64-Core Processor", 256),  # Turin, of which there is no file
+        ("AMD EPYC 7551 32-Core Processor", 128),  # Naples
+        ("AMD Opteron(tm) Processor 6376", 32),
+        ("AMD EPYC 7313 16-Core Processor", 64),  # Milan: four groups of four cores, or two of eight
+        ("Ampere Altra Max", 256),
+        ("POWER9", 128),
+        ("", 64),
+    ],
+)
+def test_a_machine_is_not_made_from_another_maker_s_or_by_a_guess(processor: str, cpus: int) -> None:
+    with pytest.raises(UserError, match=f"no machine file is like {re.escape(processor) or 'a processor w'}"):
+        reported_machine.like(Machine(cpus, 2, processor, 256.0))
 
 
 def test_cpus_that_no_machine_of_a_generation_has_are_refused() -> None:

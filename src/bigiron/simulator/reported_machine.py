@@ -27,11 +27,15 @@ _GENERATIONS = {
 }
 """The machine file of each generation, by its code name."""
 
-_MODELS = (
+_AMD = (
     (r"epyc 97\d4", "bergamo"),
-    (r"epyc \d\d\d2", "rome"),
-    (r"epyc \d\d\d3", "milan"),
-    (r"epyc \d\d\d4", "genoa"),
+    (r"epyc 7\w\w2", "rome"),
+    (r"epyc 7\w\w3", "milan"),
+    (r"epyc 9\w\w4", "genoa"),
+)
+"""Model numbers of AMD's EPYC and the generation, which is their last digit."""
+
+_INTEL = (
     (r"xeon(\(r\))? phi", "knights"),
     (r"\be[57]-\d{4}\w? v2", "ivy bridge"),
     (r"\be[57]-\d{4}\w? v3", "haswell"),
@@ -45,7 +49,7 @@ _MODELS = (
     (r"\b[3-9]4\d\d[a-z+]*", "sapphire rapids"),
     (r"\b[3-9]5\d\d[a-z+]*", "emerald rapids"),
 )
-"""Model numbers and the generation: the last digit of AMD's EPYC, the second of Intel's Xeon Scalable.
+"""Model numbers and the generation: the second digit of Intel's Xeon Scalable.
 
 The first that matches counts. Ice Lake and Cooper Lake share a digit; the letter H is Cooper Lake's.
 """
@@ -53,8 +57,8 @@ The first that matches counts. Ice Lake and Cooper Lake share a digit; the lette
 _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
 _FEW = 17  # active cores: no file's clock rates have a row beyond, but for that of all cores
-_LEVEL = r'(name = "(?:{})"\ncount = )(\d+)'
-_SOCKET, _GROUP = "socket|chip", "group|tile"  # what files call these levels
+_LEVEL = r'(name = "(?:{})"\ncount = )(\d+|\[.*\])'
+_SOCKET = "socket|chip"  # what files call this level
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,16 @@ class Likeness:
 def like(machine: Machine) -> Likeness:
     """The file of the processor's generation with the CPUs, sockets and memory of the report.
 
-    UserError where the CPUs do not divide among sockets and threads.
+    Intel's processors of an unknown generation are taken for Ice Lake's. A socket has one die: a report does
+    not tell whether dies are nodes. UserError where no file is of the processor's maker and generation, where
+    it is not known which cores share a cache, or where the CPUs do not divide among sockets and threads.
     """
     name = _GENERATIONS.get(generation(machine.processor) or generation(machine.code_name), "")
+    unlike = f"no machine file is like {machine.processor or 'a processor without a name'}"
+    if not name and not _is_intel(machine.processor.lower()):
+        raise UserError(unlike)
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)
-    text = machine_files.text(name)
+    text = re.sub(_LEVEL.format("die"), r"\g<1>1", machine_files.text(name))
     sockets = machine.sockets or _count(text, _SOCKET)
     threads = _count(text, "thread") if re.search(_LEVEL.format("thread"), text) else 1
     of_socket, rest = divmod(machine.cpus, sockets * threads)
@@ -81,11 +90,14 @@ def like(machine: Machine) -> Likeness:
             f"{machine.cpus} CPUs do not divide among {sockets} sockets and {threads} threads a core ({name})"
         )
     text = _with_count(text, _SOCKET, sockets)
-    if re.search(_LEVEL.format(_GROUP), text):
-        groups, rest = divmod(of_socket, _count(text, "core"))
-        if rest or not groups:
-            raise UserError(f"{of_socket} cores do not divide into groups of {_count(text, 'core')} ({name})")
-        text = _with_count(text, _GROUP, groups)
+    if re.search(_LEVEL.format("group"), text):
+        if of_socket != _count(text, "group") * _count(text, "core"):
+            raise UserError(f"{unlike}: which of its {of_socket} cores share a cache is not known")
+    elif re.search(_LEVEL.format("tile"), text):
+        tiles, rest = divmod(of_socket, _count(text, "core"))
+        if rest or not tiles:
+            raise UserError(f"{of_socket} cores do not divide into tiles of {_count(text, 'core')} ({name})")
+        text = _with_count(text, "tile", tiles)
     else:
         text = _with_count(text, "core", of_socket)
     text = re.sub(r"(turbo_ghz = .*\[)\d+(, [\d.]+\]\])", rf"\g<1>{max(of_socket, _FEW)}\g<2>", text)
@@ -110,9 +122,14 @@ def generation(processor: str) -> str:
     written = processor.lower()
     if named := next((words for words in _GENERATIONS if words in written), ""):
         return named
+    models = _AMD if "epyc" in written else _INTEL if _is_intel(written) else ()
     if "core(tm)" in written:  # whose model numbers are other ones
-        return ""
-    return next((words for model, words in _MODELS if re.search(model, written)), "")
+        models = ()
+    return next((words for model, words in models if re.search(model, written)), "")
+
+
+def _is_intel(written: str) -> bool:
+    return "intel" in written or "xeon" in written
 
 
 def _count(text: str, level: str) -> int:
