@@ -33,6 +33,23 @@ def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file
         assert "shared read" in [figure["of"] for figure in machine["range"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "node", "cache", "nodes"),
+    [
+        ("granite-rapids-128c-x2", "die", "die", 6),
+        ("sierra-forest-144c-x2", "socket", "socket", 2),  # four cores share the second level
+        ("xeon-phi-288", "chip", "tile", 1),
+        ("power9-16c-x2", "socket", "pair", 2),
+        ("power9-4c-x2", "socket", "core", 2),
+    ],
+)
+def test_nodes_and_caches_are_the_processor_s(name: str, node: str, cache: str, nodes: int) -> None:
+    text = (ROOT / f"sim/machines/{name}.toml").read_text()
+    machine = tomllib.loads(text)
+    assert (machine["node"], machine.get("cache", machine["node"])) == (node, cache)
+    assert _sim.Machine.from_toml(text).nodes == nodes
+
+
 def test_only_machines_of_whose_cores_no_figure_was_found_take_skylake_s_store_buffer() -> None:
     machines = {file.stem: tomllib.loads(file.read_text()) for file in ROOT.glob("sim/machines/*.toml")}
     assert all(machine["store_buffer_source"] for machine in machines.values() if "store_buffer" in machine)
