@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bigiron import _sim
 from bigiron.commands.judge import _what
 from bigiron.errors import UserError
 from bigiron.judge import second_opinion
@@ -411,6 +412,15 @@ def test_a_machine_is_made_from_that_of_its_generation(
 def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
     found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
     assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml
+
+
+def test_the_dies_of_a_reported_socket_are_one_node() -> None:
+    base = machine_files.load("granite-rapids-128c-x2")
+    found = reported_machine.like(Machine(384, 2, "Intel(R) Xeon(R) 6972P (Granite Rapids)", 512.0))
+    machine = _sim.Machine.from_toml(found.toml)
+    assert (base.nodes, machine.nodes) == (6, 2)
+    rates = [dict((what, value) for what, value, _source in one.sources) for one in (base, machine)]
+    assert float(rates[1]["node bandwidth, GB/s"]) == 3 * float(rates[0]["node bandwidth, GB/s"])
 
 
 @pytest.mark.parametrize(

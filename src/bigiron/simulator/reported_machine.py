@@ -58,6 +58,7 @@ _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
 _FEW = 17  # active cores: no file's clock rates have a row beyond, but for that of all cores
 _LEVEL = r'(name = "(?:{})"\ncount = )(\d+|\[.*\])'
+_RANGE = 'of = "node bandwidth"\n'
 _SOCKET = "socket|chip"  # what files call this level
 
 
@@ -81,7 +82,7 @@ def like(machine: Machine) -> Likeness:
     if not name and not _is_intel(machine.processor.lower()):
         raise UserError(unlike)
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)
-    text = re.sub(_LEVEL.format("die"), r"\g<1>1", machine_files.text(name))
+    text = _of_one_die(machine_files.text(name))
     sockets = machine.sockets or _count(text, _SOCKET)
     threads = _count(text, "thread") if re.search(_LEVEL.format("thread"), text) else 1
     of_socket, rest = divmod(machine.cpus, sockets * threads)
@@ -130,6 +131,16 @@ def generation(processor: str) -> str:
 
 def _is_intel(written: str) -> bool:
     return "intel" in written or "xeon" in written
+
+
+def _of_one_die(text: str) -> str:
+    """The file with the dies of a socket as one, whose memory bandwidth is that of all."""
+    if not re.search(_LEVEL.format("die"), text):
+        return text
+    dies = _count(text, "die")
+    for bandwidth in ("node_gb_per_s = ", _RANGE + "low = ", _RANGE + r"low = .*\nhigh = "):
+        text = re.sub(rf"({bandwidth})([\d.]+)", lambda found: f"{found[1]}{float(found[2]) * dies:g}", text)
+    return _with_count(text, "die", 1)
 
 
 def _count(text: str, level: str) -> int:
