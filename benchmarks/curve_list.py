@@ -161,9 +161,10 @@ OWN_CPUS = (
 )
 """Curves whose recordings are made with the CPUs and nodes of their machine as well."""
 
-UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2")
-"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`): the
-scheduler spreads them over all nodes. Will-it-scale binds each to a core, one socket's after the other."""
+UNBOUND = ("pft-6.1", "pft-6.12", "pft-7.2", "creat-clo", "creat-clo-6.1")
+"""Recordings of benchmarks that do not bind their tasks (mmtests starts `pft -m SIZE -t THREADS`, and reaim
+sets no affinity: github.com/davidlohr/areaim): the scheduler spreads them over all nodes. Will-it-scale binds
+each to a core, one socket's after the other."""
 
 UNLIKE = ("pf3-whole-thr", "pf1-whole-huge-thr", "malloc1-thr")
 """Recordings that are scored, and not fitted to: of another mixture than the benchmark's, or another kernel;

@@ -42,6 +42,8 @@ def test_every_curve_was_published_and_has_a_machine_and_a_workload() -> None:
         assert Path(workload).exists() if workload.endswith(".c") else find(workload)
     assert {curve for pair in PAIRS for curve in pair} <= set(CURVES)
     assert {*UNBOUND, *UNLIKE, *JUDGED} <= set(RECORDINGS)
+    programs = {name: Path(workload).stem for name, (workload, *_) in RECORDINGS.items()}
+    assert {name for name in programs if programs[name] in ("pft", "creat-clo")} == set(UNBOUND)
 
 
 def test_tasks_fill_a_cache_a_node_or_more() -> None:
