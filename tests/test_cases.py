@@ -191,7 +191,8 @@ def test_what_a_case_brings(case: object) -> None:
     for build in found.builds:
         assert all((found.folder / "patches" / patch).is_file() for patch in build.patches)
         assert all((found.folder / fragment).is_file() for fragment in build.fragments)
-    assert (found.folder / "README.md").read_text().startswith(f"# {found.name}\n")
+    title, _blank, outcome, *_ = (found.folder / "README.md").read_text().splitlines()
+    assert title == f"# {found.name}" and outcome.startswith("**Outcome**: ")
 
 
 def test_the_kernel_of_the_time_is_built_from_that_version(tmp_path: Path) -> None:
