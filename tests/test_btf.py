@@ -234,6 +234,35 @@ def test_how_a_struct_is_laid_out() -> None:
     assert structure.laid_out(outer) == outer
 
 
+def test_the_members_of_anonymous_structs_are_members() -> None:
+    """As in mm_struct, all of which is an anonymous struct, with another one on a cache line of its own."""
+    b = Builder()
+    u32, u64 = b.integer("int", 4), b.integer("long", 8)
+    alone = b.compound(STRUCT, "", 64, ("mm_count", u32, 0))
+    either = b.compound(UNION, "", 8, ("vmacache", u64, 0), ("seq", u32, 0))
+    members = [("", alone, 0), ("pgd", u64, 64), ("", either, 72), ("mm_users", u32, 80)]
+    inside = b.compound(STRUCT, "", 128, *members)
+    b.compound(STRUCT, "mm_struct", 128, ("", inside, 0), ("cpu_bitmap", b.array(u64, 0), 128))
+    mm = laid_out(Btf(b.bytes), "mm_struct")["mm_struct"]
+    outer, own = structure.Anonymous(inside, 64), structure.Anonymous(alone, 64)
+    assert [(one.name, one.offset, one.bytes, one.align, one.around, one.more) for one in mm.units] == [
+        ("mm_count", 0, 4, 4, (outer, own), 0),
+        ("pgd", 64, 8, 8, (outer,), 0),
+        ("{vmacache, …}", 72, 8, 8, (outer,), 0),
+        ("mm_users", 80, 4, 4, (outer,), 0),
+        ("cpu_bitmap", 128, 0, 8, (), 0),
+    ]
+    assert (mm.bytes, mm.align, mm.tail) == (128, 64, 0)
+    assert structure.laid_out(mm) == mm
+
+
+def test_an_anonymous_struct_that_holds_itself_has_an_end() -> None:
+    b = Builder()
+    b.compound(STRUCT, "", 8, ("", 1, 0), ("", 1, 0))
+    b.compound(STRUCT, "loop", 8, ("", 1, 0))
+    assert list(StructLayouts(Btf(b.bytes)).rows(["loop"]))
+
+
 def test_a_struct_that_holds_itself_has_a_layout() -> None:
     b = Builder()
     b.compound(STRUCT, "loop", 8, *((f"m{number}", 1, 0) for number in range(2)))

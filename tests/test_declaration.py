@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from conftest import bigiron
-from test_layout import LINE, WIDGET, hot_widget, known_widget, study_of
+from test_layout import LINE, MM, WIDGET, hot_widget, known_widget, study_of
 
 from bigiron.analysis.layout import change
 from bigiron.analysis.layout.change import Align, Change, Move, Pad, Split
@@ -53,6 +53,32 @@ struct widget {
 #endif
 """
 
+MM_HEADER = """\
+#define __aligned(x) __attribute__((aligned(x)))
+#define ____cacheline_aligned_in_smp __aligned(64)
+#define __randomize_layout
+
+struct mm {
+\tstruct {
+\t\t/* On a cache line of its own. */
+\t\tstruct {
+\t\t\t/* How many there are */
+\t\t\tint count;
+\t\t} ____cacheline_aligned_in_smp;
+\t\tlong pgd;
+
+\t\tint users;\t/* of user space */
+\t\tlong map;
+\t\t/* These belong together. */
+\t\tstruct {
+\t\t\tint low;
+\t\t\tlong high;
+\t\t};
+\t} __randomize_layout;
+\tlong bitmap[];
+};
+"""
+
 OTHERS = """\
 struct other {
 \trandomized_fields_start
@@ -73,7 +99,7 @@ struct other {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for name, text in ("widget.h", HEADER), ("other.h", OTHERS):
+    for name, text in ("widget.h", HEADER), ("other.h", OTHERS), ("mm.h", MM_HEADER):
         (tmp_path / "linux/include/linux").mkdir(parents=True, exist_ok=True)
         (tmp_path / "linux/include/linux" / name).write_text(text)
     return tmp_path / "linux"
@@ -87,12 +113,12 @@ def test_the_examples() -> None:
     assert doctest.testmod(declaration).failed == 0
 
 
-def compiled(tree: Path) -> dict[str, int]:
+def compiled(tree: Path, struct: Structure) -> dict[str, int]:
     """Where a compiler puts each member, and the size."""
-    names = [name for name, *_ in WIDGET]
-    prints = " ".join(f'printf("{name} %zu ", offsetof(struct widget, {name}));' for name in names)
-    head = '#include <stdio.h>\n#include <stddef.h>\n#include "include/linux/widget.h"\n'
-    body = f'{prints} printf("size %zu", sizeof(struct widget));'
+    names, of = [unit.fields[0].name for unit in struct.units], f"struct {struct.name}"
+    prints = " ".join(f'printf("{name} %zu ", offsetof({of}, {name}));' for name in names)
+    head = f'#include <stdio.h>\n#include <stddef.h>\n#include "include/linux/{struct.name}.h"\n'
+    body = f'{prints} printf("size %zu", sizeof({of}));'
     text = f"{head}int main(void) {{ {body} }}\n"
     (tree / "main.c").write_text(text)
     program = tree / "main"
@@ -106,18 +132,18 @@ def laid_out(structure: Structure) -> dict[str, int]:
 
 
 def test_the_declaration_is_the_study_s(tree: Path) -> None:
-    assert compiled(tree) == laid_out(known_widget())
+    assert compiled(tree, known_widget()) == laid_out(known_widget())
+    assert compiled(tree, MM) == laid_out(MM)
 
 
-def random_changes(seed: int) -> list[Change]:
+def random_changes(seed: int, names: Sequence[str], padded: Sequence[str]) -> list[Change]:
     """Of members that are declared under no condition."""
     chance = Random(seed)
-    names = [name for name, *_ in WIDGET if name != "lock"]
 
     def one() -> Change:
         first, second = chance.sample(names, 2)
         move = Move(first, chance.choice(("after", "before")), second)
-        pads = Pad(chance.choice(("flags", "name", "owner")), 64), Split((first, second))
+        pads = Pad(chance.choice(padded), 64), Split((first, second))
         return chance.choice((move, move, *pads, Align(LINE)))
 
     return [one() for _ in range(chance.randrange(1, 4))]
@@ -125,12 +151,25 @@ def random_changes(seed: int) -> list[Change]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_compiler_lays_out_what_git_applied_as_it_was_predicted(tree: Path, seed: int) -> None:
-    changes = random_changes(seed)
-    after = change.changed(known_widget(), changes)
-    diff = widget(tree).diff(changes)
+    names = [name for name, *_ in WIDGET if name != "lock"]
+    checked(tree, known_widget(), random_changes(seed, names, ("flags", "name", "owner")))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("names", [("pgd", "users", "map"), ("low", "high")])
+def test_a_compiler_lays_out_anonymous_structs_as_it_was_predicted(
+    tree: Path, seed: int, names: Sequence[str]
+) -> None:
+    changes = [one for one in random_changes(seed, names, names) if names[2:] or not isinstance(one, Split)]
+    checked(tree, MM, [*changes, *([Move("pgd", "after", "low"), Pad("count", 128)] if seed % 2 else [])])
+
+
+def checked(tree: Path, struct: Structure, changes: Sequence[Change]) -> None:
+    after = change.changed(struct, changes)
+    diff = layout_source.declared(tree, struct, "x86_64").diff(changes)
     if diff:
         subprocess.run(["git", "apply", "-"], input=diff.encode(), cwd=tree, check=True)
-    assert compiled(tree) == laid_out(after), diff
+    assert compiled(tree, struct) == laid_out(after), diff
 
 
 def test_a_comment_goes_with_the_member_that_it_is_about(tree: Path) -> None:

@@ -13,10 +13,10 @@ from conftest import bigiron, measured
 
 from bigiron import workloads
 from bigiron.analysis.layout import change, fields, joined, recorded, search, structure, tables
-from bigiron.analysis.layout.change import Align, Change, Move, Pad
+from bigiron.analysis.layout.change import Align, Change, Move, Pad, Split
 from bigiron.analysis.layout.outcome import Outcome
 from bigiron.analysis.layout.recorded import Recorded, Tables
-from bigiron.analysis.layout.structure import Field, Structure, Unit
+from bigiron.analysis.layout.structure import Anonymous, Field, Structure, Unit
 from bigiron.analysis.lines import conflicts
 from bigiron.errors import UserError
 from bigiron.probes import Table
@@ -44,7 +44,7 @@ def rows_of(
     name: str, members: Sequence[tuple[str, int, int, int]], size: int, align: int = 8
 ) -> Iterator[Any]:
     for number, (field, offset, size_of, aligned) in enumerate(members):
-        placed = (offset, size_of, aligned)
+        placed = (offset, size_of, aligned, [], [])
         yield (
             name,
             size,
@@ -57,6 +57,15 @@ def rows_of(
             "long" if size_of == 8 else "int",
             "",
         )
+
+
+def rows_of_structure(one: Structure) -> Iterator[Any]:
+    for unit in one.units:
+        numbers, aligns = [each.number for each in unit.around], [each.align for each in unit.around]
+        placed = unit.number, unit.offset, unit.bytes, unit.align, numbers, aligns
+        for field in unit.fields:
+            inside = field.name, unit.offset + field.offset, field.bytes, field.type, field.inner
+            yield (one.name, one.bytes, one.align, *placed, *inside)
 
 
 def fields_table(*rows: Iterable[Any]) -> pl.DataFrame:
@@ -355,7 +364,7 @@ def test_a_struct_around_it_grows_with_it() -> None:
     """As an inode in what a file system has around it."""
     inside = [("before", 0, 8, 8), ("w", 8, 88, 8), ("after", 96, 8, 8)]
     rows = [
-        (*row[:-1], "widget") if row[7] == "w" else row for row in rows_of("holder", inside, 104)
+        (*row[:-1], "widget") if row[9] == "w" else row for row in rows_of("holder", inside, 104)
     ]  # fmt: skip
     known = structure.structures(fields_table(rows_of("widget", WIDGET, 88), rows))
     after = change.changed(known["widget"], [Pad("count", 64)])
@@ -390,6 +399,59 @@ def test_nothing_moves_after_an_array_of_no_length() -> None:
     for asked in (Move("lock", "after", "data"), Move("data", "after", "lock")):
         with pytest.raises(UserError, match="a flexible array"):
             change.changed(open_ended, [asked])
+
+
+def test_what_has_no_size_inside_a_struct_is_no_flexible_array() -> None:
+    """As `__cacheline_group_begin()` in struct sock."""
+    units = list(known_widget().units)
+    units.insert(3, Unit(7, (Field("__cacheline_group_begin__w", 0, 0, "__u8 [0]"),), 24, 0, 1))
+    marked = structure.as_it_is("widget", 88, 8, units)
+    after = change.changed(marked, [Move("flags", "before", "lock")])
+    assert {"count": 0, "ops": 8, "flags": 16, "lock": 20}.items() <= offsets(after).items()
+    after = change.changed(marked, [Split(("owner",))])
+    assert (offsets(after)["owner"], after.bytes) == (128, 192)
+
+
+OUTER = Anonymous(1, 64)
+MM = structure.as_it_is(  # as Linux declares mm_struct, in an anonymous struct with another one in it
+    "mm",
+    128,
+    64,
+    [
+        Unit(number, (Field(name, 0, size, type),), offset, size, size or 8, around=around)
+        for number, (name, offset, size, type, around) in enumerate(
+            [
+                ("count", 0, 4, "int", (OUTER, Anonymous(2, 64))),
+                ("pgd", 64, 8, "long", (OUTER,)),
+                ("users", 72, 4, "int", (OUTER,)),
+                ("map", 80, 8, "long", (OUTER,)),
+                ("low", 88, 4, "int", (OUTER, Anonymous(3, 8))),
+                ("high", 96, 8, "long", (OUTER, Anonymous(3, 8))),
+                ("bitmap", 128, 0, "long [0]", ()),
+            ]
+        )
+    ],
+)
+
+
+def test_a_member_moves_inside_its_anonymous_struct() -> None:
+    assert structure.laid_out(MM) == MM
+    after = change.changed(MM, [Move("map", "before", "pgd")])
+    assert {"map": 64, "pgd": 72, "users": 80}.items() <= offsets(after).items()
+    after = change.changed(MM, [Move("map", "after", "count")])  # after the struct that `count` is in
+    assert {"count": 0, "map": 64, "pgd": 72}.items() <= offsets(after).items()
+    after = change.changed(MM, [Move("pgd", "before", "high")])
+    assert {"users": 64, "map": 72, "pgd": 80, "low": 88}.items() <= offsets(after).items()
+    after = change.changed(MM, [Split(("pgd", "users"))])
+    assert {"map": 64, "low": 72, "pgd": 128, "users": 136}.items() <= offsets(after).items()
+    assert (after.bytes, offsets(after)["bitmap"]) == (192, 192)
+    for asked in (Move("low", "after", "pgd"), Move("pgd", "after", "bitmap"), Move("count", "after", "map")):
+        with pytest.raises(UserError, match="is in an anonymous struct, and can only be moved inside it"):
+            change.changed(MM, [asked])
+    with pytest.raises(UserError, match="they are not all in the same anonymous struct"):
+        change.changed(MM, [Split(("pgd", "low"))])
+    with pytest.raises(UserError, match="no other member is left"):
+        change.changed(MM, [Split(("count",))])
 
 
 @pytest.mark.parametrize(
@@ -489,7 +551,13 @@ def test_pieces_of_one_access_are_joined(pieces: list[dict[str, Any]], whole: li
 # The command
 
 
-def study_of(folder: Path, accesses: Sequence[Access], variables: Sequence[Any] = ()) -> Path:
+def study_of(
+    folder: Path,
+    accesses: Sequence[Access],
+    variables: Sequence[Any] = (),
+    described: Iterable[Any] | None = None,
+    slab: pl.DataFrame | None = None,
+) -> Path:
     """A study with that one cell."""
     spec = Spec(
         workload="getppid1",
@@ -499,14 +567,13 @@ def study_of(folder: Path, accesses: Sequence[Access], variables: Sequence[Any] 
         variant=[Variant(name="k", kernel="k")],
     )
     study = store.create(folder, spec, workloads.find("getppid1"))
-    objects = pl.concat(
-        [objects_table(88, 8), pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")]
-    )
+    more = pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")
+    objects = pl.concat([objects_table(88, 8) if slab is None else slab, more])
     facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0}
     made = {
         "layout": Table(accesses_table(accesses, objects), facts),
         "layout_objects": Table(objects),
-        "layout_fields": Table(fields_table(rows_of("widget", WIDGET, 88))),
+        "layout_fields": Table(fields_table(described or rows_of("widget", WIDGET, 88))),
     }
     for cell in study.plan():
         record = CellRecord(
@@ -535,6 +602,39 @@ def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
         assert line in lines
     assert "}; /* 88 bytes, 2 cache lines if it begins one */" in answer.out
     assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
+
+
+def test_a_struct_in_an_anonymous_struct_is_taken_apart(tmp_path: Path) -> None:
+    """All of mm_struct is in one: a member that all CPUs read beside one that is written."""
+    found = [(cpu, SLAB + 72, 4, 100, 0, "mmget") for cpu in range(4)]
+    found.append((0, SLAB + 64, 8, 0, 100, "pgd_free"))
+    mm = {"described": rows_of_structure(MM), "slab": objects_table(128, 1, "mm", 128)}
+    text = bigiron("layout", study_of(tmp_path / "s", found, **mm), "struct mm").out
+    _, _, rest = text.partition("struct mm {\n")
+    shown, _, _ = rest.partition("\n}; ")
+    assert [line[:45].rstrip() for line in shown.splitlines()] == [
+        "              struct {",
+        "                struct {",
+        "     0     4      int count;",
+        "     4    60  /* hole */",
+        "                };",
+        "              /* cache line 1: 64 bytes */",
+        "    64     8    long pgd;",
+        "    72     4    int users;",
+        "    76     4  /* hole */",
+        "    80     8    long map;",
+        "                struct {",
+        "    88     4      int low;",
+        "    92     4  /* hole */",
+        "    96     8      long high;",
+        "                };",
+        "   104    24  /* hole */",
+        "              };",
+        "              /* cache line 2: 128 bytes */",
+        "   128     0  long bitmap[0];",
+    ]
+    assert "50.000  pgd and users (in one line: 100%)" in text
+    assert "proposal 1: pad pgd to 64 bytes" in text
 
 
 def test_json_has_what_text_has(hot_study: Path) -> None:

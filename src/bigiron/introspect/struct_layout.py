@@ -7,6 +7,7 @@ offset shows that more was asked for, as by `____cacheline_aligned_in_smp`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -29,6 +30,13 @@ _CACHE_LINE = 64
 _DEEPEST = 16  # types of types
 
 
+class Anonymous(NamedTuple):
+    """A struct without a name in another one, which has its members as its own."""
+
+    type: int
+    align: int
+
+
 class Unit(NamedTuple):
     """What a declaration of a struct puts somewhere as a whole: a member, an anonymous union, bit fields."""
 
@@ -36,6 +44,7 @@ class Unit(NamedTuple):
     size: int
     align: int
     members: tuple[Member, ...]  # several of bit fields that follow each other, and of a union
+    around: tuple[Anonymous, ...] = ()  # the outermost first
 
 
 class Row(NamedTuple):
@@ -48,6 +57,8 @@ class Row(NamedTuple):
     unit_offset: int
     unit_bytes: int
     unit_align: int
+    anonymous: list[int]  # structs that it is in, by their types, the outermost first
+    anonymous_align: list[int]
     field: str
     offset: int
     field_bytes: int
@@ -81,7 +92,8 @@ class StructLayouts:
     def _rows(self, name: str, type: int) -> Iterator[Row]:
         whole = name, self._btf.size(type), self.align(type)
         for number, unit in enumerate(self.units(type)):
-            placed = *whole, number, unit.offset, unit.size, unit.align
+            around = [one.type for one in unit.around], [one.align for one in unit.around]
+            placed = *whole, number, unit.offset, unit.size, unit.align, *around
             if unit.members[0].bits:
                 named = "|".join(member.name for member in unit.members if member.name)
                 spelled = self.spelled(unit.members[0].type)
@@ -113,16 +125,28 @@ class StructLayouts:
         members = self._btf.members(type)
         if self._btf.head(type)[0] == UNION:
             return (Unit(0, self._btf.size(type), self.align(type), members),) if members else ()
-        units: list[Unit] = []
-        end = 0
+        return tuple(self._placed(members, 0, ()))
+
+    def _placed(self, members: Iterable[Member], end: int, around: tuple[Anonymous, ...]) -> Iterator[Unit]:
+        """The units of a struct's members after what ends there, also of anonymous structs in it."""
         for together in _with_bit_fields(members):
             first = together[0]
             offset = first.bit // 8
             size = -(-together[-1].end // 8) - offset if first.bits else self._btf.size(first.type)
-            natural = 1 if first.bits else self.align(first.type)
-            units.append(Unit(offset, size, _asked_for(end, offset, natural), tuple(together)))
+            align = _asked_for(end, offset, 1 if first.bits else self.align(first.type))
+            anonymous = Anonymous(self._btf.resolve(first.type), align)
+            if self._is_anonymous(first) and anonymous.type not in (one.type for one in around):
+                inside = self._btf.members(anonymous.type)
+                there = [replace(member, bit=member.bit + first.bit) for member in inside]
+                yield from self._placed(there, offset, (*around, anonymous))
+            else:
+                yield Unit(offset, size, align, tuple(together), around)
             end = max(end, offset + size)
-        return tuple(units)
+
+    def _is_anonymous(self, member: Member) -> bool:
+        """Whether it is a struct without a name. One with a tag is declared elsewhere."""
+        type = self._btf.resolve(member.type)
+        return not member.name and self._btf.head(type)[0] == STRUCT and not self._btf.name(type)
 
     def _align(self, type: int) -> int:
         """The alignment of a type, as far as its size and its members' places tell."""
@@ -149,7 +173,8 @@ class StructLayouts:
             return _whole(natural, size, size)
         units = self.units(type)
         end = max((unit.offset + unit.size for unit in units), default=0)
-        return _whole(max((unit.align for unit in units), default=1), end, size)
+        aligns = [one.align for unit in units for one in unit.around]
+        return _whole(max([*aligns, *(unit.align for unit in units)], default=1), end, size)
 
     def spelled(self, type: int) -> str:
         """A type as C spells it.

@@ -24,7 +24,8 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)")
 _MACRO = re.compile(r"(\w+)\s*\((?!\s*\*)")
 _ATTRIBUTE = re.compile(
-    r"\b(?:__attribute__\s*\(\(.*?\)\)|__\w+\s*\([^()]*\)|____cacheline\w*|__packed\b|__read_mostly\b)"
+    r"\b(?:__attribute__\s*\(\(.*?\)\)|__\w+\s*\([^()]*\)|____cacheline\w*"
+    r"|__(?:packed|read_mostly|(?:no_)?randomize_layout)\b)"
 )
 _POINTER_TO_FUNCTION = re.compile(r"\(\s*\*+\s*(?:\w+\s+)*(\w+)\s*(?:\[[^]]*\]\s*)?\)\s*\(")
 
@@ -41,6 +42,14 @@ class Member:
     conditions: tuple[int, ...]  # the lines of the #ifs that it is in
     why_not: str  # why its text cannot be changed; empty: it can
     is_macro: bool = False  # whether a macro declares it, and may declare more than its arguments
+    members: tuple[Member, ...] = ()  # of an anonymous struct
+
+    def all(self) -> Iterator[Member]:
+        """It, or instead of an anonymous struct the members in it."""
+        for one in self.members:
+            yield from one.all()
+        if not self.members:
+            yield self
 
 
 @dataclass(frozen=True)
@@ -53,18 +62,29 @@ class Declaration:
     members: tuple[Member, ...]
     end: tuple[int, int]  # the line and column of the struct's semicolon
 
-    def member(self, name: str) -> Member:
-        """The member that declares a name. UserError unless its text can be changed."""
-        found = next((one for one in self.members if name in one.names), None)
-        if found is None:
+    def _path(self, name: str) -> list[Member]:
+        """The anonymous structs that a name is in, the outermost first, and the member that declares it."""
+        found: list[Member] = []
+        members = self.members
+        while one := next((one for one in members if name in one.names), None):
+            found.append(one)
+            members = one.members
+        if not found:
             raise UserError(f"{self.path} declares no {name} in struct {self.struct}")
-        if found.why_not:
-            raise UserError(f"{self.path}:{found.first + 1}: {name} {found.why_not}")
         return found
 
+    def _plain(self, member: Member, name: str) -> Member:
+        """The member that has a name. UserError unless its text can be changed."""
+        if member.why_not:
+            raise UserError(f"{self.path}:{member.first + 1}: {name} {member.why_not}")
+        return member
+
     def moved(self, name: str, where: str, anchor: str) -> Declaration:
-        """With a member `after` or `before` another one."""
-        one, other = self.member(name), self.member(anchor)
+        """With a member `after` or `before` another one, or the anonymous struct that only that one is in."""
+        paths = self._path(name), self._path(anchor)
+        apart = (pair for pair in zip(*paths, strict=False) if pair[0] is not pair[1])
+        pair = next(apart, (paths[0][-1], paths[1][-1]))
+        one, other = (self._plain(*each) for each in zip(pair, (name, anchor), strict=True))
         if one.conditions != other.conditions:
             inner, called = max((one, name), (other, anchor), key=lambda item: len(item[0].conditions))
             condition = " ".join(self.lines[inner.conditions[-1]].split())
@@ -78,7 +98,7 @@ class Declaration:
 
     def aligned(self, name: str, bytes: int) -> Declaration:
         """With a member at a multiple of so many bytes; without a name the struct itself."""
-        row, column = self.member(name).end if name else self.end
+        row, column = self._plain(self._path(name)[-1], name).end if name else self.end
         line = self.lines[row]
         text = f"{line[:column].rstrip()} __aligned({bytes}){line[column:]}"
         return parsed(self.struct, self.path, (*self.lines[:row], text, *self.lines[row + 1 :]))
@@ -112,12 +132,9 @@ def parsed(struct: str, path: str, lines: Sequence[str]) -> Declaration:
     statements = text.statements(start.end()) if start else []
     if not start or not statements:
         raise UserError(f"{path}: the end of struct {struct} cannot be found in its text")
-    members: list[Member] = []
-    before = text.row(start.end() - 1)
-    for one, (following, _) in pairwise(statements):
-        members.append(text.member(*one, before, text.row(following)))
-        before = members[-1].last
-    return Declaration(struct, path, tuple(lines), tuple(members), text.place(statements[-1][1]))
+    return Declaration(
+        struct, path, tuple(lines), text.members(start.end(), statements), text.place(statements[-1][1])
+    )
 
 
 def _start(struct: str) -> str:
@@ -188,7 +205,16 @@ class _Text:
                 begin = -1
         return []
 
-    def member(self, begin: int, stop: int, before: int, following: int) -> Member:
+    def members(self, at: int, statements: Sequence[tuple[int, int]]) -> tuple[Member, ...]:
+        """The members of a block that begins there, and has these statements."""
+        found: list[Member] = []
+        before = self.row(at - 1)
+        for one, (following, _) in pairwise(statements):
+            found.append(self._member(*one, before, self.row(following)))
+            before = found[-1].last
+        return tuple(found)
+
+    def _member(self, begin: int, stop: int, before: int, following: int) -> Member:
         """A statement as a member, between the lines of the one before and of the following one."""
         first, end = self.row(begin), self.row(stop)
         last = max([end, *(to for at, to in self._comments if at == end and self._is_blank(to))])
@@ -200,6 +226,7 @@ class _Text:
         why_not = "shares a line with another declaration" if first <= before or end >= following else ""
         if self._conditions[first] != self._conditions[end]:
             why_not = "has another declaration under another condition"
+        inside = begin + text.find("{") + 1 if _is_anonymous_struct(text) else 0
         return Member(
             tuple(names),
             first if behind and behind[0] not in "#}" else lead,
@@ -209,6 +236,7 @@ class _Text:
             self._conditions[first],
             why_not or _why_not(text, names),
             bool(_MACRO.match(text)),
+            self.members(inside, self.statements(inside)) if inside else (),
         )
 
     def _is_blank(self, row: int) -> bool:
@@ -253,15 +281,31 @@ def _names(declaration: str) -> list[str]:
     """
     if _MACRO.match(declaration):
         return re.findall(r"\w+", declaration.partition("(")[2])
-    head, brace, rest = declaration.partition("{")
-    inside, closing, tail = rest.rpartition("}")
-    if brace and closing and not re.findall(r"\w+", _ATTRIBUTE.sub("", tail)):
+    head, inside, tail = _block(declaration)
+    if inside and not tail:
         return [name for one in _split(inside, ";") for name in _names(one.strip())]
-    text = _ATTRIBUTE.sub("", f"{head} {tail}" if brace else declaration)
+    text = f"{head} {tail}"
     if function := _POINTER_TO_FUNCTION.search(text):
         return [function[1]]
     found = (re.findall(r"\w+", re.sub(r"\[[^]]*\]|:.*", " ", one)) for one in _split(text, ","))
     return [words[-1] for words in found if words]
+
+
+def _is_anonymous_struct(declaration: str) -> bool:
+    r"""Whether a declaration without its semicolon is that of a struct without a name.
+
+    >>> [_is_anonymous_struct(f"struct {{ int a; }} {end}") for end in ("__randomize_layout", "inner")]
+    [True, False]
+    """
+    head, inside, tail = _block(declaration)
+    return head.split() == ["struct"] and bool(inside) and not tail
+
+
+def _block(declaration: str) -> tuple[str, str, str]:
+    """What is before a declaration's braces, in them and after them, without attributes out of them."""
+    head, brace, rest = declaration.partition("{")
+    inside, _, tail = rest.rpartition("}") if brace else ("", "", "")
+    return _ATTRIBUTE.sub("", head), inside, _ATTRIBUTE.sub("", tail).strip()
 
 
 def _split(text: str, at: str) -> list[str]:

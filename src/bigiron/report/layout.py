@@ -11,7 +11,7 @@ from bigiron.analysis.layout.change import Change, Move, declaration
 from bigiron.analysis.layout.fields import Use
 from bigiron.analysis.layout.outcome import At, Counts, Outcome
 from bigiron.analysis.layout.search import Proposal
-from bigiron.analysis.layout.structure import Structure, Unit
+from bigiron.analysis.layout.structure import Anonymous, Structure, Unit, whole
 from bigiron.errors import UserError
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import Listing
@@ -21,6 +21,7 @@ from bigiron.util.english import cpus_and_tasks, plural, shortened
 from bigiron.util.numbers import short_count, three_decimals, three_digits
 
 _WIDTH = 100
+_INDENT = "  "
 _MOST_LOSSES = 8
 _MOST_CACHES = 4
 _FAINT = 0.005  # accesses per operation below which a cache's alignments are not shown
@@ -70,27 +71,46 @@ def _map(layout: Layout) -> Iterator[str]:
     yield f"{'offset':>6} {'bytes':>5}  {'':44} {'reads':>8} {'writes':>8}  CPUs"
     yield f"struct {structure.name} {{" if not layout.recorded.is_variable else f"around {structure.name} {{"
     end, line = 0, 0
+    around: tuple[Anonymous, ...] = ()
     for unit in structure.units:
-        if unit.offset > end:
-            yield f"{end:>6} {unit.offset - end:>5}  /* hole */"
+        inside = sum(one == other for one, other in zip(around, unit.around, strict=False))
+        yield from _gap(around, inside, end, unit.offset)
         while unit.offset >= (line + 1) * size:
             line = unit.offset // size
             yield f"{'':14}/* cache line {line}: {line * size} bytes */"
+        yield from (f"{'':14}{_INDENT * depth}struct {{" for depth in range(inside, len(unit.around)))
+        around = unit.around
         yield from _unit(unit, by_unit.get(unit.number, []))
         end = max(end, unit.end)
-    if structure.bytes > end:
-        yield f"{end:>6} {structure.bytes - end:>5}  /* hole */"
+    yield from _gap(around, 0, end, structure.bytes)
     lines = plural(structure.lines(size), "cache line")
     yield f"}}; /* {structure.bytes} bytes, {lines} if it begins one */"
 
 
+def _gap(around: Sequence[Anonymous], kept: int, end: int, to: int) -> Iterator[str]:
+    """What lies between two members: holes, and the ends of anonymous structs but those that are kept."""
+    for depth in reversed(range(kept, len(around))):
+        padded = min(whole(end, around[depth].align), to)
+        yield from _hole(end, padded)
+        yield f"{'':14}{_INDENT * depth}}};"
+        end = padded
+    yield from _hole(end, to)
+
+
+def _hole(start: int, end: int) -> Iterator[str]:
+    if end > start:
+        yield f"{start:>6} {end - start:>5}  /* hole */"
+
+
 def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
     whole = next((use for use in uses if use.field == unit.fields[0].name and len(unit.fields) == 1), None)
-    head = f"{unit.offset:>6} {unit.bytes:>5}  {shortened(declaration(unit), 44):44}"
+    indent = _INDENT * len(unit.around)
+    head = f"{unit.offset:>6} {unit.bytes:>5}  {shortened(indent + declaration(unit), 44):44}"
     yield (head + _figures(whole)).rstrip() if whole else head.rstrip()
     for use in uses:
         if use is not whole:
-            yield f"{use.offset:>6} {use.bytes:>5}    {shortened(use.field, 42):42}{_figures(use)}".rstrip()
+            named = shortened(f"{indent}{_INDENT}{use.field}", 44)
+            yield f"{use.offset:>6} {use.bytes:>5}  {named:44}{_figures(use)}".rstrip()
 
 
 def _figures(use: Use) -> str:
@@ -240,12 +260,11 @@ def _diff(before: Structure, proposal: Proposal) -> Iterator[str]:
     for structure, sign in ((before, "-"), (after, "+")):
         number = structure.unit_of(change.field)
         assert number is not None
-        units = structure.units
-        if number:
-            yield f" \t{declaration(units[number - 1])}"
-        yield f"{sign}\t{declaration(units[number])}"
-        if number + 1 < len(units):
-            yield f" \t{declaration(units[number + 1])}"
+        unit = structure.units[number]
+        for mark, one in zip(f" {sign} ", (number - 1, number, number + 1), strict=True):
+            # Of an anonymous struct beside it the first member would not show where it goes.
+            if 0 <= one < len(structure.units) and structure.units[one].around == unit.around:
+                yield f"{mark}\t{declaration(structure.units[one])}"
         yield " \t…"
 
 

@@ -33,12 +33,13 @@ class Declared:
 def declared(tree: Path, structure: Structure, arch: str) -> Declared:
     """The declaration of a kernel's struct. UserError where the tree has none, or that of another kernel."""
     found = declaration.find(tree, structure.name, architecture(arch).kernel_arch)
-    where = {name: number for number, one in enumerate(found.members) for name in one.names}
+    members = [each for one in found.members for each in one.all()]
+    where = {name: number for number, one in enumerate(members) for name in one.names}
     what = f"--source {tree}: struct {structure.name} in {found.path} is not the study's"
     last = ("", -1)
     for unit in structure.units:
         known = [(where[name], name) for name in _names(unit) if name in where]
-        if not known and not any(one.is_macro for one in found.members):
+        if not known and not any(one.is_macro for one in members):
             raise UserError(f"{what}: it has no {_names(unit)[0]}")
         for number, name in known[:1]:
             if number < last[1]:
@@ -69,7 +70,10 @@ def _after(text: Declaration, structure: Structure, change: Change) -> Declarati
             return text
         case Split():
             fields = list(dict.fromkeys(map(called, change.fields)))
-            rest = [unit for unit in structure.units if _names(unit)[0] not in fields]
+            at = structure.unit_of(fields[0])
+            around = structure.units[at].around if at is not None else ()
+            beside = [unit for unit in structure.units if unit.around[: len(around)] == around]
+            rest = [unit for unit in beside if _names(unit)[0] not in fields]
             for field, anchor in zip(fields, (_names(rest[-1])[0], *fields), strict=False):
                 text = text.moved(field, "after", anchor)
             return text.aligned(fields[0], change.bytes)

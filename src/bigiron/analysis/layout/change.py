@@ -48,7 +48,7 @@ class Align:
 
 @dataclass(frozen=True)
 class Split:
-    """Members apart from all others, at the end of the struct, from a cache line of their own on."""
+    """Members apart from all others, at the end of their struct, from a cache line of their own on."""
 
     fields: tuple[str, ...]
     bytes: int = _LINE
@@ -128,12 +128,16 @@ def _moved(structure: Structure, asked: Move) -> Structure:
     if at == anchor:
         raise UserError(f"{asked}: both are in one declaration, {structure.units[at].name}")
     units = list(structure.units)
-    unit = units.pop(at)
-    if unit.is_open_ended:
+    unit, other = units.pop(at), structure.units[anchor]
+    depth = len(unit.around)
+    if other.around[:depth] != unit.around:
+        raise UserError(f"{asked}: {asked.field} is in an anonymous struct, and can only be moved inside it")
+    # The anchor, or all of the anonymous struct that has it and not the field.
+    whole = other.around[depth : depth + 1]
+    anchors = [at for at, one in enumerate(units) if one is other or (whole and whole[0] in one.around)]
+    to = anchors[-1] + 1 if asked.where == "after" else anchors[0]
+    if structure.is_open_ended and len(units) in (at, to):
         raise UserError(f"{asked}: a flexible array must be the last member")
-    to = anchor - (at < anchor) + (asked.where == "after")
-    if to and units[to - 1].is_open_ended:
-        raise UserError(f"{asked}: {asked.anchor} is a flexible array, and must be the last member")
     units.insert(to, replace(unit, more=0))
     return laid_out(replace(structure, units=tuple(units)))
 
@@ -151,13 +155,18 @@ def _padded(structure: Structure, asked: Pad) -> Structure:
 def _split(structure: Structure, asked: Split) -> Structure:
     chosen = list(dict.fromkeys(_number(structure, name, f"{asked}") for name in asked.fields))
     rest = [unit for number, unit in enumerate(structure.units) if number not in chosen]
-    if not rest or any(unit.is_open_ended for unit in structure.units):
-        why = "a flexible array must be the last member" if rest else "no other member is left"
-        raise UserError(f"{asked}: {why}")
     first, *others = (replace(structure.units[number], more=0) for number in chosen)
+    if any(one.around != first.around for one in others):
+        raise UserError(f"{asked}: they are not all in the same anonymous struct")
+    beside = [at for at, one in enumerate(rest) if one.around[: len(first.around)] == first.around]
+    to = beside[-1] + 1 if beside else 0
+    if not beside or (structure.is_open_ended and (to == len(rest) or len(structure.units) - 1 in chosen)):
+        why = "a flexible array must be the last member" if beside else "no other member is left"
+        raise UserError(f"{asked}: {why}")
     first = replace(first, align=max(first.align, asked.bytes))
     align = max(structure.align, asked.bytes)
-    return laid_out(replace(structure, units=(*rest, first, *others), align=align))
+    units = (*rest[:to], first, *others, *rest[to:])
+    return laid_out(replace(structure, units=units, align=align))
 
 
 def declaration(unit: Unit) -> str:

@@ -6,9 +6,9 @@ attribute that BTF does not have, is kept as bytes in front of a member.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TypeAlias
 
 from bigiron.util.lazy import polars as pl
@@ -37,6 +37,14 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Anonymous:
+    """A struct without a name, whose members are also the members of the one around it."""
+
+    number: int  # that tells it from others
+    align: int
+
+
+@dataclass(frozen=True)
 class Unit:
     """What one declaration puts somewhere as a whole: a member, an anonymous union, bit fields."""
 
@@ -46,6 +54,7 @@ class Unit:
     bytes: int
     align: int
     more: int = 0  # bytes in front of it that its alignment does not explain
+    around: tuple[Anonymous, ...] = ()  # anonymous structs that it is in, the outermost first
 
     @property
     def end(self) -> int:
@@ -60,11 +69,6 @@ class Unit:
     def has(self, name: str) -> bool:
         """Whether a field of that name is in it. Bit fields are called `one|other`."""
         return any(name in (field.name, *field.name.split("|")) for field in self.fields)
-
-    @property
-    def is_open_ended(self) -> bool:
-        """Whether it is an array of no given length, after which nothing can be."""
-        return not self.bytes and self.fields[0].type.endswith("[0]")
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,11 @@ class Structure:
             end = max(end, unit.end)
         if self.bytes > end:
             yield end, self.bytes - end
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether its last member is an array of no given length, after which nothing can be."""
+        return any(not one.bytes and one.fields[0].type.endswith("[0]") for one in self.units[-1:])
 
     def unit_of(self, name: str) -> int | None:
         """The number of the unit that has that field."""
@@ -126,7 +135,8 @@ def structures(fields: pl.DataFrame) -> dict[str, Structure]:
                 )
                 for one in members
             )
-            units.append(Unit(row["unit"], inside, row["unit_offset"], row["unit_bytes"], row["unit_align"]))
+            placed = row["unit_offset"], row["unit_bytes"], row["unit_align"]
+            units.append(Unit(row["unit"], inside, *placed, around=_around(row)))
         found[name] = as_it_is(name, row["bytes"], row["struct_align"], units)
     return found
 
@@ -135,23 +145,40 @@ def _struct_of(row: Mapping[str, object]) -> str:
     return str(row["struct"])
 
 
+def _around(row: Mapping[str, list[int]]) -> tuple[Anonymous, ...]:
+    # The tables of older studies have such a struct as one unit.
+    return tuple(map(Anonymous, row.get("anonymous", ()), row.get("anonymous_align", ())))
+
+
 def as_it_is(name: str, size: int, align: int, units: list[Unit]) -> Structure:
     """A struct whose members lie where these do."""
     end, placed = 0, []
-    for unit in units:
-        placed.append(replace(unit, more=unit.offset - whole(end, unit.align)))
+    *before, last = _aligns(units)
+    for unit, least in zip(units, before, strict=True):
+        placed.append(replace(unit, more=unit.offset - whole(end, max(unit.align, least))))
         end = unit.end
-    return Structure(name, size, align, tuple(placed), size - whole(end, align))
+    return Structure(name, size, align, tuple(placed), size - whole(end, max(align, last)))
+
+
+def _aligns(units: Sequence[Unit]) -> Iterator[int]:
+    """The alignment of the anonymous structs that begin or end before each member, and after the last one."""
+    aligns: dict[int, int] = {}
+    for unit in units:
+        for one in unit.around:
+            aligns[one.number] = max(aligns.get(one.number, 1), one.align, unit.align)
+    for left, entered in pairwise([(), *(unit.around for unit in units), ()]):
+        yield max((aligns[one.number] for one in {*left} ^ {*entered}), default=1)
 
 
 def laid_out(structure: Structure) -> Structure:
     """The struct with each member after the one before, as its alignment has it."""
     end, placed = 0, []
-    for unit in structure.units:
-        offset = whole(end, unit.align) + unit.more
+    *before, last = _aligns(structure.units)
+    for unit, least in zip(structure.units, before, strict=True):
+        offset = whole(end, max(unit.align, least)) + unit.more
         placed.append(replace(unit, offset=offset))
         end = offset + unit.bytes
-    align = max([structure.align, *(unit.align for unit in structure.units)])
+    align = max([structure.align, last, *(unit.align for unit in structure.units)])
     return replace(structure, units=tuple(placed), align=align, bytes=whole(end, align) + structure.tail)
 
 

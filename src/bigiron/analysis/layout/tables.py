@@ -48,6 +48,8 @@ FIELDS = Schema(
         "unit_offset": pl.UInt32,
         "unit_bytes": pl.UInt32,
         "unit_align": pl.UInt32,
+        "anonymous": pl.List(pl.UInt32),  # structs that the unit is in, each by a number, the outermost first
+        "anonymous_align": pl.List(pl.UInt32),
         "field": pl.String,
         "offset": pl.UInt32,  # in the struct
         "field_bytes": pl.UInt32,
