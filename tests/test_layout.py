@@ -696,6 +696,22 @@ def test_a_variable_is_shown_with_its_neighbours(tmp_path: Path) -> None:
     assert json.loads(padded.out)["asked"]["accesses_per_op"]["expected"] == 0
 
 
+def test_a_variable_that_is_called_as_its_struct_is_shown_with_its_fields(tmp_path: Path) -> None:
+    """As rcu_state, rcu_data and softnet_data."""
+    start = 0xFFFFFFFF82A00000
+    state = (start, 88, "variable", "widget", "widget", "", None, "", 0, 0, 0, 0)
+    accesses = [(cpu, start + 16, 8, 100, 0, "rcu_gp_kthread") for cpu in range(4)]
+    accesses.append((0, start + 8, 8, 0, 100, "rcu_report_dead"))
+    study = study_of(tmp_path / "s", accesses, [state])
+    text = bigiron("layout", study, "widget").out
+    assert "around widget {" in text
+    shown = [line.split()[2] for line in text.splitlines() if "/4" in line or "1/0" in line]
+    assert shown == ["widget.count", "widget.ops"]
+    assert text.endswith("\nno move or padding of whole variables saves 5 % of that\n")
+    answer = bigiron("layout", study, "widget", "--pad", "wigdet:64")
+    assert "around widget has no field 'wigdet'" in answer.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

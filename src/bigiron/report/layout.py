@@ -69,7 +69,7 @@ def _map(layout: Layout) -> Iterator[str]:
     for use in layout.uses:
         by_unit.setdefault(use.unit, []).append(use)
     yield f"{'offset':>6} {'bytes':>5}  {'':44} {'reads':>8} {'writes':>8}  CPUs"
-    yield f"struct {structure.name} {{" if not layout.recorded.is_variable else f"around {structure.name} {{"
+    yield f"{structure.title} {{"
     end, line = 0, 0
     around: tuple[Anonymous, ...] = ()
     for unit in structure.units:
@@ -225,7 +225,12 @@ def _size(layout: Layout, after: Outcome) -> str:
 
 def _proposed(layout: Layout) -> list[str]:
     if not layout.proposals:
-        return ["no change of its declaration saves 5 % of that"]
+        what = (
+            "move or padding of whole variables"
+            if layout.recorded.is_variable
+            else "change of its declaration"
+        )
+        return [f"no {what} saves 5 % of that"]
     parts = []
     for number, proposal in enumerate(layout.proposals, 1):
         before = layout.proposals[number - 2].outcome if number > 1 else layout.before
@@ -256,7 +261,7 @@ def _diff(before: Structure, proposal: Proposal) -> Iterator[str]:
     if not isinstance(change, Move):
         return
     after = proposal.outcome.structure
-    yield f" struct {before.name} {{"
+    yield f" {before.title} {{"
     for structure, sign in ((before, "-"), (after, "+")):
         number = structure.unit_of(change.field)
         assert number is not None

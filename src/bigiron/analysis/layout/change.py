@@ -120,7 +120,7 @@ def _number(structure: Structure, field: str, what: str) -> int:
     holder, dot, _ = field.partition(".")
     if dot and structure.unit_of(holder) is not None:
         raise UserError(f"{what}: {field} is a part of {holder}, and only all of {holder} can be moved")
-    raise UserError(f"{what}: struct {structure.name} has no field {field!r}")
+    raise UserError(f"{what}: {structure.title} has no field {field!r}")
 
 
 def _moved(structure: Structure, asked: Move) -> Structure:

@@ -102,6 +102,7 @@ def _unknown(tables: Tables, wanted: str) -> str:
 
 def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str) -> Recorded:
     """The cache lines of a variable, or of each CPU's, as an object whose members are variables."""
+    name = f"around {wanted}"  # no struct's: a variable may be called as its own struct is
     copies = tables.objects.filter(pl.col("name") == wanted, pl.col("kind") != "slab").sort("start")
     blocks = {
         start: (start - start % PAIR, start + size) for start, size in copies["start", "bytes"].iter_rows()
@@ -113,40 +114,40 @@ def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str
         there = tables.objects.filter(
             pl.col("kind") != "slab", pl.col("start") < end, pl.col("start") + pl.col("bytes") > begin
         )
-        for start, size, name, struct in there.select("start", "bytes", "name", "struct").iter_rows():
+        for start, size, called, struct in there.select("start", "bytes", "name", "struct").iter_rows():
             at, to = max(start, begin) - begin, min(start + size, end) - begin
             inside[at] = max(
-                inside.get(at, ("", 0, 0, "")), (name, at, to - at, struct if start >= begin else "")
+                inside.get(at, ("", 0, 0, "")), (called, at, to - at, struct if start >= begin else "")
             )
         of_block = tables.accesses.filter(pl.col("address").is_between(begin, end, closed="left"))
         moved_accesses.append(of_block.with_columns(start=pl.lit(begin, pl.UInt64)))
-        targets.append(Target(begin, wanted, "", "", 0, 0, 0, 0, wanted))
+        targets.append(Target(begin, name, "", "", 0, 0, 0, 0, wanted))
     whole = max(end - begin for begin, end in blocks.values())
-    around = _of_variables(wanted, whole + -whole % PAIR, sorted(inside.values(), key=lambda one: one[1]))
+    around = _of_variables(name, whole + -whole % PAIR, sorted(inside.values(), key=lambda one: one[1]))
     accesses = pl.concat(moved_accesses)
-    everything = {**known, wanted: around}
+    everything = {**known, name: around}
     return Recorded(
         wanted,
         True,
         around,
         everything,
-        {wanted: 0},
+        {name: 0},
         neighbourhoods(
             counted(accesses),
             targets,
-            dict.fromkeys((one.start for one in targets), wanted),
+            dict.fromkeys((one.start for one in targets), name),
             everything,
             PAIR - 1,
         ),
-        _with_offsets(accesses).with_columns(struct=pl.lit(wanted), detail=pl.lit("")),
+        _with_offsets(accesses).with_columns(struct=pl.lit(name), detail=pl.lit("")),
         accesses["start"].n_unique(),
         tables.operations,
         tables.line_bytes,
     )
 
 
-def _of_variables(wanted: str, size: int, inside: list[tuple[str, int, int, str]]) -> Structure:
-    return as_it_is(wanted, size, PAIR, list(_units(inside)))
+def _of_variables(name: str, size: int, inside: list[tuple[str, int, int, str]]) -> Structure:
+    return as_it_is(name, size, PAIR, list(_units(inside)))
 
 
 def _units(inside: list[tuple[str, int, int, str]]) -> Iterator[Unit]:

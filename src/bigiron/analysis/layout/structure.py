@@ -81,6 +81,11 @@ class Structure:
     units: tuple[Unit, ...]
     tail: int = 0  # bytes at its end that its alignment does not explain
 
+    @property
+    def title(self) -> str:
+        """`struct inode`, or as it is called if that is no name of C: `around jiffies`."""
+        return f"struct {self.name}" if self.name.isidentifier() else self.name
+
     def lines(self, line_bytes: int) -> int:
         """Cache lines that it has where it begins one."""
         return -(-self.bytes // line_bytes)
