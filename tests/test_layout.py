@@ -495,6 +495,27 @@ def test_pairs_that_disturb_each_other_are_found() -> None:
     assert worst.chance == pytest.approx(7 / 8, abs=0.02)
 
 
+def test_each_struct_of_an_object_is_shown() -> None:
+    """Two in one object, as zones in a node: what CPUs access in one is no use of the other."""
+    described = fields_table(
+        rows_of("widget", WIDGET, 88),
+        ((*row[:-1], "widget") for row in rows_of("node", [("id", 0, 8, 8), ("zones", 8, 176, 8)], 184)),
+    )
+    there = objects_table(192, 4, "node", 184)
+    accesses = [(cpu, SLAB + 8 + 88 + 16, 8, 100, 0, "reads_ops") for cpu in range(4)]
+    accesses += [(0, SLAB + 8 + 88 + 8, 8, 0, 100, "counts"), (3, SLAB + 8 + 8, 8, 0, 50, "counts")]
+    found = recorded.find(
+        Tables(accesses_table(accesses, there), there, described, 10, LINE), "struct widget"
+    )
+    members = fields.Members(found)
+    assert [(one.field, one.reads, one.writes, one.readers, one.writers) for one in members.uses()] == [
+        ("count", 0.0, 15.0, 0, 1),
+        ("ops", 40.0, 0.0, 4, 0),
+    ]
+    (loss,) = members.losses(found.structure)
+    assert (loss.one, loss.other, loss.accesses, loss.chance) == ("count", "ops", 50.0, 1.0)
+
+
 def test_fields_that_one_function_writes_are_written_together() -> None:
     accesses = [(0, at(0, offset), 8, 0, 100, "stamps") for offset in (8, 80)]
     assert fields.Members(found_in([*accesses, (1, at(0, 16), 8, 0, 100, "other")])).written_together() == [

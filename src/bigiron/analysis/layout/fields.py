@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import combinations
 
 from bigiron.analysis.layout.alignment import places
@@ -29,7 +31,7 @@ class Use:
     bytes: int
     reads: float
     writes: float
-    readers: int  # CPUs that read it, in the object where most do
+    readers: int  # CPUs that read it, in the one struct where most do
     writers: int
 
 
@@ -45,7 +47,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class _ByCpu:
-    """The accesses to a member by target and CPU, and whether each CPU writes."""
+    """The accesses to a member by struct and CPU, and whether each CPU writes."""
 
     accesses: Floats
     writes: Mask
@@ -74,7 +76,7 @@ class Members:
         sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
             pl.col("reads", "writes").sum() / self.recorded.operations
         )
-        cpus = by_field.group_by("unit", "field", "field_at", "start").agg(
+        cpus = by_field.group_by("unit", "field", "field_at", "start", "base").agg(
             readers=pl.col("cpu").filter(pl.col("reads") > 0).n_unique(),
             writers=pl.col("cpu").filter(pl.col("writes") > 0).n_unique(),
         )
@@ -126,49 +128,43 @@ class Members:
 
     @cached_property
     def _by_field(self) -> pl.DataFrame:
-        """The accesses to the struct, one row for each, with its first field."""
-        recorded = self.recorded
-        base = pl.col("struct").replace_strict(recorded.bases, return_dtype=pl.Int64)
-        inside = recorded.accesses.with_columns(at=pl.col("offset") - base).filter(
-            pl.col("at") + pl.col("length").cast(pl.Int64) > 0, pl.col("at") < recorded.structure.bytes
-        )
+        """The accesses to each struct, one row for each, with its first field.
 
-        @cache
-        def place(at: int, length: int) -> tuple[int, str, int, int]:
-            return _named(recorded, max(at, 0), length)
-
-        keys = inside.select("at", "length").unique()
-        named = pl.DataFrame(
-            [(at, length, *place(at, length)) for at, length in keys.iter_rows()],
-            {
-                **inside.select("at", "length").schema,
-                "unit": pl.Int64,
-                "field": pl.String,
-                "field_at": pl.Int64,
-                "field_bytes": pl.Int64,
-            },
-            orient="row",
-        )
-        return inside.join(named, on=["at", "length"]).filter(pl.col("unit") >= 0)
+        `base` is where in its object the struct begins.
+        """
+        accesses, size = self.recorded.accesses, self.recorded.structure.bytes
+        name = cache(partial(_named, self.recorded))
+        keys = accesses.select("struct", "offset", "length").unique()
+        rows = []
+        for struct, offset, length in keys.iter_rows():
+            bases = self.recorded.bases[struct]
+            for base in bases[bisect_right(bases, offset - size) : bisect_left(bases, offset + length)]:
+                rows.append((struct, offset, length, base, *name(max(offset - base, 0), length)))
+        numbers = dict.fromkeys(("base", "unit", "field_at", "field_bytes"), pl.Int64)
+        columns = ("base", "unit", "field", "field_at", "field_bytes")
+        schema = {**keys.schema, **{one: numbers.get(one, pl.String) for one in columns}}
+        named = pl.DataFrame(rows, schema, orient="row").filter(pl.col("unit") >= 0)
+        return accesses.join(named, on=keys.columns)
 
     @cached_property
     def _by_unit(self) -> dict[int, _ByCpu]:
-        """Of each member that is accessed: accesses by target and CPU, and whether each CPU writes."""
+        """Of each member that is accessed: accesses by struct and CPU, and whether each CPU writes."""
         recorded = self.recorded
         sums = (
-            self._by_field.group_by("unit", "start", "cpu")
+            self._by_field.group_by("unit", "start", "base", "cpu")
             .agg(accesses=pl.max_horizontal("reads", "writes").sum(), writes=pl.col("writes").sum() > 0)
             .filter(pl.col("accesses").sum().over("unit") >= _FAINT * recorded.operations)
+            .filter(pl.col("start").is_in([target.start for target in recorded.pieces.targets]))
         )
-        starts = {target.start: number for number, target in enumerate(recorded.pieces.targets)}
-        shape = len(starts), recorded.pieces.cpus
+        structs = sums.select("start", "base").unique(maintain_order=True).iter_rows()
+        number = {struct: at for at, struct in enumerate(structs)}
+        shape = len(number), recorded.pieces.cpus
         found: dict[int, _ByCpu] = {}
-        for unit, start, cpu, accesses, writes in sums.iter_rows():
-            if start in starts:
-                if unit not in found:
-                    found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
-                found[unit].accesses[starts[start], cpu] += accesses
-                found[unit].writes[starts[start], cpu] |= writes
+        for unit, start, base, cpu, accesses, writes in sums.iter_rows():
+            if unit not in found:
+                found[unit] = _ByCpu(np.zeros(shape), np.zeros(shape, bool))
+            found[unit].accesses[number[start, base], cpu] += accesses
+            found[unit].writes[number[start, base], cpu] |= writes
         return found
 
     @cached_property
@@ -182,9 +178,12 @@ class Members:
         recorded = self.recorded
         size, found = recorded.line_bytes, dict[int, float]()
         for target in recorded.pieces.targets:
-            for place, chance in places(target, target.stride, size).items():
-                at = (place + recorded.bases[target.struct]) % size
-                found[at] = found.get(at, 0.0) + chance / len(recorded.pieces.targets)
+            bases = recorded.bases[target.struct]
+            for base, many in Counter(base % size for base in bases).items():
+                share = many / len(bases) / len(recorded.pieces.targets)
+                for place, chance in places(target, target.stride, size).items():
+                    at = (place + base) % size
+                    found[at] = found.get(at, 0.0) + chance * share
         return found
 
 

@@ -22,7 +22,7 @@ _SAME = 0.05  # relative difference of accesses to the same cache lines on two b
 class At:
     """The objects of one cache at one place in a cache line. Counts are accesses per operation."""
 
-    place: int  # bytes from the start of a cache line to the struct
+    place: int  # bytes from the start of a cache line to the first struct in an object
     chance: float  # that an object lies there
     recorded: int  # objects that did
     lines: float  # to shared cache lines, if all objects lay there
@@ -156,7 +156,7 @@ class Outcome:
         lines, pairs, chances = (table[numbers] for table in self._tables)
         size = self._recorded.line_bytes
         targets = [self._pieces.targets[number] for number in numbers]
-        bases = np.array([self._recorded.bases[target.struct] for target in targets])
+        bases = np.array([self._recorded.bases[target.struct][0] for target in targets])
         found = []
         where = (np.array(self._all)[None, :] + bases[:, None]) % size
         now = [(target.start + base) % size for target, base in zip(targets, bases.tolist(), strict=True)]

@@ -35,7 +35,7 @@ class Recorded:
     is_variable: bool
     structure: Structure  # of it; of a variable the memory around it, whose members are variables
     known: Mapping[str, Structure]  # all structs
-    bases: Mapping[str, int]  # where in each struct that has a wanted one the first of them begins
+    bases: Mapping[str, tuple[int, ...]]  # where wanted ones begin in each struct that has any
     pieces: Pieces  # of those that may be shared
     accesses: pl.DataFrame  # all of all objects, with `struct` and `offset` (in the object)
     objects: int  # that were accessed
@@ -52,7 +52,7 @@ def find(tables: Tables, wanted: str) -> Recorded:
     ):
         return _around_variable(tables, known, wanted)
     name = wanted.removeprefix(_STRUCT)
-    bases = {holder: places[0] for holder, places in holders(known, name).items()}
+    bases = {holder: tuple(sorted(set(places))) for holder, places in holders(known, name).items()}
     objects = tables.objects.filter(pl.col("struct").is_in(list(bases)))
     if objects.is_empty():
         raise UserError(_unknown(tables, wanted))
@@ -131,7 +131,7 @@ def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str
         True,
         around,
         everything,
-        {name: 0},
+        {name: (0,)},
         neighbourhoods(
             counted(accesses),
             targets,
