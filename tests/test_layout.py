@@ -590,7 +590,7 @@ def study_of(
     study = store.create(folder, spec, workloads.find("getppid1"))
     more = pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")
     objects = pl.concat([objects_table(88, 8) if slab is None else slab, more])
-    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0}
+    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0, "elsewhere": 1234}
     made = {
         "layout": Table(accesses_table(accesses, objects), facts),
         "layout_objects": Table(objects),
@@ -621,7 +621,8 @@ def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
         "50.000 count and ops (in one line: 87%)",
     ):
         assert line in lines
-    assert "}; /* 88 bytes, 2 cache lines if it begins one */" in answer.out
+    assert "}; /* 88 bytes, 2 cache lines if it begins one */\nlayout records slab objects and" in answer.out
+    assert " variables: 123.400 accesses per operation to other memory" in answer.out
     assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
 
 
@@ -736,7 +737,12 @@ def test_a_variable_that_is_called_as_its_struct_is_shown_with_its_fields(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["struct gadget"], "'struct gadget': the study has no access to such a struct or variable"),
+        (
+            ["struct zone"],
+            "'struct zone': no accesses to it were recorded; layout records slab objects whose type is "
+            "known, here 'struct widget', and variables, by their names; 123.400 accesses per operation to "
+            "other memory, in all contexts, were left out",
+        ),
         (["struct widget", "--move", "lock:after:lcok"], "struct widget has no field 'lcok'"),
         (["struct widget", "--move", "lock"], "--move 'lock': use FIELD:after:FIELD"),
         (["struct widget", "--pad", "lock:60"], "--pad lock:60: use a power of two up to 4096"),

@@ -31,7 +31,7 @@ def as_text(layout: Layout) -> str:
     """For a terminal or a mail."""
     parts = [
         "\n".join(textwrap.wrap(_heading(layout), _WIDTH)),
-        "\n".join(_map(layout)),
+        "\n".join([*_map(layout), *_left_out(layout)]),
         "\n".join(_cost(layout)),
     ]
     parts += filter(None, ("\n".join(lines) for lines in (_losses(layout), _together(layout))))
@@ -85,6 +85,11 @@ def _map(layout: Layout) -> Iterator[str]:
     yield from _gap(around, 0, end, structure.bytes)
     lines = plural(structure.lines(size), "cache line")
     yield f"}}; /* {structure.bytes} bytes, {lines} if it begins one */"
+
+
+def _left_out(layout: Layout) -> Iterator[str]:
+    if layout.left_out:
+        yield from textwrap.wrap(f"layout records slab objects and variables: {layout.left_out}", _WIDTH)
 
 
 def _gap(around: Sequence[Anonymous], kept: int, end: int, to: int) -> Iterator[str]:

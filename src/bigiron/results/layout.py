@@ -55,6 +55,7 @@ class Layout:
     proposals: list[Proposal]  # where no change was asked for
     transfer: Transfer | None
     lost: int  # accesses for which the recorder had no room
+    left_out: str  # accesses to what is no slab object and no variable; empty: there are none
     declared: Declared | None = None  # in the source tree, where one is given
 
 
@@ -71,7 +72,8 @@ def layout_study(
     name = study.base(variant)
     transfer = _transfer(machine) if machine else None
     record = cell(study, name)
-    found = recorded.find(_tables(study, record, contexts), wanted)
+    tables = _tables(study, record, contexts)
+    found = recorded.find(tables, wanted)
     if source and found.is_variable:
         raise UserError(f"--source: {wanted} is a variable, whose place the linker chooses")
     in_source = declared(source, found.structure, study.spec.arch) if source else None
@@ -92,6 +94,7 @@ def layout_study(
         [] if changes else search.proposals(members, before),
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
+        tables.left_out if tables.elsewhere else "",
         in_source,
     )
 
@@ -121,9 +124,9 @@ def cell(study: Study, variant: str) -> CellRecord:
 def _tables(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> Tables:
     read = measurements.cell(study, record, PROBE)
     accesses = read.table.filter(pl.col("context").is_in(contexts))
-    return Tables(
-        accesses, read.more["objects"], read.more["fields"], read.operations, int(read.facts["line_bytes"])
-    )
+    elsewhere = int(read.facts.get("elsewhere", 0)) / read.operations
+    size = int(read.facts["line_bytes"])
+    return Tables(accesses, read.more["objects"], read.more["fields"], read.operations, size, elsewhere)
 
 
 def _transfer(name: str) -> Transfer:

@@ -11,6 +11,7 @@ from bigiron.analysis.layout.structure import Field, Structure, Unit, as_it_is, 
 from bigiron.errors import UserError
 from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
+from bigiron.util.numbers import count
 
 _STRUCT = "struct "
 _MOST_NAMED = 8
@@ -25,6 +26,14 @@ class Tables:
     fields: pl.DataFrame
     operations: float
     line_bytes: int
+    elsewhere: float = 0.0  # accesses per operation to other memory, in all contexts
+
+    @property
+    def left_out(self) -> str:
+        """The accesses that the tables do not have."""
+        return (
+            f"{count(self.elsewhere)} accesses per operation to other memory, in all contexts, were left out"
+        )
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,8 @@ def _unknown(tables: Tables, wanted: str) -> str:
     )
     there = first_n([f"'struct {name}'" for name in touched], _MOST_NAMED)
     return (
-        f"{wanted!r}: the study has no access to such a struct or variable, or the kernel's BTF does not "
-        f"describe it; it has accesses to {there or 'none'}, and to variables by their names"
+        f"{wanted!r}: no accesses to it were recorded; layout records slab objects whose type is known, here "
+        f"{there or 'none'}, and variables, by their names; {tables.left_out}"
     )
 
 
