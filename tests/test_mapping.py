@@ -238,6 +238,35 @@ def test_stressors_that_cannot_be_judged_say_why() -> None:
         assert set(group) <= set(stressors.STRESSORS)
 
 
+def test_stressors_that_stress_ng_skips_by_itself_are_asked_for() -> None:
+    for stressor in stressors.PATHOLOGICAL:
+        assert command("stress-ng", test=stressor).endswith(" --pathological")
+    users = {}
+    for stressor in ("msg", *stressors.NOT_AS_ROOT):
+        found = workload_of("stress-ng", {"test": stressor})
+        asked = second_opinion.spec(
+            mail("stress-ng", {"test": stressor}), ("a", "b"), found, [8], "x86_64", NOT_SHAPED, 2
+        )
+        users[stressor] = asked.user
+    assert users == {"msg": "", "bad-ioctl": "daemon", "exec": "daemon", "spawn": "daemon"}
+    assert workload_of("stress-ng", {"test": "exec", "fs": "ext4", "disk": "1HDD"}).fs == ""
+    begun = workload_of("stress-ng", {"test": "msg"}).program.begin_at  # type: ignore[union-attr]
+    for line, begins in (
+        ("8 stressors", True),
+        ("1 stressor", True),
+        ("10 stressors", True),
+        ("0 stressors", False),
+    ):
+        assert bool(re.search(begun, f"stress-ng: debug: [102] {line} started")) == begins
+
+
+def test_a_class_of_stressors_is_minimized_as_the_robot_does() -> None:
+    metric = "stress-ng.pagemove.ops_per_sec"
+    assert workload_of("stress-ng", {"class": "os"}, metric).called.endswith(" --minimize")
+    assert "--minimize" not in workload_of("stress-ng", {"class": "vm"}, metric).called
+    assert "--minimize" not in workload_of("stress-ng", {"class": "os", "test": "pagemove"}, metric).called
+
+
 def test_netperf_has_as_many_clients_as_tasks() -> None:
     found = workload_of("netperf", {"test": "TCP_MAERTS", "cluster": "cs-localhost", "ip": "ipv4"})
     assert found.program and found.program.service == ("netserver -D -4",)
@@ -317,7 +346,7 @@ def test_what_is_out_of_scope_says_what_to_give_instead() -> None:
 
 
 PROGRAMS = [
-    ("stress-ng", {"test": "msg"}),
+    *(("stress-ng", {"test": test}) for test in ("msg", "exec", "mlockmany")),
     *(("netperf", {"test": test}) for test in of_benchmark.network._PER),
     ("dbench", {}),
     ("tbench", {}),

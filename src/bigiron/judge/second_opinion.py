@@ -154,6 +154,7 @@ def _of_program(spec: Spec, program: Program) -> Spec:
         ready=list(program.ready),
         ready_port=list(program.ready_port),
         folder=program.folder,
+        user=program.user,
         begin_at=program.begin_at,
         warm_up_s=0 if program.begin_at else program.warm_up_s,
         record_s=program.record_s,

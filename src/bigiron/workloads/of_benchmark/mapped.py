@@ -43,6 +43,8 @@ class Program:
     warm_up_s: float = 0.1
     record_s: float = 0.01
     folder: str = "/tmp"
+    user: str = ""
+    """Empty: root."""
 
     @property
     def root(self) -> str:

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, on_disk
-from bigiron.workloads.of_benchmark.stressors import IN_USER_MODE, OF_FAULTS, STRESSORS, WHY_NOT
+from bigiron.workloads.of_benchmark.stressors import (
+    IN_USER_MODE,
+    NOT_AS_ROOT,
+    OF_FAULTS,
+    PATHOLOGICAL,
+    STRESSORS,
+    WHY_NOT,
+)
 
 _OPTIONS = {
     ("switch", "method"),
@@ -16,9 +23,15 @@ _OPTIONS = {
 }
 """Parameters of reports that are options of the stressor: --switch-method mq."""
 
+_MINIMIZED = ("memory", "os")
+"""Classes that the robot runs with --minimize."""
+
 _SETTINGS = ("method", "type", "sched", "advise", "mode", "hdd_opts")
 _VALUE = re.compile(r"[a-z0-9_-]+")
 _OF_ALL = "time"  # stress-ng.time.user_time is of the whole program
+_USER = "daemon"
+_STARTED = "[1-9][0-9]* stressors? started"
+"""What it prints when stressors have started; it prints 0, too, and succeeds, where it skipped all."""
 _OF_METRIC = re.compile(r"stress-ng\.([a-z0-9-]+)\.")
 
 
@@ -39,9 +52,15 @@ def stress_ng(parameters: Parameters, metric: str) -> Mapped:
             raise UserError(f"stress-ng's {stressor} does not run here: {why}. {INSTEAD}")
     options = "".join(f" --{stressor}-{key} {value}" for key, value in _options(stressor, parameters))
     per = "instruction" if stressor in (*OF_FAULTS, *IN_USER_MODE) else "system-call"
+    if stressor in PATHOLOGICAL:
+        options += " --pathological"
+    if "test" not in parameters and parameters.get("class") in _MINIMIZED:
+        options += " --minimize"
     command = f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}"
-    program = Program("stress-ng", command, per, begin_at="[0-9] stressors? started")
-    return on_disk("stress-ng", parameters, program, *_left_out(stressor, parameters))
+    user = _USER if stressor in NOT_AS_ROOT else ""
+    program = Program("stress-ng", command, per, begin_at=_STARTED, user=user)
+    disk = {} if user else parameters  # the robot's user works in its home folder
+    return on_disk("stress-ng", disk, program, *_left_out(stressor, parameters))
 
 
 def _options(stressor: str, parameters: Parameters) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,12 @@ WHY_NOT = {
 }  # fmt: skip
 """The stressors that are refused, by the reason."""
 
+PATHOLOGICAL = ("bad-ioctl", "bind-mount", "mlockmany", "oom-pipe", "sysinval")
+"""Those of CLASS_PATHOLOGICAL, which stress-ng skips without --pathological."""
+
+NOT_AS_ROOT = ("bad-ioctl", "exec", "spawn")
+"""Those that the robot runs without privileges; exec and spawn skip themselves as root."""
+
 IN_USER_MODE = (
     "atomic", "besselmath", "bitonicsort", "bitops", "branch", "bsearch", "bubblesort", "cache",
     "cachehammer", "cacheline", "cpu", "dekker", "dfp", "easy-opcode", "eigen", "expmath", "factor",
