@@ -236,6 +236,9 @@ def test_a_description_may_be_missing_and_an_array(tmp_path: Path) -> None:
     assert workloads.from_file(source).description == ""
     source.write_text('char testcase_description[] = "array"; void testcase (unsigned long long *i) {}')
     assert workloads.from_file(source).description == "array"
+    assert workloads.from_file(source).differs == ""
+    source.write_text('char *testcase_differs = "smaller " "files"; void testcase(void) {}')
+    assert workloads.from_file(source).differs == "smaller files"
 
 
 @pytest.mark.parametrize(

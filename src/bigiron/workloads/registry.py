@@ -10,7 +10,9 @@ from bigiron.errors import UserError
 
 _BUILT_IN = Path(__file__).parent
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
-_DESCRIPTION = re.compile(r'\btestcase_description\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)')
+_SENTENCE = r'\b{}\s*(?:\[\s*\]\s*)?=\s*((?:"(?:\\.|[^"\\\n])*"\s*)+)'
+_DESCRIPTION = re.compile(_SENTENCE.format("testcase_description"))
+_DIFFERS = re.compile(_SENTENCE.format("testcase_differs"))
 _INCLUDED = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([\w.-]+)"', re.MULTILINE)
 _ROUNDS = re.compile(r"\btestcase_operations\b")
 _DIRECT = re.compile(r"\bO_DIRECT\b")
@@ -32,6 +34,8 @@ class Workload:
     """Whether its operations are few and long, done by one task: those that take CPUs offline or online."""
     opens_direct: bool = False
     """Whether it opens files with O_DIRECT, which tmpfs refuses before Linux 6.6."""
+    differs: str = ""
+    """In what it differs from the benchmark that it is named after; empty: in nothing that matters."""
 
 
 def builtin() -> list[Workload]:
@@ -94,7 +98,8 @@ def _close_to(name: str) -> list[str]:
 def from_file(path: Path) -> Workload:
     """The workload in a C file, any of will-it-scale's `tests/*.c` for instance, named as the file is.
 
-    The description is empty where `testcase_description` is not set to a string literal.
+    The description is empty where `testcase_description` is not set to a string literal; so is what differs,
+    where `testcase_differs` is not.
     """
     try:
         content = path.read_bytes()
@@ -111,16 +116,22 @@ def from_file(path: Path) -> Workload:
             f"workload file {path} defines no testcase(); "
             "it needs: void testcase(unsigned long long *iterations, unsigned long nr)"
         )
-    literals = _DESCRIPTION.search(text)
-    description = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', literals[1])) if literals else ""
     return Workload(
         name=path.stem,
-        description=re.sub(r"\\(.)", r"\1", description),
+        description=_literal(_DESCRIPTION, text),
         source=path.resolve(),
         sha256=hashlib.sha256(b"".join([content, *included.values()])).hexdigest(),
         has_rounds=bool(_ROUNDS.search(text)),
         opens_direct=bool(_DIRECT.search(text)),
+        differs=_literal(_DIFFERS, text),
     )
+
+
+def _literal(assigned: re.Pattern[str], code: str) -> str:
+    """The string literals that are assigned, as one; empty: there are none."""
+    literals = assigned.search(code)
+    joined = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', literals[1])) if literals else ""
+    return re.sub(r"\\(.)", r"\1", joined)
 
 
 def _included(folder: Path, content: bytes) -> dict[Path, bytes]:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file that all tasks read, and new pages of the task's own. */
-/* As disk_cp(), with files of 1 MiB; sync() instead of a shell that calls it. */
+/* As disk_cp(); sync() instead of a shell that calls it. */
 #include "disk.h"
 
 char *testcase_description = "copy 1 KiB of a shared file to the task's own";
+char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

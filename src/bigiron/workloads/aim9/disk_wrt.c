@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages of the task's own file: their allocation, charge and LRU list; the inode's lock. */
-/* As disk_wrt(), with files of 1 MiB; sync() instead of a shell that calls it. */
+/* As disk_wrt(); sync() instead of a shell that calls it. */
 #include "disk.h"
 
 char *testcase_description = "write the next 1 KiB of the task's own file";
+char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A process that comes, executes a program and goes: PIDs, tasklist_lock, memory maps, page tables. */
-/* As exec_test(), which executes a shell script that does nothing; here it is the agent, without a dynamic linker. */
+/* As exec_test(); the program is the agent. */
 #include "aim9.h"
 
 #include "small_program.h"
 
 char *testcase_description = "fork a process that executes a program, and wait for it";
+char *testcase_differs = "a program without a dynamic linker instead of a shell script";
 
 static char path[] = "/tmp/aim9.exec_test.XXXXXX";
 

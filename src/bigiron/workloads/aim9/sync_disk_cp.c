@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file that all tasks read; new pages, written back at once: the journal or the log. */
-/* As sync_disk_cp(), with files of 1 MiB. */
+/* As sync_disk_cp(). */
 #include "disk.h"
 
 char *testcase_description = "copy 1 KiB of a shared file to the task's own with O_SYNC";
+char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

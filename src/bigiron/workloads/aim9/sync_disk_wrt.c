@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages that are written back at once: blocks of the disk, the journal or the log. */
-/* As sync_disk_wrt(), with files of 1 MiB. */
+/* As sync_disk_wrt(). */
 #include "disk.h"
 
 char *testcase_description = "write the next 1 KiB of the task's own file with O_SYNC";
+char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Reads of cached files, inodes and directory entries that are made, the lock of their directory, and new pages. */
-/* As copyfiles.f: 1,000 files of 16 KiB. A task that has made 1,024 copies removes them. */
+/* As copyfiles.f: 1,000 files of 16 KiB. */
 #include "new_files.h"
 
 char *testcase_description = "copy one of 1,000 files of 16 KiB, twenty in each directory";
+char *testcase_differs = "1,024 copies for each task, which are then removed";
 
 static struct set originals = { .name = "originals", .width = 20 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Path lookup, an open of a shared file and a short read of its cached pages. */
-/* As cvar_example.f, with 16 MiB instead of 100 MiB; sizes are evenly distributed, as there. */
+/* As cvar_example.f; sizes are evenly distributed, as there. */
 #include "large_file.h"
 
 char *testcase_description = "open a shared file, read 4 to 8 KiB of it, close it";
+char *testcase_differs = "16 MiB instead of 100 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of a file, written in long calls: their allocation, charge and LRU list; the inode lock. */
-/* As filemicro_create.f, but with 64 KiB for 1 MiB, and the file is truncated at 64 MiB instead of 1 GiB. */
+/* As filemicro_create.f. */
 #include "large_file.h"
 
 char *testcase_description = "append 64 KiB to a file";
+char *testcase_differs = "pieces of 64 KiB instead of 1 MiB, and a file that is truncated at 64 MiB instead of 1 GiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

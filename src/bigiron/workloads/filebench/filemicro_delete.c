@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Inodes and directory entries that go, the lock of their directory, pages that are given back; RCU. */
-/* As filemicro_delete.f, with 1,024 files for each task. A task that has removed its own makes them again. */
+/* As filemicro_delete.f; a task that has removed its own makes them again. */
 #include "new_files.h"
 
 char *testcase_description = "delete a file of 16 KiB, one of a hundred in its directory";
+char *testcase_differs = "1,024 files for each task";
 
 static void make_all(unsigned long nr)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Short reads from the page cache: the pages of one file, and what read() costs. */
-/* As filemicro_rread.f, with 16 MiB instead of 1 GiB, all of them cached. */
+/* As filemicro_rread.f. */
 #include "large_file.h"
 
 char *testcase_description = "read 2 KiB at a random place of a file";
+char *testcase_differs = "16 MiB instead of 1 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

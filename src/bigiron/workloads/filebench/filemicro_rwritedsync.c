@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Short writes that wait for the disk: write-back of a page, the journal or the log. */
-/* As filemicro_rwritedsync.f, with 16 MiB instead of 1 GiB, all of them cached. */
+/* As filemicro_rwritedsync.f. */
 #include "large_file.h"
 
 char *testcase_description = "write 2 KiB at a random place of a file with O_DSYNC";
+char *testcase_differs = "16 MiB instead of 1 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

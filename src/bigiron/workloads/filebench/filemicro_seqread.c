@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Long reads from the page cache: the pages of one file, copied to the task. */
-/* As filemicro_seqread.f, in pieces of 64 KiB for 1 MiB, with 16 MiB instead of 1 GiB, all of them cached. */
+/* As filemicro_seqread.f. */
 #include "large_file.h"
 
 char *testcase_description = "read the next 64 KiB of a file";
+char *testcase_differs = "pieces of 64 KiB instead of 1 MiB, and 16 MiB instead of 1 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

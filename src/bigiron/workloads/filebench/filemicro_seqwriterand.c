@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of a file, and pages that are only filled up; the inode lock. */
-/* As filemicro_seqwriterand.f, but the file is truncated at 64 MiB, and open all the time. */
+/* As filemicro_seqwriterand.f. */
 #include "large_file.h"
 
 char *testcase_description = "append up to 8 KiB to a file";
+char *testcase_differs = "a file that is truncated at 64 MiB, and stays open";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of the task's own file, and pages that are only filled up. */
-/* As filemicro_seqwriterandvargam.f; the file is truncated at 64 MiB, and always open. */
+/* As filemicro_seqwriterandvargam.f. */
 #include "large_file.h"
 
 char *testcase_description = "append at least 1 KiB to the task's own file, 5.5 KiB on average";
+char *testcase_differs = "a file that is truncated at 64 MiB, and stays open";
 
 /* Means of the 16 sixteenths of a gamma distribution of shape 1.5 with a mean of 4.5 KiB, in bytes. */
 static const unsigned short more[] = {

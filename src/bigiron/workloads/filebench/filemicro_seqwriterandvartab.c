@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of the task's own file, and pages that are only filled up. */
-/* As filemicro_seqwriterandvartab.f, with its table of sizes; the file is truncated at 64 MiB, and always open. */
+/* As filemicro_seqwriterandvartab.f, with its table of sizes. */
 #include "large_file.h"
 
 char *testcase_description = "append 1 to 64 KiB to the task's own file, 5.5 KiB on average";
+char *testcase_differs = "a file that is truncated at 64 MiB, and stays open";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Path lookup four directories deep, and the attributes of a shared inode. */
-/* As filemicro_statfile.f, with 2,000 empty files instead of 10,000 of 128 KiB. */
+/* As filemicro_statfile.f. */
 #include "filebench.h"
 
 char *testcase_description = "stat the next of 2,000 shared files, four directories deep";
+char *testcase_differs = "2,000 empty files instead of 10,000 of 128 KiB";
 
 #define FILES 2000
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* New pages at the end of a file, then fsync: allocation on the disk, the journal or the log. */
-/* As filemicro_writefsync.f, but with 16 appends instead of 1,024 before each fsync. */
+/* As filemicro_writefsync.f. */
 #include "large_file.h"
 
 char *testcase_description = "append 8 KiB to a file 16 times, and fsync";
+char *testcase_differs = "16 appends instead of 1,024 before each fsync";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

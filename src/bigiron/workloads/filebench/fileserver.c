@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Directories and inodes that change, new pages, their memory cgroup; appends, reads, removals. */
-/* As fileserver.f, with 200 files of 32 KiB instead of 10,000 of 128 KiB, and one task on a CPU for 50 threads. */
+/* As fileserver.f, with one task on a CPU for 50 threads. */
 #include "filebench.h"
 
 char *testcase_description = "create, append to, read, delete and stat a file of 32 KiB each, of 200";
+char *testcase_differs = "200 files of 32 KiB instead of 10,000 of 128 KiB";
 
 #define FILES 200
 #define SIZE (32 * KIB)

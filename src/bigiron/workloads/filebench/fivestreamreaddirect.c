@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The disk's queue and what long reads past the page cache take of five inodes. */
-/* As fivestreamreaddirect.f, in pieces of 64 KiB for 1 MiB. */
+/* As fivestreamreaddirect.f. */
 #define DIRECT O_DIRECT
 #define testcase_description buffered
 #include "fivestreamread.c"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The disk's queue, blocks for five files that grow, their inodes' locks. */
-/* As fivestreamwritedirect.f, in pieces of 64 KiB for 1 MiB. */
+/* As fivestreamwritedirect.f. */
 #define DIRECT O_DIRECT
 #define testcase_description buffered
 #include "fivestreamwrite.c"

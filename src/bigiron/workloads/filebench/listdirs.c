@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Opening and reading a shared directory: its inode lock, and what its entries are. */
-/* As listdirs.f, with 1,000 empty files instead of 50,000 in directories of five. */
+/* As listdirs.f, in directories of five. */
 #include "filebench.h"
 
 char *testcase_description = "list the next of 200 shared directories of five files";
+char *testcase_differs = "1,000 empty files instead of 50,000";
 
 #define FILES 1000
 #define WIDTH 5

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Directories that are made: the inode lock of the one above, which tasks share; dentries and inodes. */
-/* As makedirs.f, with 1,024 for each task instead of 10,000 for all; a task that has made its own removes them. */
+/* As makedirs.f; a task that has made its own removes them. */
 #include "directories.h"
 
 char *testcase_description = "make an empty directory, a hundred in each one above";
+char *testcase_differs = "1,024 directories for each task instead of 10,000 for all";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

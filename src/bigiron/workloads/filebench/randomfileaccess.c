@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Path lookup, opens, cached reads and appends, most of them of a few files: their inodes' locks and counts. */
-/* As randomfileaccess.f, with 1,000 files of 27 KiB, and one that has grown to 1 MiB is truncated to that. */
+/* As randomfileaccess.f. */
 #include "filebench.h"
 
 char *testcase_description = "append to one of 1,000 files, often the same ones, and read two";
+char *testcase_differs = "1,000 files of 27 KiB, which are truncated at 1 MiB";
 
 #define FILES 1000
 #define SIZE (27 * KIB)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Reads from the page cache: the pages of one file, and what read() costs. */
-/* As randomread.f, with 16 MiB instead of 5 GiB, all of them cached. */
+/* As randomread.f. */
 #include "large_file.h"
 
 char *testcase_description = "read 8 KiB at a random place of a shared file";
+char *testcase_differs = "16 MiB instead of 5 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

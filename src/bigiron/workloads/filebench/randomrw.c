@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Reads and writes of the cached pages of one file, and its inode lock. */
-/* As randomrw.f, with 16 MiB instead of 5 GiB, all of them cached. Tasks with an even number read, the others write. */
+/* As randomrw.f; tasks with an even number read, the others write. */
 #include "large_file.h"
 
 char *testcase_description = "read or write 8 KiB at a random place of a shared file";
+char *testcase_differs = "16 MiB instead of 5 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

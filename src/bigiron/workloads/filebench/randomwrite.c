@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Writes into cached pages: dirty pages of one file, and its inode lock. */
-/* As randomwrite.f, with 16 MiB instead of 5 GiB, all of them cached. */
+/* As randomwrite.f. */
 #include "large_file.h"
 
 char *testcase_description = "write 8 KiB at a random place of a shared file";
+char *testcase_differs = "16 MiB instead of 5 GiB, all of them cached";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Directories that go: the inode lock of the one above, which tasks share; dentries, inodes, RCU. */
-/* As removedirs.f, with 1,024 for each task instead of 10,000 for all; a task that has removed its own makes them again. */
+/* As removedirs.f; a task that has removed its own makes them again. */
 #include "directories.h"
 
 char *testcase_description = "remove an empty directory, one of a hundred";
+char *testcase_differs = "1,024 directories for each task instead of 10,000 for all";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The disk's queue, blocks for a file that grows, its inode's lock. */
-/* As singlestreamwritedirect.f, in pieces of 64 KiB for 1 MiB. */
+/* As singlestreamwritedirect.f. */
 #define DIRECT O_DIRECT
 #define testcase_description buffered
 #include "singlestreamwrite.c"

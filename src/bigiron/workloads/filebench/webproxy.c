@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* One directory that all tasks change, inodes that come and go; lookups, opens and cached reads. */
-/* As webproxy.f, with 1,000 files instead of 10,000, and one task on a CPU instead of 100 threads. */
+/* As webproxy.f, with one task on a CPU instead of 100 threads. */
 #include "filebench.h"
 
 char *testcase_description = "delete one of 1,000 files of 16 KiB, write another, and read five";
+char *testcase_differs = "1,000 files instead of 10,000";
 
 #define FILES 1000
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Path lookup, opens and cached reads of shared files; all tasks append to one log: its inode lock. */
-/* As webserver.f, with one task on a CPU instead of 100 threads; the log is truncated at 64 MiB. */
+/* As webserver.f, with one task on a CPU instead of 100 threads. */
 #include "filebench.h"
 
 char *testcase_description = "open, read and close ten of 1,000 files of 16 KiB, and append to the log";
+char *testcase_differs = "a log that is truncated at 64 MiB";
 
 #define FILES 1000
 #define PAGES 10 /* that are served between two entries in the log */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Inodes that are made, a task's own directories, and new pages: the super block's lists and counters. */
-/* As fs_mark.c with NoSync and files of 8 KiB. A task that has made 1,024, not 4,096, removes them. */
+/* As fs_mark.c with NoSync and files of 8 KiB. */
 #define SYNC 0
 #define testcase_description synchronous
 #include "fsmark.c"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Sleep, wake-up and switch: run queues, a ring of pipes, their mutexes and wait queues; page tables. */
-/* As lat_ctx -s 0, with a ring of 16 processes on one CPU instead of 96 on all. */
+/* As lat_ctx -s 0. */
 #include "lmbench.h"
 
 char *testcase_description = "pass a token around a ring of 16 processes on the same CPU";
+char *testcase_differs = "a ring of 16 processes on one CPU instead of 96 on all";
 
 #define RING 16
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A process that comes, executes a program and goes: PIDs, tasklist_lock, memory maps, page tables. */
-/* As lat_proc exec; the program is the agent, without a dynamic linker. */
+/* As lat_proc exec; the program is the agent. */
 #include "lmbench.h"
 
 #include "small_program.h"
 
 char *testcase_description = "fork a process that executes a program, and wait for it";
+char *testcase_differs = "no dynamic linker";
 
 static char path[] = "/tmp/lmbench.exec.XXXXXX";
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A mapping that comes and goes: mmap_lock, VMAs, the file's list of them; pages that are written. */
-/* As lat_mmap, with a file of 1 MiB: a page in each 16 KiB of its first tenth is written. */
+/* As lat_mmap: a page in each 16 KiB of the file's first tenth is written. */
 #include "lmbench.h"
 
 char *testcase_description = "map 1 MiB of a shared file, write to six pages, unmap it";
+char *testcase_differs = "a file of 1 MiB";
 
 #define BYTES (1UL << 20)
 #define APART (16UL << 10)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file that all tasks map: their map counts, page tables, fault-around; mmap_lock. */
-/* As lat_pagefault, with a file of 1 MiB: its pages in random order, then munmap and mmap. */
+/* As lat_pagefault: the file's pages in random order, then munmap and mmap. */
 #include "lmbench.h"
 
 char *testcase_description = "map a shared file of 1 MiB, and read its pages in random order";
+char *testcase_differs = "a file of 1 MiB";
 
 #define PAGE 4096UL
 #define PAGES 256

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Sleep, wake-up and switch; UDP over loopback: sk_buffs, sockets' queues and memory, softirq, route. */
-/* As lat_udp localhost, with one byte instead of four; both sockets are connected. */
+/* As lat_udp localhost; both sockets are connected. */
 #include "lmbench.h"
 
 char *testcase_description = "pass a byte to a process on the same CPU and back by UDP over loopback";
+char *testcase_differs = "one byte instead of four";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

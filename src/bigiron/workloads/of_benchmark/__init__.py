@@ -4,6 +4,7 @@ One file per kind of benchmark; `_FAMILIES` is the table of contents.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from bigiron.errors import UserError
@@ -25,11 +26,23 @@ from bigiron.workloads.of_benchmark.mapped import (
     Mapped,
     Parameters,
     Program,
+    fs_named,
     fs_of,
     mode_of,
 )
+from bigiron.workloads.registry import find
 
-__all__ = ["Mapped", "Parameters", "Program", "families", "fs_of", "mode_of", "workload_of"]
+__all__ = [
+    "Mapped",
+    "Parameters",
+    "Program",
+    "check_metric",
+    "families",
+    "fs_named",
+    "fs_of",
+    "mode_of",
+    "workload_of",
+]
 
 _FAMILIES: Mapping[str, Family] = {
     "will-it-scale": built_in.will_it_scale,
@@ -78,18 +91,40 @@ def workload_of(benchmark: str, parameters: Parameters, metric: str = "") -> Map
 
     UserError says why there is nothing, and what to give instead.
 
-    >>> workload_of("will-it-scale", {"test": "open1", "mode": "thread", "nr_task": "50%"})
-    Mapped(workload='open1', mode='thread', fs='', program=None, tasks=None, differs=(), workload_file='')
+    >>> workload_of("will-it-scale", {"test": "open1", "mode": "thread"}) == Mapped("open1", "thread")
+    True
     >>> workload_of("fxmark", {"test": "MWCL", "fstype": "ext4", "directio": "directio"}).fs
     'ext4'
     >>> workload_of("stress-ng", {"nr_threads": "100%"}, "stress-ng.msg.ops_per_sec").called
     'stress-ng --verbose --no-rand-seed --msg {tasks}'
     """
+    name, test = _family(benchmark)
+    if test:
+        parameters = {**parameters, "test": " ".join([test, parameters.get("test", "")]).strip()}
+    if name not in _FAMILIES:
+        raise UserError(f"no workload does what {benchmark} does: {INSTEAD}")
+    found = _FAMILIES[name](parameters, metric)
+    differs = find(found.workload).differs if found.workload else ""
+    return replace(found, differs=(*found.differs, differs)) if differs else found
+
+
+def check_metric(benchmark: str, metric: str) -> None:
+    """UserError if a report's metric is one of another benchmark: its lines are of two reports.
+
+    >>> check_metric("fio-basic", "fio.write_iops"), check_metric("ebizzy", "ebizzy.throughput")
+    (None, None)
+    """
+    of_metric, _ = _family(metric.partition(".")[0])
+    if of_metric in _FAMILIES and of_metric != _family(benchmark)[0]:
+        raise UserError(
+            f"the report's metric is {metric}, but its benchmark is {benchmark}: give the lines of one report"
+        )
+
+
+def _family(benchmark: str) -> tuple[str, str]:
+    """What a benchmark is called here, and the test that its name goes on with; "": it does not."""
     name = _ALIASES.get(benchmark, benchmark)
     for prefix in _WITH_TEST:
         if name.startswith(prefix):
-            name, test = prefix.removesuffix("-"), name.removeprefix(prefix)
-            parameters = {**parameters, "test": " ".join([test, parameters.get("test", "")]).strip()}
-    if name not in _FAMILIES:
-        raise UserError(f"no workload does what {benchmark} does: {INSTEAD}")
-    return _FAMILIES[name](parameters, metric)
+            return prefix.removesuffix("-"), name.removeprefix(prefix)
+    return name, ""

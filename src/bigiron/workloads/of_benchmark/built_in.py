@@ -48,6 +48,7 @@ _THREADS = {
 """Threads of filebench's only process, whatever the machine, where its personality has more than one."""
 
 _OF_FSMARK = "8K"
+_SYNC, _NO_SYNC = "fsyncBeforeClose", "NoSync"
 
 _MIXES = (
     "aim9", "all_utime", "alltests", "compute", "custom", "dbase", "disk", "five_sec", "fserver",
@@ -97,13 +98,15 @@ def filebench(parameters: Parameters, metric: str) -> Mapped:
 
 
 def fsmark(parameters: Parameters, metric: str) -> Mapped:
-    """Files of one size, whatever the report's."""
+    """Files of one size, whatever the report's, and one way to sync them, or none."""
     found = of_suite("fsmark", parameters, metric)
-    given = size(parameters, "filesize") or _OF_FSMARK
-    other = (
-        () if in_bytes(given) == in_bytes(_OF_FSMARK) else (f"files of {_OF_FSMARK}B instead of {given}B",)
-    )
-    return replace(found, differs=(*found.differs, *other))
+    differs = list(found.differs)
+    given, sync = size(parameters, "filesize") or _OF_FSMARK, parameters.get("sync_method", _SYNC)
+    if in_bytes(given) != in_bytes(_OF_FSMARK):
+        differs.append(f"files of {_OF_FSMARK}B instead of {given}B")
+    if sync not in (_SYNC, _NO_SYNC):
+        differs.append(f"{_SYNC} instead of {sync}")
+    return replace(found, differs=tuple(differs))
 
 
 def reaim(parameters: Parameters, metric: str) -> Mapped:

@@ -69,6 +69,8 @@ class Mapped:
     differs: tuple[str, ...] = ()
     """In what it differs from the report, as phrases."""
     workload_file: str = ""
+    replaces: bool = False
+    """Whether it was given instead of the report's benchmark, whose figures are then of something else."""
 
     @property
     def called(self) -> str:
@@ -103,14 +105,21 @@ def checked_fs(benchmark: str, parameters: Parameters) -> str:
     """The same; UserError if no machine here has it."""
     found = fs_of(parameters)
     if found is None:
-        named = " and ".join(
-            parameters[key] for key in ("fstype", "fs", *_ON_TOP) if parameters.get(key, "") not in ("", "-")
-        )
         raise UserError(
-            f"the report is of {benchmark} on {named}, which no machine here has (ext4, xfs, btrfs, f2fs, "
-            f"tmpfs): {INSTEAD}"
+            f"the report is of {benchmark} on {fs_named(parameters)}, which no machine here has (ext4, xfs, "
+            f"btrfs, f2fs, tmpfs): {INSTEAD}"
         )
     return found
+
+
+def fs_named(parameters: Parameters) -> str:
+    """The file systems as the report names them.
+
+    >>> fs_named({"fs": "xfs", "fs2": "nfsv4"})
+    'xfs and nfsv4'
+    """
+    names = (parameters.get(key, "-") for key in ("fstype", "fs", *_ON_TOP))
+    return " and ".join(name for name in names if name not in ("", "-"))
 
 
 def of_disk(parameters: Parameters) -> tuple[str, ...]:
@@ -139,9 +148,14 @@ def on_disk(benchmark: str, parameters: Parameters, program: Program, *differs: 
 
 
 def of_network(parameters: Parameters) -> tuple[str, ...]:
-    """In what the network differs: it is loopback."""
+    """In what the network differs: it is loopback, and IPv4.
+
+    >>> of_network({"cluster": "cs-localhost", "ip": "ipv6"}), of_network({"ip": "ipv4"})
+    (('IPv4 instead of IPv6',), ())
+    """
     cluster = parameters.get("cluster", "cs-localhost")
-    return () if "localhost" in cluster else (f"loopback instead of the network of {cluster}",)
+    found = () if "localhost" in cluster else (f"loopback instead of the network of {cluster}",)
+    return (*found, *(["IPv4 instead of IPv6"] if parameters.get("ip") == "ipv6" else []))
 
 
 def size(parameters: Parameters, key: str) -> str:

@@ -1,6 +1,7 @@
 """Benchmarks of the network, over loopback, with their servers as services."""
 
 from bigiron.errors import UserError
+from bigiron.readers.figure import count
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, of_network, size
 
 _WARM_UP_S = 0.03  # copies of large messages are few instructions, and so little time of the machine
@@ -45,7 +46,9 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
 
 
 def iperf(parameters: Parameters, metric: str) -> Mapped:
-    """iperf3: one client with as many streams as the report has tasks."""
+    """iperf3: one client with one stream, or with as many as the report has sessions or tasks."""
+    sessions = count(parameters.get("sessions", "1"), None, "sessions")
+    clients = () if sessions == 1 else (f"{sessions} streams of one client instead of {sessions} clients",)
     kind = parameters.get("protocol") or parameters.get("test") or metric
     protocol = " --udp --bitrate 0" if "udp" in kind.lower() else ""
     return Mapped(
@@ -57,7 +60,8 @@ def iperf(parameters: Parameters, metric: str) -> Mapped:
             ready=("iperf3 --client 127.0.0.1 --bytes 1K",),
             warm_up_s=_WARM_UP_S,
         ),
-        differs=of_network(parameters),
+        tasks=_clients(parameters, sessions),
+        differs=(*of_network(parameters), *clients),
     )
 
 
@@ -78,8 +82,14 @@ def sockperf(parameters: Parameters, metric: str) -> Mapped:
             ready=(f"sockperf ping-pong{tcp} {port} -t 1",),
             warm_up_s=_WARM_UP_S,
         ),
+        tasks=_clients(parameters, 1),
         differs=of_network(parameters),
     )
+
+
+def _clients(parameters: Parameters, number: int) -> int | None:
+    """How many clients the robot starts: not one per CPU, unless the report gives a number of tasks."""
+    return None if {"nr_threads", "nr_task"} & set(parameters) else number
 
 
 def _at_once(command: str) -> str:

@@ -56,7 +56,10 @@ def _fileio(parameters: Parameters) -> Mapped:
     mode = parameters.get("rwmode") or parameters.get("file_test_mode") or "rndrw"
     if mode not in ("seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"):
         raise UserError(f"sysbench has no file-test-mode {mode!r}: {INSTEAD}")
-    command = f"{_FILES} --threads={{tasks}} --file-test-mode={mode} {_FOREVER}"
+    io = parameters.get("iomode", "sync")
+    if io not in ("sync", "async", "mmap"):
+        raise UserError(f"sysbench has no file-io-mode {io!r}: {INSTEAD}")
+    command = f"{_FILES} --threads={{tasks}} --file-test-mode={mode} --file-io-mode={io} {_FOREVER}"
     program = Program("sysbench", command, ready=(f"{_FILES} prepare",))
     return on_disk("sysbench", parameters, program, "16 MiB of files")
 

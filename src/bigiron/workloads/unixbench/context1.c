@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Sleep, wake-up and switch: run queues, two pipes' mutexes and wait queues. */
-/* As context1.c: 8 bytes there and back. Its two processes are on one CPU, where the scheduler is free there. */
+/* As context1.c: 8 bytes there and back. */
 #include "unixbench.h"
 
 char *testcase_description = "pass 8 bytes to a process on the same CPU and back, two switches";
+char *testcase_differs = "both processes of the pair on one CPU";
 
 extern void new_task(void *(*func)(void *), void *arg);
 

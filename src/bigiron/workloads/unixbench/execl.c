@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A memory map that is replaced by another: its page tables, per-CPU counters, the file that is executed. */
-/* As execl.c, without a dynamic linker. A child executes itself, as often as its task asks it to by a pipe. */
+/* As execl.c; a child executes itself, as often as its task asks it to by a pipe. */
 #include "unixbench.h"
 
 #include "die_with.h"
 #include "small_program.h"
 
 char *testcase_description = "a process executes itself";
+char *testcase_differs = "no dynamic linker";
 
 static char path[] = "/tmp/unixbench.execl.XXXXXX";
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The cached pages of the task's own files: read(), write(), the inode's lock, time stamps and dirty pages. */
-/* As fstime.c's copy test for fsdisk, but with files of 1,000 KiB instead of 8,000. */
+/* As fstime.c's copy test for fsdisk. */
 #define BLOCK 4096
 #define BLOCKS (1000 * 1024 / BLOCK)
 #include "copy.h"
 
 char *testcase_description = "copy 4096 bytes from one of the task's own files to another";
+char *testcase_differs = "files of 1,000 KiB instead of 8,000";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A process that comes, executes a program and goes: PIDs, tasklist_lock, memory maps, page tables. */
-/* As syscall.c's exec, which executes /bin/true: here it is the agent, which has no dynamic linker. */
+/* As syscall.c's exec; the program is the agent. */
 #include "unixbench.h"
 
 #include "small_program.h"
 
 char *testcase_description = "fork a process that executes a program, and wait for it";
+char *testcase_differs = "a program without a dynamic linker instead of /bin/true";
 
 static char path[] = "/tmp/unixbench.sysexec.XXXXXX";
 

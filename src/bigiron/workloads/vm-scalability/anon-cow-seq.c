@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Anonymous pages that all tasks share until they write: the pages' counts, allocation, copies, LRU lists. */
-/* As case-anon-cow: a child of the task writes 16 MiB and ends; the next one does the same. */
+/* As case-anon-cow, by a child of the task that ends; the next one does the same. */
 #define WRITES 1
 #include "usemem.h"
 
@@ -8,6 +8,7 @@
 #include "time_slices.h"
 
 char *testcase_description = "copy 16 pages that all tasks share, by writes in address order";
+char *testcase_differs = "16 MiB for each task, again and again";
 
 static volatile char *memory;
 

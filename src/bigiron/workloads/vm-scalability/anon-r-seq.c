@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The page of zeros, the huge one where huge pages are on: its reference count; page tables, mmap_lock. */
-/* As case-anon-r-seq, 16 MiB for each task again and again. */
+/* As case-anon-r-seq. */
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of the task's own memory by reads, in address order";
+char *testcase_differs = "16 MiB for each task, again and again";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Anonymous pages, huge ones where they are on: allocation, zeroing, charge, LRU lists, page tables. */
-/* As case-anon-w-seq, 16 MiB for each task again and again. */
+/* As case-anon-w-seq. */
 #define WRITES 1
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of the task's own memory by writes, in address order";
+char *testcase_differs = "16 MiB for each task, again and again";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Pages of the task's own file on a disk: read-ahead, allocation, charge, the page cache, LRU lists. */
-/* As case-lru-file-mmap-read, without reclaim: a file of 16 MiB is truncated and read again. */
+/* As case-lru-file-mmap-read. */
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of the task's own file on a disk, in address order";
+char *testcase_differs = "no reclaim: a file of 16 MiB is truncated and read again";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Pages of the task's own file on a disk, read once: read-ahead, allocation, charge, LRU lists. */
-/* As case-lru-file-readonce, without reclaim: a file of 16 MiB is truncated and read again. */
+/* As case-lru-file-readonce. */
 #include "usemem.h"
 
 char *testcase_description = "read 64 KiB of the task's own file on a disk that is not cached";
+char *testcase_differs = "no reclaim: a file of 16 MiB is truncated and read again";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Pages of the task's own file on a disk, read twice: read-ahead, allocation, charge, both LRU lists. */
-/* As case-lru-file-readtwice, by one process, without reclaim: 16 MiB are truncated and read again. */
+/* As case-lru-file-readtwice. */
 #include "usemem.h"
 
 char *testcase_description = "read 64 KiB of the task's own file on a disk, each piece twice";
+char *testcase_differs = "no reclaim: a file of 16 MiB is truncated and read again, by one process";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

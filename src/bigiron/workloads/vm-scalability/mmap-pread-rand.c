@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file that all tasks map: their map and reference counts, fault-around. */
-/* As case-mmap-pread-rand, with a file of 16 MiB. */
+/* As case-mmap-pread-rand. */
 #define RANDOM 1
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 cached pages of a shared file, in random order";
+char *testcase_differs = "a file of 16 MiB";
 
 static int file;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file that all tasks map: their map and reference counts, fault-around. */
-/* As case-mmap-pread-seq, with a file of 16 MiB. */
+/* As case-mmap-pread-seq. */
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 cached pages of a shared file, in address order";
+char *testcase_differs = "a file of 16 MiB";
 
 static int file;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dirty pages of one file on a disk, in one mapping: faults after each write-back, locks of folios and of the file. */
-/* As case-msync-mt, for threads, with 1 MiB that all of them write and sync again and again. */
+/* As case-msync-mt, for threads. */
 #define WRITES 1
 #define PAGES 256UL
 #include "usemem.h"
 
 char *testcase_description = "write 256 pages of a file on a disk, mapped by all threads, and msync";
+char *testcase_differs = "1 MiB that all threads write and sync again and again";
 
 static volatile char *memory;
 

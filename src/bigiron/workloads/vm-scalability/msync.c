@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dirty pages of the task's own file on a disk: faults that reserve blocks, write-back, the journal or the log. */
-/* As case-msync, with 1 MiB of a file that is then truncated; pages come by faults, not by MAP_POPULATE. */
+/* As case-msync. */
 #define WRITES 1
 #define PAGES 256UL
 #include "usemem.h"
 
 char *testcase_description = "write 256 pages of a mapping of the task's own file on a disk, and msync";
+char *testcase_differs = "1 MiB of a file, and faults instead of MAP_POPULATE";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Cached pages of a file on tmpfs that all tasks map: their map and reference counts, fault-around. */
-/* As case-shm-pread-seq, with a file of 16 MiB. */
+/* As case-shm-pread-seq. */
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 cached pages of a shared file on tmpfs, in address order";
+char *testcase_differs = "a file of 16 MiB";
 
 static int file;
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The last of a file with cached pages: they leave the page cache and the LRU lists, and are freed in batches. */
-/* As case-truncate, with 1 MiB a file; the original makes all files before it measures, here each is part of it. */
+/* As case-truncate. */
 #define PAGES 256UL
 #include "usemem.h"
 
 char *testcase_description = "read 256 pages of a new file on a disk, and remove it";
+char *testcase_differs = "1 MiB per file, each made in the measured part";
 
 static void read_all(int fd)
 {
