@@ -6,7 +6,7 @@ Each text has one thing that published mails have; commits, titles and people ar
 import re
 
 import pytest
-from test_robot_mail import BASE, NEW, SUBJECT, TEXT, mail, quoted, read
+from test_robot_mail import BASE, NEW, SUBJECT, TEXT, mail, pattern, quoted, read
 
 from bigiron.errors import UserError
 from bigiron.readers import robot_mail
@@ -185,6 +185,14 @@ def test_a_mail_of_2014_is_read() -> None:
     ]
     bare = read(OLD)
     assert (bare.metric, bare.change, bare.regression) == (found.metric, found.change, True)
+
+
+def test_without_a_subject_the_rate_that_changed_most_is_the_reports() -> None:
+    found = pattern(18)
+    assert (found.metric, found.change, found.mode) == ("will-it-scale.per_thread_ops", -0.156, "thread")
+    assert found.regression and found.parameters["test"] == "readseek1"
+    note = "no line says which metric is reported: will-it-scale.per_thread_ops is taken, which changed most"
+    assert found.notes == [note]
 
 
 def test_of_two_changes_in_a_subject_that_of_the_benchmark_is_the_reports() -> None:

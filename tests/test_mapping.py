@@ -184,6 +184,25 @@ def test_files_mounts_and_sizes_that_differ_are_told() -> None:
     assert workload_of("fio-basic", dax).differs[1] == "no mount option dax"
 
 
+def test_a_workload_says_in_what_it_differs_from_its_benchmark() -> None:
+    reclaiming = workload_of("vm-scalability", {"test": "lru-file-mmap-read"})
+    assert reclaiming.differs == ("no reclaim: a file of 16 MiB is truncated and read again",)
+    smaller = workload_of("filebench", {"test": "randomread.f", "disk": "1HDD", "fs": "xfs"})
+    assert smaller.differs == (
+        "a disk in memory instead of 1HDD",
+        "16 MiB instead of 5 GiB, all of them cached",
+    )
+    assert workload_of("filebench", {"test": "fileserver.f"}).differs
+    assert workload_of("lmbench3", {"test": "PROC"}, "lmbench3.PROC.exec.latency.us").differs == (
+        "no dynamic linker",
+    )
+
+
+def test_fsmark_has_64_threads_at_most() -> None:
+    assert mail("fsmark", {"nr_threads": "100%"}).tasks == 64
+    assert mail("fsmark", {"nr_threads": "1t"}).tasks == 1
+
+
 def test_a_mix_of_tests_is_refused_with_its_parts() -> None:
     assert "--workload aim9/TEST" in refused("reaim", test="disk", fs="btrfs")
     assert workload_of("reaim", {"test": "disk_rr"}).workload == "aim9/disk_rr"

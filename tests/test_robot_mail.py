@@ -488,6 +488,16 @@ def test_a_compressed_mbox_of_an_archive_is_read() -> None:
         robot_mail.read(gzip.compress(box)[:-20], "cut.gz")
 
 
+def test_several_reports_in_an_mbox_are_noted() -> None:
+    line = b"From mboxrd@z Thu Jan  1 00:00:00 1970\n"
+    other = mail(text=TEXT.replace(NEW, "5" * 40).replace(NEW[:10], "5" * 10))
+    other.replace_header("Subject", SUBJECT.replace(NEW[:10], "5" * 10))
+    first, again, second = (line + one.as_bytes() + b"\n" for one in (mail(), mail("base64"), other))
+    assert robot_mail.read(first + again, "box") == read(TEXT)
+    found = robot_mail.read(first + again + second, "box")
+    assert found.new.id == NEW and found.notes == ["box has 2 reports: the first is judged"]
+
+
 def test_a_line_that_begins_with_from_splits_no_mail() -> None:
     text = TEXT.replace("something odd here", "From the profile one can see it")
     message = b"From mboxrd@z Thu Jan  1 00:00:00 1970\n" + mail(text=text).as_bytes()

@@ -12,6 +12,8 @@ No document specifies its form. Lines that are not understood are kept with thei
     model       what is returned
 """
 
+from dataclasses import replace
+
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import by_hand, unnamed
 from bigiron.readers.robot_mail.envelope import MOST_BYTES, Line, Text, depth_of, texts, unquoted
@@ -23,15 +25,18 @@ from bigiron.readers.robot_mail.wrapped import joined
 __all__ = ["MOST_BYTES", "Commit", "Elsewhere", "Machine", "Reported", "RobotMail", "read"]
 
 _MOST_DEPTHS = 4
+_SHORT = 10  # digits of a commit's name that mails have at least
 
 
 def read(content: bytes, called: str) -> RobotMail:
     """Read a mail, an mbox (also compressed), or a mail's bare text; UserError says what the report lacks.
 
     Of several mails it is the first that is a whole report; else an answer that quotes one; else a part.
+    Where there are several whole reports, a note says how many.
     """
     best: tuple[int, str, list[Line]] | None = None
     table = ""
+    reports = set[tuple[str, str]]()
     for text in texts(content, called):
         table = table or ("" if best else by_hand.table_in(text.lines))
         for depth in [*_depths(text), None]:
@@ -40,11 +45,12 @@ def read(content: bytes, called: str) -> RobotMail:
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, text.subject, lines
             if rank == 0:
+                reports.add(_subject_of(lines))
                 break
-        if best and not best[0]:
-            break
     if best:
-        return Reading(called).of(best[1], best[2])
+        found = Reading(called).of(best[1], best[2])
+        more = f"{called} has {len(reports)} reports: the first is judged"
+        return replace(found, notes=[more, *found.notes]) if len(reports) > 1 else found
     if table:
         raise UserError(by_hand.refusal(called, table))
     raise UserError(
@@ -57,6 +63,13 @@ def _depths(text: Text) -> list[int]:
     """How deep the lines are quoted that make a report."""
     found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line}
     return sorted(found)[:_MOST_DEPTHS]
+
+
+def _subject_of(report: list[Line]) -> tuple[str, str]:
+    """The commit and the metric of a whole report, which distinguish it from another one."""
+    commits = (match[1] for _, line in report if (match := COMMIT.match(line)))
+    metrics = (match[3] for _, line in report if (match := NOTICED.search(line)))
+    return next(commits, "")[:_SHORT], next(metrics, "")
 
 
 def _rank(subject: str, lines: list[Line], depth: int | None) -> int | None:

@@ -15,6 +15,8 @@ _PROFILE = re.compile(r"perf-profile\.(calltrace|children|self)\.cycles-pp\.(\S+
 _TASKS = ("nr_task", "nr_threads", "thread_nr")
 _ALWAYS = {"perf-bench-sched-pipe": 2, "postmark": 1, "aim9": 1}
 """Benchmarks whose number of tasks is fixed: a pair that passes a token, and programs of one process."""
+_AT_MOST = {"fsmark": 64}
+"""The limit of a benchmark's tasks, whatever the parameters make."""
 
 _SOCKETS = re.compile(r"(?:(?P<number>[1-8])(?P<kind>sp|ep|ex|ap)|[de])\d+")
 """The part of the name of a test machine's group that says its kind: 2sp7; d and e have one socket."""
@@ -172,7 +174,8 @@ class RobotMail:
         `fds` says.
         """
         given = self._given_tasks
-        return given if given is not None else self.machine.cpus if self.machine else None
+        tasks = given if given is not None else self.machine.cpus if self.machine else None
+        return None if tasks is None else min(tasks, _AT_MOST.get(self.benchmark, tasks))
 
     @property
     def tasks_are_assumed(self) -> bool:

@@ -10,7 +10,7 @@ from bigiron.readers.figure import count, label, number
 from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
 from bigiron.readers.robot_mail.envelope import Line
-from bigiron.readers.robot_mail.metric import better, mode_in, tasks_in
+from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in, tasks_in
 from bigiron.readers.robot_mail.model import (
     Commit,
     Elsewhere,
@@ -21,7 +21,7 @@ from bigiron.readers.robot_mail.model import (
     code_name_of_group,
     sockets_of_group,
 )
-from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Table, is_same
+from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Row, Table, is_same
 
 _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_CPUS = 8192
@@ -117,13 +117,18 @@ class Reading:
 
     def _of_unnamed(self, subject: str, benchmark: str) -> None:
         """The metric and change of a mail that says neither in its text: its subject's, else the table's."""
-        rows = (row for one in self._tables for row in one.rows if row.name.startswith(f"{benchmark}."))
+        rows = [row for one in self._tables for row in one.rows if row.name.startswith(f"{benchmark}.")]
         if found := unnamed.change_in(subject, benchmark):
             self._metric, self._change, self._regression = found
-        elif row := next(rows, None):
+        elif rows:
+            row = max(rows, key=_by_weight)
             less = better(row.name) == "less"
             self._metric, self._change = row.name, row.columns[1].change.rstrip("%")
             self._regression = self._change.startswith("-") != less
+            if len(rows) > 1:
+                self._notes.append(
+                    f"no line says which metric is reported: {row.name} is taken, which changed most"
+                )
         if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?", self._change):
             raise self._lacks("which metric changed", "noticed a -5.0% regression of fsmark.files_per_sec")
 
@@ -394,6 +399,11 @@ class Reading:
         return UserError(
             f"{self._called} does not say {what} (no line '{form}'): it may be cut short; give the whole mail"
         )
+
+
+def _by_weight(row: Row) -> tuple[bool, float]:
+    """A row's order among those that may be reported: rates and times of operations, then by its change."""
+    return is_of_operations(row.name), abs(tables.relative_change(row.columns[1].change) or 0)
 
 
 def _left_out(chosen: Table | None, others: list[tuple[Table, str]]) -> list[str]:
