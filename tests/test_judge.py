@@ -29,6 +29,7 @@ from bigiron.judge.change import Change
 from bigiron.judge.judgement import Predicted
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import configuration
+from bigiron.kernels.commits import number_of_commits
 from bigiron.kernels.image_equality import sameness
 from bigiron.kernels.kernel import Kernel
 from bigiron.machines.vm.file_system import KINDS
@@ -158,7 +159,9 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
     record = msgspec.structs.replace(study.records()[1], lost={"accesses, for which there was no room": 7})
     (study.folder / "cells" / record.id / "cell.json").write_bytes(msgspec.json.encode(record))
     found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
-    told = second_opinion.opinion(study, read(TEXT), second_opinion.ReportedShape("", "", "unknown"), found)
+    shaped = second_opinion.ReportedShape("", "", "unknown")
+    told = second_opinion.opinion(study, read(TEXT), Mapped("open1"), shaped, found)
+    assert told.study == str(study.folder)
     assert told.not_considered[1:3] == [
         "lost counts: b: 7 lost: accesses, for which there was no room",
         "guest clocks differ: the host's on a, 64 times slower on b: do not compare ticks, timeouts",
@@ -258,6 +261,43 @@ def test_a_reply_says_what_the_robot_adds_and_what_is_assumed() -> None:
     told = words(replace(opinion(), mail=read(text)))
     assert "with 104 tasks (one per CPU: the report gives no number) on 104 CPUs" in told
     assert "The robot adds: still regression on linus/master." in told
+
+
+def test_a_reply_says_that_one_of_several_commits_did_it() -> None:
+    assert "cannot tell" not in words(opinion())
+    several = words(replace(opinion(), commits=3412))
+    assert "3,412 commits lie between a and b: bigiron cannot tell which did it." in several
+    assert "cannot tell which commit between them" in words(replace(opinion(), commits=None))
+
+
+def test_a_workload_instead_of_the_benchmark_is_not_compared_with_the_report() -> None:
+    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    told = with_path_length(opinion(change, Estimate(-0.3, -0.4, -0.2)), "-6.4")
+    assert "lies outside this range" in words(told) and "Instructions per operation" in words(told)
+    assert told.predicted
+    other = replace(told, replaces=True, predicted=replace(told.predicted, reported=None))
+    assert "It is of open1, and so not compared with the report." in words(other)
+    assert "this range" not in words(other) and "Instructions per operation" not in words(other)
+    assert json.loads(reply_json.as_json(other))["path_length"] is None
+
+
+def test_a_reply_names_the_study_as_it_was_given() -> None:
+    told = words(replace(opinion(), study="/tmp/my folder/s"))
+    assert told.endswith("All results: bigiron report '/tmp/my folder/s' -o report.html")
+
+
+def test_more_tasks_than_cpus_are_not_considered(tmp_path: Path) -> None:
+    rows = counts(*both("f", 10, line=LINE))
+    study = study_of(tmp_path / "s", {"a": [rows], "b": [rows]})
+    found = judgement.Judgement("neither", [], 2, 2, 104, (1.0, 1.0), (2.0, 2.0), 1)
+    shaped = second_opinion.ReportedShape("", "", "unknown")
+
+    def left_out(nr_task: str) -> list[str]:
+        mail = read(TEXT.replace("nr_task: 100%", f"nr_task: {nr_task}"))
+        return second_opinion.opinion(study, mail, Mapped("open1"), shaped, found).not_considered
+
+    assert "run queues of 8 tasks per CPU" in left_out("800%")
+    assert not [one for one in left_out("100%") if "run queues" in one]
 
 
 def test_what_is_wrong_with_a_mail_is_reported() -> None:
@@ -384,8 +424,8 @@ def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_
 
 def test_kernels_given_by_hand_are_said_to_be() -> None:
     told = opinion(Change("coherence", "struct a.b", 0.0, 1.0, "f", 1.0, 1.0))
-    unchecked = "a and b were given by hand: bigiron did not check that they are the report's commits."
-    assert unchecked in words(replace(told, are_commits=False))
+    unchecked = "a and b were given by hand: bigiron did not check that they are the report's commits"
+    assert unchecked in words(replace(told, commits=None))
     assert unchecked not in words(told)
 
 
@@ -401,7 +441,10 @@ def test_instructions_that_were_none_have_no_percentage() -> None:
 def refused(*arguments: str | Path) -> str:
     answer = bigiron("judge", *arguments)
     assert (answer.status, answer.out) == (2, ""), answer
-    return answer.complaint
+    *read, complaint = answer.err.splitlines()
+    assert all(line.startswith("read: ") for line in read) and len(read) <= 1, answer
+    assert complaint.startswith("bigiron: ")
+    return complaint.removeprefix("bigiron: ")
 
 
 @pytest.fixture
@@ -428,6 +471,31 @@ def test_bad_input_is_one_line(report: Path, tmp_path: Path) -> None:
     )
     report.write_text(report.read_text().replace("will-it-scale", "stress-ng"))
     assert "stress-ng 0.19 has no stressor 'open1'" in refused(report, "--linux", tmp_path)
+
+
+def test_what_was_read_and_what_will_run_is_a_line_before_the_kernels(report: Path) -> None:
+    read_and_run = bigiron("judge", report, "--cpus", "4").err.splitlines()[0]
+    assert read_and_run == (
+        f"read: will-it-scale.per_process_ops -52.4%, {NEW[:12]} against {BASE}; runs open1 in process "
+        "mode, 4 tasks on 4 CPUs, tmpfs"
+    )
+    other = bigiron("judge", report, "--workload", "unlink1").err.splitlines()[0]
+    assert other.endswith("tmpfs; differs: unlink1 instead of will-it-scale open1")
+
+
+def test_commits_are_counted(tmp_path: Path) -> None:
+    def git(*command: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        done = subprocess.run(["git", "-C", tmp_path, *identity, *command], capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    ids = []
+    for title in ("one", "two", "three"):
+        git("commit", "-q", "--allow-empty", "-m", title)
+        ids.append(git("rev-parse", "HEAD"))
+    assert number_of_commits(tmp_path, ids[1], ids[2]) == 1
+    assert number_of_commits(tmp_path, ids[0], ids[2]) == 2
 
 
 def test_a_tree_must_have_both_commits_and_they_must_be_related(report: Path, tmp_path: Path) -> None:
@@ -471,6 +539,7 @@ def test_kernels_are_built_with_the_file_system_of_the_report(
 
     monkeypatch.setattr(judge_command, "build_commit", build)
     monkeypatch.setattr(judge_command, "ancestor_and_descendant", lambda _, base, new: (base, new))
+    monkeypatch.setattr(judge_command, "number_of_commits", lambda *_: 1)
     for fs in KINDS:
         judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], Mapped("open1", fs=fs))
         of_fs = [file for file in given.pop() if file != mine]
@@ -540,7 +609,11 @@ def test_a_line_that_is_written_more_often_is_coherence(
 
     def predicted() -> Predicted:
         told = second_opinion.opinion(
-            measured, whole, second_opinion.shape(whole), second_opinion.judged(measured, whole)
+            measured,
+            whole,
+            Mapped("open1"),
+            second_opinion.shape(whole),
+            second_opinion.judged(measured, whole),
         )
         assert told.predicted, told.not_predicted
         return told.predicted
@@ -569,6 +642,7 @@ def test_a_mail_of_a_program_needs_nothing_given(
     """It runs in a root of Debian's, a part of it is recorded, and the reply names what was run."""
     monkeypatch.setattr(second_opinion, "BOOTS", (1,))
     text = report.read_text().replace("testcase: will-it-scale", "testcase: perf-bench-futex")
+    text = text.replace("of will-it-scale.per_process_ops", "of perf-bench-futex.ops/s")
     report.write_text(text.replace("test: open1", "test: hash").replace("\tmode: process\n", ""))
     study = tmp_path / "s"
     judge_command.judge(report, kernel=["debian/6.1", "debian/6.12"], cpus="2", output=study, jobs=1)

@@ -428,8 +428,53 @@ def test_what_is_ready_without_a_server_waits_for_one_that_sleeps(
 def test_another_workload_keeps_the_file_system_of_the_report() -> None:
     assert fs_of({"fstype": "xfs"}) == "xfs"
     assert (fs_of({}), fs_of({"fstype": "zfs"})) == ("", None)
-    of_stress = mail("stress-ng", {"test": "matrix", "fs": "xfs"})
-    assert _what(of_stress, "open1", None) == Mapped("open1", "process", "xfs")
+    of_stress = mail("stress-ng", {"test": "matrix", "fs": "xfs"}, "stress-ng.matrix.ops_per_sec")
+    instead = ("open1 instead of stress-ng matrix",)
+    assert _what(of_stress, "open1", None) == Mapped(
+        "open1", "process", "xfs", differs=instead, replaces=True
+    )
+
+
+def test_another_workload_is_named_as_a_difference_unless_it_is_the_report_s_own() -> None:
+    on_nfs = mail("phoronix-test-suite", {"test": "sqlite-2.1.0", "fs": "xfs", "fs2": "nfsv4"})
+    found = _what(on_nfs, "getppid1", None)
+    assert found.replaces and found.fs == ""
+    assert found.differs == (
+        "getppid1 instead of phoronix-test-suite sqlite-2.1.0",
+        "tmpfs instead of xfs and nfsv4",
+    )
+    own = mail("will-it-scale", {"test": "open1", "mode": "thread"}, "will-it-scale.per_thread_ops")
+    assert _what(own, "open1", None) == Mapped("open1", "thread")
+    mine = HERE / "workloads" / "fork1.c"
+    of_file = _what(own, "", mine)
+    assert (of_file.workload_file, of_file.replaces) == (str(mine), True)
+
+
+def test_a_workload_that_is_not_there_is_refused_before_kernels_are_built(tmp_path: Path) -> None:
+    for workload, file, complaint in (
+        ("opne1", None, "no workload 'opne1'"),
+        ("", tmp_path / "none.c", "cannot read workload file"),
+    ):
+        with pytest.raises(UserError, match=complaint):
+            _what(mail("will-it-scale", {"test": "open1"}), workload, file)
+
+
+def test_a_metric_of_another_benchmark_is_refused() -> None:
+    """Of a thread in which a report of will-it-scale answers one of netperf, whose line it quotes."""
+    content = (HERE / "reports" / "patterns" / "17-two-benchmarks.txt").read_bytes()
+    both = robot_mail.read(content, "a mail")
+    assert (both.metric, both.benchmark) == ("netperf.Throughput_total_tps", "will-it-scale")
+    for given in ("", "unlink2"):
+        with pytest.raises(UserError, match=r"metric is netperf\..*, but its benchmark is will-it-scale"):
+            _what(both, given, None)
+    for benchmark, metric in (
+        ("fio-basic", "fio.read_iops"),
+        ("sysbench-threads", "sysbench.events_per_second"),
+        ("perf-bench-sched-pipe", "perf-bench-sched-pipe.ops_per_sec"),
+        ("lmbench3", "lmbench3.PIPE.latency.us"),
+        ("will-it-scale", "time.system_time"),
+    ):
+        of_benchmark.check_metric(benchmark, metric)
 
 
 # The machine

@@ -17,7 +17,12 @@ from bigiron.judge import alignments, second_opinion
 from bigiron.judge.judgement import Judgement
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import Kernel
-from bigiron.kernels.commits import ancestor_and_descendant, build_commit, configured_by
+from bigiron.kernels.commits import (
+    ancestor_and_descendant,
+    build_commit,
+    configured_by,
+    number_of_commits,
+)
 from bigiron.kernels.configuration import is_whole, of_file_system, of_root
 from bigiron.kernels.image_equality import sameness
 from bigiron.readers import robot_mail
@@ -25,7 +30,17 @@ from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
 from bigiron.study import store
 from bigiron.study.store import Study
-from bigiron.workloads.of_benchmark import Mapped, fs_of, mode_of, workload_of
+from bigiron.util.english import plural
+from bigiron.util.numbers import percent_change
+from bigiron.workloads.of_benchmark import (
+    Mapped,
+    check_metric,
+    fs_named,
+    fs_of,
+    mode_of,
+    workload_of,
+)
+from bigiron.workloads.registry import find, from_file
 
 _STDIN = Path("-")
 
@@ -72,7 +87,8 @@ def judge(
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")
-    both = _kernels(mail, linux, kernel or [], base, config or [], what)
+    print(_planned(mail, what, base, of_cpus), file=sys.stderr)
+    both, commits = _kernels(mail, linux, kernel or [], base, config or [], what)
     names = (both[0].name, both[1].name)
     if same := sameness(*both):
         opinion = Opinion(
@@ -88,7 +104,7 @@ def judge(
         folder = output or Path(f"judge-{mail.new.id[:12]}")
         whole = any(map(is_whole, config or []))
         opinion = _boot_and_count(mail, both, what, of_cpus, folder, jobs, whole)
-    print(reply.FORMATS[format](replace(opinion, are_commits=linux is not None)), end="")
+    print(reply.FORMATS[format](replace(opinion, commits=commits)), end="")
 
 
 def _boot_and_count(
@@ -123,7 +139,7 @@ def _boot_and_count(
         with contextlib.redirect_stdout(sys.stderr):
             measure_study(second_opinion.layout_spec(study), laid_out, jobs)
         judged = second_opinion.with_alignments(judged, store.open_study(laid_out))
-    return second_opinion.opinion(study, mail, shaped, judged, whole_config, what.differs)
+    return second_opinion.opinion(study, mail, what, shaped, judged, whole_config)
 
 
 def _read(report: Path) -> RobotMail:
@@ -139,16 +155,45 @@ def _read(report: Path) -> RobotMail:
 def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Mapped:
     if workload and workload_file:
         raise UserError(f"both --workload {workload} and --workload-file {workload_file}: give one of them")
-    if workload or workload_file:
-        file = str(workload_file) if workload_file else ""
-        fs = fs_of(mail.parameters) or ""
-        return Mapped(workload, mode_of(mail.parameters), fs, workload_file=file)
-    return workload_of(mail.benchmark, mail.parameters, mail.metric)
+    check_metric(mail.benchmark, mail.metric)
+    if not (workload or workload_file):
+        return workload_of(mail.benchmark, mail.parameters, mail.metric)
+    given = from_file(workload_file) if workload_file else find(workload)
+    with contextlib.suppress(UserError):
+        own = workload_of(mail.benchmark, mail.parameters, mail.metric)
+        if workload and own.workload == workload:
+            return own
+    fs, test = fs_of(mail.parameters), mail.parameters.get("test", "")
+    differs = [f"{given.name} instead of {mail.benchmark} {test}".rstrip()]
+    differs += [f"tmpfs instead of {fs_named(mail.parameters)}"] if fs is None else []
+    return Mapped(
+        workload,
+        mode_of(mail.parameters),
+        fs or "",
+        differs=tuple(differs),
+        workload_file=str(workload_file or ""),
+        replaces=True,
+    )
+
+
+def _planned(mail: RobotMail, what: Mapped, base: str, cpus: list[int]) -> str:
+    """What was read and what will run, in a line."""
+    given = second_opinion.task_counts(mail, what, cpus)
+    tasks = max(cpus) if given == "all" else max(given)
+    against = base or (mail.base.id[:12] if mail.base else "its parent")
+    mode = "" if what.program else f" in {what.mode} mode"
+    differs = f"; differs: {'; '.join(what.differs)}" if what.differs else ""
+    return (
+        f"read: {mail.metric} {percent_change(mail.change)}, {mail.new.id[:12]} against {against}; runs "
+        f"{what.called.replace('{tasks}', str(tasks))}{mode}, {plural(tasks, 'task')} on {max(cpus)} CPUs, "
+        f"{what.fs or 'tmpfs'}{differs}"
+    )
 
 
 def _kernels(
     mail: RobotMail, linux: Path | None, given: list[str], base: str, config: list[Path], what: Mapped
-) -> tuple[Kernel, Kernel]:
+) -> tuple[tuple[Kernel, Kernel], int | None]:
+    """Both kernels, and the number of commits between them; None: they were given."""
     if linux and given:
         raise UserError("both --linux and --kernel: give the tree or the two kernels")
     if linux:
@@ -161,14 +206,15 @@ def _kernels(
             "two kernels are needed: give --linux TREE to build both commits, or --kernel BASE --kernel NEW"
         )
     first, second = (kernels.find(name, "x86_64", say(name)) for name in given)
-    return first, second
+    return (first, second), None
 
 
-def _built(mail: RobotMail, linux: Path, base: str, config: list[Path]) -> tuple[Kernel, Kernel]:
+def _built(mail: RobotMail, linux: Path, base: str, config: list[Path]) -> tuple[tuple[Kernel, Kernel], int]:
     before = base or (mail.base.id if mail.base else f"{mail.new.id}^")
     called = configured_by(config)
+    ids = ancestor_and_descendant(linux, before, mail.new.id)
     first, second = (
         build_commit(linux.resolve(), commit, config, "x86_64", say(commit[:12]), called=called)
-        for commit in ancestor_and_descendant(linux, before, mail.new.id)
+        for commit in ids
     )
-    return first, second
+    return (first, second), number_of_commits(linux, *ids)

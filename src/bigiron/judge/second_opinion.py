@@ -6,7 +6,7 @@ See docs/howto/answer-a-robot-mail.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -77,12 +77,13 @@ class Opinion:
     not_predicted: str = ""
     not_considered: list[str] = field(default_factory=list)
     study: str = ""
-    are_commits: bool = True  # whether the kernels were built from the report's commits
+    commits: int | None = 1  # after the base, up to the new kernel's; None: the kernels were given by hand
+    replaces: bool = False  # whether the workload was given instead of the report's benchmark
 
     @property
     def instructions(self) -> tuple[float | None, float | None]:
         """The change of instructions per operation: reported, and counted in the kernel."""
-        row, found = self.mail.path_length, self.judgement
+        row, found = None if self.replaces else self.mail.path_length, self.judgement
         counted = (found.work[1] / found.work[0] - 1 if found.work[0] else None) if found else 0.0
         return (row.relative if row else None), counted
 
@@ -133,7 +134,7 @@ def spec(
         arch=arch,
         probes=[*PROBES, "trace"],
         cpus=cpus,
-        tasks=sorted({min(what.tasks, number) for number in cpus}) if what.tasks else _tasks(mail, cpus),
+        tasks=task_counts(mail, what, cpus),
         like=shaped.like,
         repetitions=repetitions,
         operations=operations(what.workload),
@@ -163,8 +164,10 @@ def _of_program(spec: Spec, program: Program) -> Spec:
     )
 
 
-def _tasks(mail: RobotMail, cpus: list[int]) -> list[int] | Literal["all"]:
+def task_counts(mail: RobotMail, what: Mapped, cpus: list[int]) -> list[int] | Literal["all"]:
     """The same share of the CPUs as in the report; of several tasks at least two: one shares nothing."""
+    if what.tasks:
+        return sorted({min(what.tasks, number) for number in cpus})
     if mail.tasks is None or mail.machine is None or mail.tasks >= mail.machine.cpus:
         return "all"
     least = min(2, mail.tasks)
@@ -223,18 +226,19 @@ def with_alignments(judged: Judgement, study: Study) -> Judgement:
 def opinion(
     study: Study,
     mail: RobotMail,
+    what: Mapped,
     shaped: ReportedShape,
     judged: Judgement,
     as_configured: bool = False,
-    differs: Sequence[str] = (),
 ) -> Opinion:
     """The judgement, and the prediction for the report's machine.
 
     `as_configured`: whether the kernels have the report's configuration, as far as a virtual machine allows.
-    `differs`: in what the workload differs from the report's benchmark.
     """
     base, new = (variant.name for variant in study.spec.variant)
     predicted, why_not = _predicted(study, mail, shaped, judged)
+    if predicted and what.replaces:
+        predicted = replace(predicted, reported=None)
     return Opinion(
         mail,
         (base, new),
@@ -245,9 +249,10 @@ def opinion(
         not_predicted=why_not,
         not_considered=[
             *_not_considered(study, mail, judged, shaped, as_configured),
-            *(f"the report's benchmark itself: here with {what}" for what in differs),
+            *(f"the report's benchmark itself: here with {one}" for one in what.differs),
         ],
-        study=study.name,
+        study=str(study.folder),
+        replaces=what.replaces,
     )
 
 
@@ -329,6 +334,8 @@ def _not_considered(
         found.append(
             f"more than {judged.tasks} tasks on {judged.cpus} CPUs: effects that grow with CPUs look smaller"
         )
+    if mail.tasks and mail.machine and mail.tasks >= 2 * mail.machine.cpus:
+        found.append(f"run queues of {mail.tasks / mail.machine.cpus:.0f} tasks per CPU")
     if any(change.is_pair for change in judged.changes):
         found.append(
             "adjacent cache lines in the prediction: it assumes processors that do not prefetch them"

@@ -141,6 +141,11 @@ def ancestor_and_descendant(tree: Path, base: str, new: str) -> tuple[str, str]:
     return before, after
 
 
+def number_of_commits(tree: Path, base: str, new: str) -> int:
+    """How many commits there are after the first up to the second."""
+    return int(_git(git_tree(tree), "rev-list", "--count", f"{base}..{new}"))
+
+
 def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
     """Whether an image can depend on a file of the source.
 

@@ -1,5 +1,6 @@
 """A judgement as a reply to the report, of 72 columns and at most 60 lines."""
 
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
@@ -128,14 +129,25 @@ def _about(opinion: Opinion) -> str:
     assumed = " (one per CPU: the report gives no number)" if mail.tasks_are_assumed else ""
     tasks = f" with {plural(mail.tasks, 'task')}{assumed}" if mail.tasks else ""
     cpus = f" on {mail.machine.cpus} CPUs {mail.machine.processor[:_NAME]}".rstrip() if mail.machine else ""
-    base, new = opinion.names
-    given = f" {base} and {new} were given by hand: bigiron did not check that they are the report's commits."
     return (
         f"This is a second opinion on commit {mail.new.id[:12]}{titled}, reported as {mail.metric} "
         f"{percent_change(mail.change)}{_less_is_better(mail)} in {mail.benchmark}"
         f"{f' {test}' if test else ''}{tasks}{cpus}."
-        f"{_elsewhere(mail)}{'' if opinion.are_commits else given}"
+        f"{_elsewhere(mail)}{_between(opinion)}"
     )
+
+
+def _between(opinion: Opinion) -> str:
+    """That the change may be another commit's, where that is so."""
+    base, new = opinion.names
+    if opinion.commits is None:
+        return (
+            f" {base} and {new} were given by hand: bigiron did not check that they are the report's "
+            "commits, and cannot tell which commit between them changed what."
+        )
+    if opinion.commits < 2:
+        return ""
+    return f" {opinion.commits:,} commits lie between {base} and {new}: bigiron cannot tell which did it."
 
 
 def _less_is_better(mail: RobotMail) -> str:
@@ -397,7 +409,9 @@ def _noisy(mail: RobotMail) -> bool:
 def _prediction(opinion: Opinion) -> str:
     if not (found := opinion.predicted):
         return f"No prediction for the report's machine: {opinion.not_predicted}."
-    if found.reported is None:
+    if opinion.replaces:
+        compared = f"It is of {opinion.workload}, and so not compared with the report."
+    elif found.reported is None:
         compared = "The report's metric is no throughput: its change is not compared with this."
     else:
         inside = "inside" if found.fits else "outside"
@@ -461,7 +475,7 @@ def _measured(opinion: Opinion, found: Judgement) -> str:
         f"bigiron counted events in virtual machines and measured no times: {opinion.workload}, "
         f"{mode}{plural(found.tasks, 'task')} on {found.cpus} CPUs, "
         f"{found.repetitions} boots of each kernel. "
-        f"All results: bigiron report {opinion.study} -o report.html"
+        f"All results: bigiron report {shlex.quote(opinion.study)} -o report.html"
     )
 
 

@@ -15,6 +15,7 @@ def as_json(opinion: Opinion) -> str:
         "commit": mail.new.id,
         "base": mail.base.id if mail.base else None,
         "kernels": list(opinion.names),
+        "commits": opinion.commits,
         "metric": mail.metric,
         "reported": mail.change,
         "workload": opinion.workload,
