@@ -102,12 +102,12 @@ static void take_output(const struct job *job, struct command *command, int nr)
 	char bytes[4096];
 	ssize_t length = read(command->pipes[nr], bytes, sizeof(bytes));
 
+	part_sees(job, nr, bytes, length > 0 ? length : 0);
 	if (length <= 0) {
 		close(command->pipes[nr]);
 		command->pipes[nr] = -1;
 		return;
 	}
-	part_sees(job, nr, bytes, length);
 	if (write(command->outputs[nr], bytes, length) != length)
 		report_lost("bytes that the command printed", length);
 }
@@ -160,7 +160,7 @@ static int wait_for_end(const struct job *job, struct command *command)
 			return 0;
 		if (patience_is_over(&patience))
 			return report_program_error(command->outputs[1], "workload",
-						    "the command was not done in %lu s: see --deadline", job->patience_s);
+						    "the command was not done in %s: see --deadline", job_patience(job));
 	}
 }
 

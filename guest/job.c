@@ -240,6 +240,18 @@ uint64_t job_dilated_ns(const struct job *job, uint64_t ns)
 	return times ? ns / times : ns;
 }
 
+const char *job_patience(const struct job *job)
+{
+	unsigned long times = job->dilated ? job->dilated : job->slowed;
+	static char text[64];
+
+	if (times)
+		snprintf(text, sizeof(text), "%.3g s of VM time", (double)job->patience_s / times);
+	else
+		snprintf(text, sizeof(text), "%lu s", job->patience_s);
+	return text;
+}
+
 const char *job_patience_unit(const struct job *job)
 {
 	return job->dilated ? "billion instructions of all CPUs" : "s";

@@ -102,7 +102,10 @@ int job_read(struct job *job, FILE *text, char error[JOB_ERROR_BYTES]);
 /* A time of the host, by the machine's clock: a slowed clock, or one that follows instructions. */
 uint64_t job_dilated_ns(const struct job *job, uint64_t ns);
 
-/* The unit of patience_s by that clock. */
+/* patience_s by that clock, with its unit. */
+const char *job_patience(const struct job *job);
+
+/* The unit of patience_s itself, for a machine whose CPUs are busy all the time. */
 const char *job_patience_unit(const struct job *job);
 
 #endif

@@ -95,20 +95,26 @@ static void see_line(const struct job *job, const char *line)
 		end();
 }
 
+static void end_line(const struct job *job, int output)
+{
+	part.lines[output].text[part.lines[output].length] = 0;
+	part.lines[output].length = 0;
+	see_line(job, part.lines[output].text);
+}
+
+/* A line ends with a carriage return too: progress that is printed over itself has nothing else. */
 void part_sees(const struct job *job, int output, const char *bytes, size_t length)
 {
-	char *text = part.lines[output].text;
 	size_t *there = &part.lines[output].length;
 
 	for (size_t i = 0; i < length; i++) {
-		if (bytes[i] != '\n' && *there < LONGEST_LINE) {
-			text[(*there)++] = bytes[i];
-			continue;
-		}
-		text[*there] = 0;
-		*there = 0;
-		see_line(job, text);
+		if (bytes[i] == '\n' || bytes[i] == '\r' || *there == LONGEST_LINE)
+			end_line(job, output);
+		else
+			part.lines[output].text[(*there)++] = bytes[i];
 	}
+	if (!length && *there)
+		end_line(job, output);
 }
 
 static uint64_t begins_at(const struct job *job)
@@ -144,21 +150,28 @@ int part_looks(const struct job *job)
 
 int part_end(const struct job *job, int output)
 {
-	int never_ended = part.place == INSIDE && job->end_at;
+	int never_ended;
 
-	if (part.place == INSIDE)
+	/* Of an output that another process still has open, the end was not seen. */
+	for (int i = 0; i < 2; i++)
+		part_sees(job, i, NULL, 0);
+	never_ended = part.place == INSIDE;
+	if (never_ended)
 		end();
 	if (job->record)
 		recorder_mark(MARK_DISARM, NULL, 0);
 	if (part.place == BEFORE && job->begin_at)
 		return report_program_error(output, "machine", "the command ended and printed no line that matches '%s': see "
 					    "--begin-at", job->begin_at);
-	if (never_ended)
+	if (never_ended && job->end_at)
 		return report_program_error(output, "machine", "the command ended and then printed no line that matches '%s': "
 					    "see --end-at", job->end_at);
 	if (part.place == BEFORE && job->warm_up_ms)
 		return report_program_error(output, "machine", "the command ended in less than its warm-up of %g s",
 					    job->warm_up_ms / 1e3);
+	if (never_ended && job->record_ms)
+		return report_program_error(output, "machine", "the command ended after %.3g s of its recorded part of %g s",
+					    (part.ended - part.began) / 1e9, job->record_ms / 1e3);
 	if (job->record && !job->marked)
 		report_recorded(part.ended - part.began);
 	return 0;

@@ -22,7 +22,7 @@ int part_follows_output(const struct job *job);
 /* The command runs. */
 void part_started(const struct job *job);
 
-/* It has printed these bytes, on its first or second output. */
+/* It has printed these bytes, on its first or second output; none: it prints no more. */
 void part_sees(const struct job *job, int output, const char *bytes, size_t length);
 
 /* In how many ms part_looks() is to be called; at most a second. */

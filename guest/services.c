@@ -109,8 +109,8 @@ static int wait_until_ready(const struct job *job, unsigned long nr, struct pati
 		done = succeeds(job, ready, output, patience);
 		if (!done && patience_is_over(patience))
 			done = -report_program_error(before < 0 || has_written(output) ? output : before, "machine",
-						     "the service %s was not ready in %lu s: %s did not succeed; see --deadline",
-						     job->services[nr].words.all[0], job->patience_s, ready->all[0]);
+						     "the service %s was not ready in %s: %s did not succeed; see --deadline",
+						     job->services[nr].words.all[0], job_patience(job), ready->all[0]);
 		if (!done)
 			nap();
 		close(before);
@@ -145,8 +145,8 @@ static int wait_for_ports(const struct job *job, struct patience *patience)
 				return 1;
 			if (patience_is_over(patience))
 				return report_program_error(services[0].output, "machine",
-							    "nothing listened on port %lu in %lu s: see --deadline",
-							    job->ports[i], job->patience_s);
+							    "nothing listened on port %lu in %s: see --deadline",
+							    job->ports[i], job_patience(job));
 			nap();
 		}
 	}

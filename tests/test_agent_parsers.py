@@ -161,6 +161,8 @@ PLAIN = "tasks 2, threads 0, record 0, operations 0, patience 60 s"
         (b"tasks 2\nset /a=b c\nset /d=\nset /e=1", [PLAIN, "set /a=b c", "set /d=", "set /e=1"]),
         (b"mode thread\ntasks 2\nrecord locks\nrecord instructions\noperations 7\npatience_s 9\n",
          ["tasks 2, threads 1, record 18, operations 7, patience 9 s"]),
+        (b"tasks 2\npatience_s 150\ndilated 16\n",
+         ["tasks 2, threads 0, record 0, operations 0, patience 9.38 s of VM time"]),
         (b"tasks 2\nblocked a\nblocked b\n", [PLAIN, "program b", "program ", "program "]),
         (b"tasks 2\nset " + b"x" * 4000 + b"\n", [PLAIN, "set " + "x" * 4000]),
         (b"set " + b"x" * 4001 + b"\n",

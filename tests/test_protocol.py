@@ -234,6 +234,32 @@ def test_no_task_is_moved_before_all_are_there(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+# A command's recorded part
+
+NEVER = "the command ended and then printed no line that matches '^done$': see --end-at"
+
+
+@pytest.mark.parametrize(
+    ("script", "until", "complaint"),
+    [
+        ("printf 'half\\ndone\\nmore\\n'", "end_at ^done$", ""),
+        ("printf 'half\\rdone\\rmore\\n'", "end_at ^done$", ""),
+        ("printf 'half\\ndone'", "end_at ^done$", ""),
+        ("printf done; sleep 1000 & kill -9 $$", "end_at ^done$", ""),  # another one has its output open
+        ("printf 'half\\nundone'", "end_at ^done$", NEVER),
+        ("true", "record_ms 5000000", " s of its recorded part of 5000 s"),
+        ("true", "record_ms 0", ""),
+    ],
+)
+def test_where_a_recorded_part_ends(script: str, until: str, complaint: str, tmp_path: Path) -> None:
+    lines = ("tasks 1", "patience_s 1000", "word sh", "word -c", f"word {script}", until)
+    (tmp_path / "job").write_text("".join(f"{line}\n" for line in lines))
+    said = decoded(run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout)
+    texts = [message.content["text"] for message in said[0] if message.type == "error"]
+    assert len(texts) == bool(complaint), texts
+    assert "".join(texts).endswith(complaint)
+
+
 # The initramfs
 
 

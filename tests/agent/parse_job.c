@@ -20,8 +20,8 @@ void parse(FILE *text, FILE *rows)
 	if (job_read(&job, text, error))
 		fprintf(rows, "error: %s\n", error);
 	else
-		fprintf(rows, "tasks %lu, threads %d, record %lu, operations %lu, patience %lu s\n", job.tasks, job.threads,
-			job.record, job.operations, job.patience_s);
+		fprintf(rows, "tasks %lu, threads %d, record %lu, operations %lu, patience %s\n", job.tasks, job.threads,
+			job.record, job.operations, job_patience(&job));
 	print_all(rows, "set", job.settings, job.nr_settings);
 	print_all(rows, "function", job.functions, job.nr_functions);
 	print_all(rows, "word", job.command.all, job.command.nr);

@@ -181,7 +181,7 @@ def agent_job(spec: Spec, cell: Cell) -> str:
         *([f"cpus {cell.cpus}"] if engine.emulated or spec.command else []),  # that must be online
         f"tasks {cell.tasks}",
         f"warmup {_WARM_UP}",
-        f"patience_s {engine.deadline_s(cell.cpus) // (1 if spec.command and not engine.emulated else 2)}",
+        f"patience_s {program.patience_s(spec, cell.cpus)}",
         f"cpus_to_cycle {spec.cpus_to_cycle}",
         *(["allow_hotplug"] if spec.allow_hotplug else []),
         *(f"set {setting}" for setting in cell.variant.set),

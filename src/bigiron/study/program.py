@@ -11,12 +11,14 @@ from bigiron import compile, probes
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines import limits
+from bigiron.machines.vm import dilation
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.probes.options import whole_number
 from bigiron.probes.recording import PER_INSTRUCTION, PER_SYSTEM_CALL
-from bigiron.study.spec import MOST_CPUS, Spec
+from bigiron.study.spec import MOST_CPUS, Spec, points
 from bigiron.util import lazy
+from bigiron.util.english import plural
 
 if TYPE_CHECKING:
     from bigiron import readers
@@ -74,6 +76,24 @@ def check_cpus(spec: Spec) -> None:
     """UserError for CPUs that the machines do not have."""
     for key in ("command_cpus", "service_cpus"):
         _check_cpus(key, getattr(spec, key), spec.cpus)
+
+
+def check_times(spec: Spec) -> None:
+    """UserError for a recorded part that ends after the time that the agent gives the command."""
+    asked = spec.warm_up_s + spec.record_s
+    for cpus, tasks in points(spec):
+        slower = dilation.instructions_per_ns(min(tasks, cpus)) if spec.clock == "instructions" else 1
+        most = patience_s(spec, cpus) / slower
+        if asked > most:
+            raise UserError(
+                f"--warm-up and --for: the recorded part ends after {asked:g} s of VM time, and with "
+                f"{plural(cpus, 'CPU')} the command may take {most:.3g} s: see --deadline"
+            )
+
+
+def patience_s(spec: Spec, cpus: int) -> int:
+    """How long a stage may take; by a clock that follows instructions, a second is 10^9 of them."""
+    return spec.engine.deadline_s(cpus) // (1 if spec.command and not spec.engine.emulated else 2)
 
 
 def _check_per(spec: Spec) -> None:

@@ -131,6 +131,7 @@ def _resolve_command(spec: Spec) -> Spec:
     _check_names(spec)
     if spec.root_disk:
         program.check_cpus(spec)
+        program.check_times(spec)
         root = spec.root_disk.root
         spec = msgspec.structs.replace(spec, root=whole("root", spec.root), root_sha256=root.sha256)
     else:
