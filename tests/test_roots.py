@@ -158,6 +158,16 @@ def test_what_an_image_has(made: Callable[..., roots.Root]) -> None:
     assert (root.image.stat().st_mode & 0o777, root.file_system) == (0o444, "squashfs")
 
 
+@pytest.mark.parametrize(("name", "said"), [("tmp/file", 1), ("tmp", 0)])
+def test_files_that_programs_do_not_see(name: str, said: int, tmp_path: Path) -> None:
+    kind = tarfile.DIRTYPE if name == "tmp" else tarfile.REGTYPE
+    (tmp_path / "root.tar").write_bytes(tar([SHELL, member(name, type=kind)]))
+    steps: list[str] = []
+    roots.resolve(str(tmp_path / "root.tar"), on_step=steps.append)
+    hidden = "programs do not see the files of its /tmp: the guest mounts its own there"
+    assert steps.count(hidden) == said
+
+
 def test_capabilities_of_programs_are_kept(made: Callable[..., roots.Root], tmp_path: Path) -> None:
     one, data = member("bin/ping", program())
     capability = b"\x01\0\0\x02\0\x20\0\0" + bytes(11) + b"\xff"

@@ -2,13 +2,17 @@
 /* A program of the root file systems of tests/test_programs_in_vms.py, static: its first argument says what it does. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +73,28 @@ static int say(void)
 	return 0;
 }
 
+/* How much of a file is in the page cache, and whether another one is there. */
+static int show_cached(const char *path, const char *other)
+{
+	static unsigned char in_memory[1024];
+	long cached = 0, pages;
+	struct stat status;
+	int fd = open(path, O_RDONLY);
+	void *mapped;
+
+	if (fd < 0 || fstat(fd, &status))
+		return perror(path), 1;
+	pages = (status.st_size + 4095) / 4096;
+	mapped = mmap(NULL, status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (pages > (long)sizeof(in_memory) || mapped == MAP_FAILED || mincore(mapped, status.st_size, in_memory))
+		return perror("mincore"), 1;
+	for (long page = 0; page < pages; page++)
+		cached += in_memory[page] & 1;
+	printf("%ld of %ld pages of %s are cached; %s: %s\n", cached, pages, path, other,
+	       access(other, F_OK) ? strerror(errno) : "Success");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -111,6 +137,8 @@ int main(int argc, char **argv)
 		return ask(number, atol(argv[3]));
 	} else if (!strcmp(what, "say")) {
 		return say();
+	} else if (!strcmp(what, "cached")) {
+		return show_cached(argv[2], argv[3]);
 	} else if (!strcmp(what, "fail")) {
 		printf("all is lost\n");
 		return number;

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@
 #define DISK "/dev/vda"
 #define IMAGE "/image" /* the read-only file system of the disk */
 #define CHANGES "/changes" /* what programs write */
-#define MOST_READ (256l << 20)
+#define READ_SHARE 16 /* one part of the memory is for files of the image, but not more than: */
+#define MOST_READ (512ul << 20)
 
 static int wait_for_disk(void)
 {
@@ -54,7 +56,9 @@ static int share_mounts(void)
 		if (make_and_mount(folders[i], path, NULL, MS_BIND | MS_REC, NULL))
 			return 1;
 	}
-	return make_and_mount("tmpfs", ROOT_FOLDER "/run", "tmpfs", 0, "mode=755");
+	/* An image's own /run stays: packages make their folders for sockets there. */
+	mkdir(ROOT_FOLDER "/run", 0755);
+	return 0;
 }
 
 /* An image may come without it, and then nothing has the name localhost. */
@@ -73,7 +77,25 @@ static void name_localhost(void)
 	fclose(hosts);
 }
 
-static long bytes_read;
+/* First programs, then what they work on, then the rest of /usr, of which they seldom read much. */
+static const char *const read_in_turn[] = { "/bin", "/sbin", "/lib", "/lib64", "/opt", "/usr/bin", "/usr/sbin",
+					    "/usr/lib", "/usr/local", "/usr/libexec", "", "/usr" };
+static unsigned long bytes_left;
+static dev_t overlay;
+
+/*
+ * It has its own turn, or is a mount of something else. An overlay tells its own device for folders only: with
+ * FTW_MOUNT, nftw() would leave out all files.
+ */
+static int is_left_out(const char *path, const struct stat *status)
+{
+	if (status->st_dev != overlay)
+		return 1;
+	for (size_t i = 0; i < sizeof(read_in_turn) / sizeof(*read_in_turn); i++)
+		if (!strcmp(path + strlen(ROOT_FOLDER), read_in_turn[i]))
+			return 1;
+	return 0;
+}
 
 static int read_file(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
@@ -81,35 +103,41 @@ static int read_file(const char *path, const struct stat *status, int kind, stru
 	ssize_t length;
 	int fd;
 
-	(void)place;
-	if (kind != FTW_F || !S_ISREG(status->st_mode) || bytes_read + status->st_size > MOST_READ)
-		return 0;
+	if (kind == FTW_D && place->level && is_left_out(path, status))
+		return FTW_SKIP_SUBTREE;
+	if (kind != FTW_F || !S_ISREG(status->st_mode) || (unsigned long)status->st_size > bytes_left)
+		return FTW_CONTINUE;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
-		return 0;
+		return FTW_CONTINUE;
 	while ((length = read(fd, part, sizeof(part))) > 0)
-		bytes_read += length;
+		;
+	bytes_left -= status->st_size;
 	close(fd);
-	return 0;
+	return FTW_CONTINUE;
 }
 
 /*
  * To read a file for the first time is work of the kernel that a server has done long ago: pages of the disk, and names.
  * What is read now is in the memory that is kept.
  */
-static void read_programs(void)
+static void read_image(void)
 {
-	static const char *const folders[] = { "bin", "sbin", "lib", "lib64", "opt", "usr/bin", "usr/sbin", "usr/lib",
-					       "usr/local", "usr/libexec" };
+	struct sysinfo memory;
+	struct stat status;
 	char path[64];
 
-	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-		struct stat status;
-
-		snprintf(path, sizeof(path), ROOT_FOLDER "/%s", folders[i]);
+	if (sysinfo(&memory) || stat(ROOT_FOLDER, &status))
+		return;
+	bytes_left = memory.totalram * memory.mem_unit / READ_SHARE;
+	if (bytes_left > MOST_READ)
+		bytes_left = MOST_READ;
+	overlay = status.st_dev;
+	for (size_t i = 0; i < sizeof(read_in_turn) / sizeof(*read_in_turn); i++) {
+		snprintf(path, sizeof(path), ROOT_FOLDER "%s", read_in_turn[i]);
 		/* Of what links to /usr, the target is read; links are not followed. */
 		if (!lstat(path, &status) && S_ISDIR(status.st_mode))
-			nftw(path, read_file, 16, FTW_PHYS | FTW_MOUNT);
+			nftw(path, read_file, 16, FTW_PHYS | FTW_ACTIONRETVAL);
 	}
 }
 
@@ -151,6 +179,6 @@ int root_mount(void)
 		return 1;
 	name_localhost();
 	give_address();
-	read_programs();
+	read_image();
 	return 0;
 }

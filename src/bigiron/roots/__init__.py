@@ -57,6 +57,8 @@ def resolve(spec: str, arch: str = "x86_64", on_step: _Say = _silent, *, again: 
             _read(wanted, arch, tree, staging, stack)
         programs.check(tree, architecture(arch))
         _name_localhost(tree)
+        if (temporary := tree.find(["tmp"])) and temporary.children:
+            on_step("programs do not see the files of its /tmp: the guest mounts its own there")
         on_step(f"making the image of {size(tree.size_bytes())}")
         image.write(tree, staging / "image", inherited)
         installed = programs.debian_packages(tree)
