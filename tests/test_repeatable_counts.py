@@ -97,6 +97,13 @@ def test_work_is_that_of_the_middle_cpu_without_what_follows_the_clock() -> None
     assert instructions(work(vfs_read=100, copy_process=[900])) == 100  # a helper's, on one CPU
 
 
+def test_work_of_a_program_is_that_of_all_cpus_where_its_tasks_are_unknown() -> None:
+    one_cpu = work(vfs_read=[1000])
+    for tasks, instructions_per_op in ((0, 1000 / CPUS), (CPUS, 0.0)):
+        (all_of_it, _) = repeatable_counts.counts([CellTables(None, one_cpu, CPUS, CPUS, tasks)])
+        assert all_of_it.repetitions == (instructions_per_op,)
+
+
 def count(what: What, name: str, unit: str, *repetitions: float) -> RepeatableCount:
     return RepeatableCount(what, name, unit, repetitions)
 

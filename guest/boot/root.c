@@ -77,22 +77,23 @@ static void name_localhost(void)
 	fclose(hosts);
 }
 
-/* First programs, then what they work on, then the rest of /usr, of which they seldom read much. */
+/* First programs, then what they work on. Of the rest of /usr they seldom read much. */
 static const char *const read_in_turn[] = { "/bin", "/sbin", "/lib", "/lib64", "/opt", "/usr/bin", "/usr/sbin",
-					    "/usr/lib", "/usr/local", "/usr/libexec", "", "/usr" };
+					    "/usr/lib", "/usr/local", "/usr/libexec", "" };
 static unsigned long bytes_left;
 static dev_t overlay;
 
 /*
- * It has its own turn, or is a mount of something else. An overlay tells its own device for folders only: with
+ * It has its own turn, is the rest of /usr, or a mount of something else. An overlay tells its own device for folders only: with
  * FTW_MOUNT, nftw() would leave out all files.
  */
 static int is_left_out(const char *path, const struct stat *status)
 {
-	if (status->st_dev != overlay)
+	path += strlen(ROOT_FOLDER);
+	if (status->st_dev != overlay || !strcmp(path, "/usr"))
 		return 1;
 	for (size_t i = 0; i < sizeof(read_in_turn) / sizeof(*read_in_turn); i++)
-		if (!strcmp(path + strlen(ROOT_FOLDER), read_in_turn[i]))
+		if (!strcmp(path, read_in_turn[i]))
 			return 1;
 	return 0;
 }

@@ -116,6 +116,12 @@ def growth_study(
     return Report(study.name, study.workload, contexts, source, tables)
 
 
+def _tasks(study: Study, tasks: int | None) -> str:
+    if tasks:
+        return plural(tasks, "task")
+    return "one task per CPU" if study.spec.knows_tasks else "as many tasks as it starts"
+
+
 def _table(
     study: Study,
     records: list[CellRecord],
@@ -139,7 +145,7 @@ def _table(
     return Table(
         source,
         variant,
-        plural(tasks, "task") if tasks else "one task per CPU",
+        _tasks(study, tasks),
         list(cells),
         at,
         sorted((_row(one, at) for one in series), key=lambda row: row.rank),

@@ -35,6 +35,7 @@ def read(study: Study, probe: str) -> Measurements:
             point: machine_differences(chain(*cells.values())) for point, cells in measured.items()
         },
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
+        knows_tasks=study.spec.knows_tasks,
     )
 
 

@@ -10,7 +10,7 @@ from bigiron.analysis.comparison.profiles import Weights
 from bigiron.errors import UserError
 from bigiron.probes import StackSource
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.english import plural
+from bigiron.util.english import cpus_and_tasks
 from bigiron.util.lazy import polars as pl
 
 SCALE = 1_000_000
@@ -89,8 +89,8 @@ def stacks_of(
     last = records[0]
     return StackComparison(
         title=(
-            f"{study.workload}, {last.variant}, {plural(last.cpus, 'CPU')}, "
-            f"{plural(last.tasks, 'task')}, {probe}"
+            f"{study.workload}, {last.variant}, "
+            f"{cpus_and_tasks(last.cpus, last.tasks if study.spec.knows_tasks else None)}, {probe}"
         ),
         cpus=last.cpus,
         tasks=last.tasks,

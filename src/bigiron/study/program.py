@@ -172,11 +172,6 @@ def _check_cpus(key: str, text: str, cpus: Sequence[int]) -> None:
             raise UserError(f"{key} = {text!r}: {first}-{last} is no range")
 
 
-def takes_tasks(spec: Spec) -> bool:
-    """Whether the number of tasks is filled in anywhere."""
-    return any(_TASKS in text for text in (spec.command, *spec.service, *spec.ready, *spec.env))
-
-
 def with_tasks(texts: Iterable[str], tasks: int) -> list[str]:
     """The texts with the number of tasks filled in.
 

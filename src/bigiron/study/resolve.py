@@ -122,7 +122,7 @@ def _resolve_command(spec: Spec) -> Spec:
         refuse_unknown(probe, spec.arch)
     check_options(spec)
     words = command_words(spec, 1)
-    if not program.takes_tasks(spec) and spec.tasks not in ("all", [1]):
+    if not spec.takes_tasks and spec.tasks not in ("all", [1]):
         raise UserError(
             "--tasks needs {tasks} in the command: without it the command cannot run with other task counts"
         )
@@ -140,7 +140,7 @@ def _resolve_command(spec: Spec) -> Spec:
     return msgspec.structs.replace(
         spec,
         workload=Path(words[0]).name,
-        tasks=spec.tasks if program.takes_tasks(spec) else [1],
+        tasks=spec.tasks if spec.runs_program or spec.takes_tasks else [1],
         variant=[_resolve_variant(variant, spec) for variant in spec.variant],
     )
 

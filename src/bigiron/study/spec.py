@@ -207,6 +207,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return bool(self.root and self.command)
 
     @property
+    def takes_tasks(self) -> bool:
+        """Whether the number of tasks is filled in anywhere."""
+        return any("{tasks}" in text for text in (self.command, *self.service, *self.ready, *self.env))
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether the number of tasks is what runs: a program that is not told makes as many as it likes."""
+        return not self.runs_program or self.tasks != "all" or self.takes_tasks
+
+    @property
     def file_system(self) -> FileSystem | None:
         """The requested file system that the workload uses, if any."""
         if not self.fs:

@@ -13,13 +13,13 @@ def plural(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def cpus_and_tasks(cpus: int, tasks: int) -> str:
-    """The size of a machine, and what runs there.
+def cpus_and_tasks(cpus: int, tasks: int | None) -> str:
+    """The size of a machine, and what runs there if that is known.
 
-    >>> cpus_and_tasks(8, 1)
-    '8 CPUs, 1 task'
+    >>> cpus_and_tasks(8, 1), cpus_and_tasks(8, None)
+    ('8 CPUs, 1 task', '8 CPUs')
     """
-    return f"{plural(cpus, 'CPU')}, {plural(tasks, 'task')}"
+    return plural(cpus, "CPU") if tasks is None else f"{plural(cpus, 'CPU')}, {plural(tasks, 'task')}"
 
 
 def join_and(names: Sequence[str]) -> str:

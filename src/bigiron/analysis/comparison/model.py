@@ -73,6 +73,7 @@ class Measurements:
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
     operation: str = ""  # what one is, of a program: a bogo op, a system call
+    knows_tasks: bool = True  # whether as many run as its points say
 
     @property
     def recorded(self) -> str:
@@ -97,9 +98,13 @@ class Measurements:
     def at_each(self, compare_at: CompareAt, options: Options) -> tuple[ComparedPoint, ...]:
         """What is compared at each number of CPUs and tasks."""
         return tuple(
-            compare_at(options.place(cpus, tasks, cells), cells, self, options)
+            compare_at(self.place(cpus, tasks, cells, options), cells, self, options)
             for (cpus, tasks), cells in self.points.items()
         )
+
+    def place(self, cpus: int, tasks: int, variants: Iterable[str], options: Options) -> Place:
+        """Where these variants are compared."""
+        return replace(options.place(cpus, tasks, variants), knows_tasks=self.knows_tasks)
 
     @property
     def time_notes(self) -> tuple[str, ...]:
@@ -253,9 +258,10 @@ class Place:
     tasks: int
     variants: tuple[str, ...]
     base: str  # one of them, with which the others are compared
+    knows_tasks: bool = True  # whether as many run
 
     def __str__(self) -> str:
-        return cpus_and_tasks(self.cpus, self.tasks)
+        return cpus_and_tasks(self.cpus, self.tasks if self.knows_tasks else None)
 
     @property
     def where(self) -> str:

@@ -89,7 +89,7 @@ class CellTables:
     instructions: pl.DataFrame | None
     operations: int
     cpus: int
-    tasks: int
+    tasks: int  # 0: unknown
 
 
 def counts(repetitions: Sequence[CellTables]) -> list[RepeatableCount]:
@@ -221,7 +221,7 @@ def _instructions(table: pl.DataFrame, recording: CellTables) -> Iterable[Repeat
     each: list[int] = rest.group_by("cpu").agg(pl.col("instructions").sum())["instructions"].to_list()
     each += [0] * (recording.tasks - len(each))
     # A workload that starts more tasks than requested may run any number of them on a CPU.
-    total = median(each) * len(each) if len(each) == recording.tasks else sum(each)
+    total = median(each) * len(each) if each and len(each) == recording.tasks else sum(each)
     yield RepeatableCount("instructions", INSTRUCTIONS, "instructions", (total / recording.operations,))
     asleep = (
         rest.filter(_whole_path().str.contains(kernel_functions.SLEEPING))

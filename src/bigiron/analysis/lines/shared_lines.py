@@ -237,7 +237,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = make_rows.total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
-    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
+    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base, measured.knows_tasks)
     return ComparedPoint(
         at,
         probe="conflicts",

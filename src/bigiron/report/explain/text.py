@@ -52,6 +52,7 @@ class Explanation:
     missing: tuple[str, ...]  # probes that were not recorded there
     caveats: tuple[str, ...] = ()  # missing counts, differences between machines
     measured: tuple[str, ...] = ()  # how a real machine's profile agrees, in sentences
+    knows_tasks: bool = True
     alone: Explanation | None = None
     """What limits a program on the first variant, where no difference between the variants is known."""
 
@@ -141,6 +142,7 @@ def _explanation(
         min(len(cells) for measured in there.values() for cells in measured.points[point].values()),
         tuple(name for name in PROBES if name not in there),
         tuple(_caveats(study, there, point)),
+        knows_tasks=first.knows_tasks,
     )
 
 
@@ -218,7 +220,8 @@ def as_text(found: Explanation) -> str:
 def heading(found: Explanation) -> str:
     """What the findings are about, or that there are none."""
     recorded = found.recorded
-    where = f"{found.workload} with {plural(recorded.cpus, 'CPU')} and {plural(recorded.tasks, 'task')}"
+    tasks = f" and {plural(recorded.tasks, 'task')}" if found.knows_tasks else ""
+    where = f"{found.workload} with {plural(recorded.cpus, 'CPU')}{tasks}"
     if found.contexts != conflicts.CONTEXTS[:1]:
         where += f" ({', '.join(found.contexts)} context)"
     if recorded.others:
