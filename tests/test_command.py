@@ -94,7 +94,7 @@ def test_a_command_that_fails(
         ("bin/tool", "", "command: it runs in a temporary folder: give the absolute path of bin/tool"),
         ("echo '", "", 'command "echo \'": No closing quotation'),
         ("echo {cpus}", "", "command: {cpus} is not filled in: write {tasks} for"),
-        ("echo", "--tasks 1,2", "--tasks needs {tasks} in the command: "),
+        ("echo", "--tasks 1,2", "--tasks needs {tasks} in --command"),
         ("echo", "--cpus 4096", "cpus = 4096: this machine has"),
         ("echo", "--metric x", "metric 'x' has no group for the value"),
         ("echo", "--metric fio --unit s", "metric fio has its own units"),

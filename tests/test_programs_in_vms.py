@@ -233,7 +233,7 @@ def test_a_service_that_fails(
         (("--per", "read", "--env", "x"), "env 'x': use NAME=VALUE"),
         (("--per", "read", "--env", "N={cpus}"), "env: {cpus} is not filled in: write {tasks} for"),
         (("--per", "read", "--service", "a {task}"), "service: {task} is not filled in: write {tasks}"),
-        (("--per", "read", "--tasks", "2"), "--tasks needs {tasks} in the command"),
+        (("--per", "read", "--tasks", "2"), "--tasks needs {tasks} in --command"),
         (("--per", "read", "--user", "a b"), "user 'a b': use the name of a user of the root"),
         (("--per", "read", "--folder", "x"), "folder 'x': use an absolute path in the root"),
         (("--per", "read", "--begin-at", "x", "--warm-up", "1"), "both --begin-at and --warm-up"),
@@ -270,7 +270,6 @@ def test_what_only_programs_can_be_asked(tmp_path: Path) -> None:
     assert answer.complaint.startswith("a command in a virtual machine needs a root file system: give --root")
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("in_kernel", [9_000_000, 18_000_000])
 def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
     """A kernel that executes twice as much for the same program does no more operations."""
@@ -288,7 +287,8 @@ def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
     )  # fmt: skip
     counted = dict(program_operations(raw, recording))
     assert (counted["operations"], counted["operation"]) == ([1], "million user-mode instructions")
-=======
+
+
 @pytest.mark.parametrize(
     ("command", "tasks", "known"),
     [("c {tasks}", "all", True), ("c", [1], True), ("c", "all", False), ("", "all", True)],
@@ -297,7 +297,6 @@ def test_whether_the_number_of_tasks_is_known(
     command: str, tasks: list[int] | Literal["all"], known: bool
 ) -> None:
     assert Spec(root="r", command=command, tasks=tasks, variant=[]).knows_tasks is known
->>>>>>> 7b0ae8e6 (study: Take a program without {tasks} for one that keeps all CPUs busy, and name no number of tasks)
 
 
 def test_each_service_gets_its_own_words() -> None:

@@ -124,7 +124,7 @@ def _resolve_command(spec: Spec) -> Spec:
     words = command_words(spec, 1)
     if not spec.takes_tasks and spec.tasks not in ("all", [1]):
         raise UserError(
-            "--tasks needs {tasks} in the command: without it the command cannot run with other task counts"
+            "--tasks needs {tasks} in --command, --service, --ready or --env, where the number is filled in"
         )
     check_numbers(spec)
     spec = _on_engine(spec)
