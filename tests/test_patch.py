@@ -43,6 +43,7 @@ from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
 from bigiron.probes import Table
 from bigiron.report import patch as report
+from bigiron.report.patch import changelog
 from bigiron.report.progress import ProgressBar
 from bigiron.study.plan import Cell
 from bigiron.study.store import Failure, Study, new_record
@@ -52,7 +53,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_the_examples() -> None:
-    for module in examine, image_functions, report, series:
+    for module in examine, image_functions, changelog, series:
         assert doctest.testmod(module).failed == 0
 
 

@@ -1,19 +1,11 @@
-"""What `bigiron patch` prints: a changelog block, a table by commit, JSON, a comment, JUnit, KTAP, a page.
-
-The block has at most twelve lines of 72 columns, whatever changed.
-"""
+"""The block for the changelog: at most twelve lines of 72 columns, whatever changed."""
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator
 
 import bigiron
-from bigiron.analysis.comparison.limits import LimitedCount
-from bigiron.gate.check_lines import CheckedPoint
 from bigiron.judge.change import Change
 from bigiron.patch import compared as comparing
 from bigiron.patch import outlook
@@ -22,9 +14,6 @@ from bigiron.patch.compared import Compared
 from bigiron.patch.examine import Examined
 from bigiron.patch.outlook import Effect, Grown
 from bigiron.report import alignments
-from bigiron.report.formats import comment, junit, ktap
-from bigiron.report.formats.html import ENVIRONMENT, policy, style_of
-from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
 from bigiron.util.english import first_n, join_and, plural
 from bigiron.util.numbers import percent_change, short_count
 
@@ -33,7 +22,6 @@ _NAME = 60  # longest name that is shown, in characters
 _SUBJECTS, _FUNCTIONS = 2, 3  # that are named of a change
 _WHY = 160  # characters of a reason
 _PREDICTED, _WITH_FUNCTIONS, _ALL = 1, 2, 3  # details of a block
-_SHOWN = 40  # rows of a page's table
 
 
 def block(one: Examined) -> str:
@@ -58,7 +46,7 @@ def _paragraphs(one: Examined, most: int, details: int) -> Iterator[list[str]]:
         f"{one.before.short}, {CPUS} CPUs and tasks, per operation. {_functions(one)}"
     )
     if one.same:
-        yield _wrapped(_identical(one))
+        yield _wrapped(identical(one))
         return
     changed = outlook.most_changed(one.compared)
     for compared, change in changed[:most]:
@@ -89,11 +77,11 @@ def _functions(one: Examined) -> str:
     return f"{plural(len(names), 'function')} {verb}: {first_n(names, _FUNCTIONS)}."
 
 
-def _identical(one: Examined) -> str:
-    return f"{_sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}"
+def identical(one: Examined) -> str:
+    return f"{sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}"
 
 
-def _sameness(one: Examined) -> str:
+def sameness(one: Examined) -> str:
     but = "" if one.same == "image" else " but for line numbers and types"
     return f"the images are the same{but}"
 
@@ -120,7 +108,7 @@ def _change(one: Examined, compared: Compared, change: Change) -> str:
     where = first_n([_title(compared.subject), *same], _SUBJECTS)
     varies = any(counts.varies for counts in change.by_alignment or ())
     luck = alignments.by_alignment(change, change.struct[:_NAME]) if varies else ""
-    return f"{_what(change)}{by}{more} in {where}{_growth(one, change)}{f'; {luck}' if luck else ''}"
+    return f"{in_words(change)}{by}{more} in {where}{_growth(one, change)}{f'; {luck}' if luck else ''}"
 
 
 def _title(subject: Subject) -> str:
@@ -128,10 +116,10 @@ def _title(subject: Subject) -> str:
     return subject.title[:_NAME]
 
 
-def _what(change: Change) -> str:
+def in_words(change: Change) -> str:
     """An object and its count before and after.
 
-    >>> _what(Change("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
+    >>> in_words(Change("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
     'nr_opens: 0 -> 1.00 accesses'
     """
     figures = f"{short_count(change.before)} -> {short_count(change.after)}"
@@ -192,7 +180,7 @@ def _small(one: Examined) -> str:
         return ""
     change, subject = max(largest.values(), key=lambda item: abs(item[0].share))
     more = f", and {len(largest) - 1} more" if len(largest) > 1 else ""
-    return f"less than 1 % of an operation: {_what(change)} in {_title(subject)}{more}"
+    return f"less than 1 % of an operation: {in_words(change)} in {_title(subject)}{more}"
 
 
 def _predicted(one: Examined) -> str:
@@ -218,7 +206,7 @@ def _rest(one: Examined) -> str:
     """What did not change, what failed, what was not reached or not compared, what the control says."""
     parts = []
     if not one.reached:
-        parts.append(f"no workload of {one.workloads} reaches a changed function{_how_to_reach(one)}")
+        parts.append(f"no workload of {one.workloads} reaches a changed function{how_to_reach(one)}")
     if len(one.compared) > len(one.failed):
         what = "no other change" if one.changed else "no change"
         counted = one.workloads - len({each.subject.name for each in one.failed})
@@ -245,10 +233,12 @@ def _control(one: Examined) -> str:
         return " (A/A control clean)"
     change, subject = max(left_out, key=lambda item: abs(item[0].cost))
     more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
-    return f" (left out, as the A/A control differs there, too: {_what(change)} in {_title(subject)}{more})"
+    return (
+        f" (left out, as the A/A control differs there, too: {in_words(change)} in {_title(subject)}{more})"
+    )
 
 
-def _how_to_reach(one: Examined) -> str:
+def how_to_reach(one: Examined) -> str:
     calls = f": system calls that lead there: {', '.join(one.system_calls)}" if one.system_calls else ""
     named = first_n([name[:_NAME] for name in one.tables], _FUNCTIONS)
     tables = f"; through {named}" if one.tables else ""
@@ -257,244 +247,3 @@ def _how_to_reach(one: Examined) -> str:
 
 def _wrapped(words: str, later: int = 0) -> list[str]:
     return textwrap.wrap(words, WIDTH, subsequent_indent=" " * later, break_on_hyphens=False)
-
-
-# All steps of a series
-
-
-def as_text(steps: Sequence[Examined]) -> str:
-    """The block of one step, or a table of several."""
-    return block(steps[0]) if len(steps) == 1 else Listing(_HEADINGS, map(_row, steps), width=120).as_text()
-
-
-_HEADINGS = {
-    "commit": "commit",
-    "subject": "subject",
-    "functions": "functions",
-    "reach": "reach",
-    "does": "does",
-}
-
-
-def _row(one: Examined) -> list[str]:
-    """A table row: the commit, how many functions it changes, how many workloads reach them, what it does."""
-    reach = f"{one.reached} of {one.workloads}"
-    functions = "" if one.functions is None else str(len(one.functions.names))
-    return [
-        one.after.short,
-        one.after.subject,
-        functions,
-        "" if one.same or one.why_not else reach,
-        _does(one),
-    ]
-
-
-def _does(one: Examined) -> str:
-    if one.why_not:
-        return one.why_not
-    if one.same:
-        return _sameness(one)
-    changed = outlook.most_changed(one.compared)
-    parts = [f"{comparing.verdict(change)}: {_what(change)}" for _, change in changed]
-    parts += [f"{len(one.failed)} failed"] if one.failed else []
-    if not (one.reached or parts):
-        return f"no workload reaches it{_how_to_reach(one)}"
-    return "; ".join(parts) or "nothing"
-
-
-def as_comment(steps: Sequence[Examined]) -> str:
-    """Markdown for a forge: the block or the table, then the counts that are worse."""
-    if len(steps) == 1:
-        head = f"```\n{block(steps[0])}```\n"
-    else:
-        rows = [[code(row[0]), *map(plain, row[1:])] for row in map(_row, steps)]
-        head = markdown_table(list(_HEADINGS), rows)
-    worse = [point for point in _points(steps) if point.worse]
-    return f"{head}\n{comment.as_comment(_name(steps), worse)}" if worse else head
-
-
-def as_junit(steps: Sequence[Examined]) -> str:
-    """A suite for each workload that ran."""
-    return junit.as_junit(_name(steps), _points(steps))
-
-
-def as_ktap(steps: Sequence[Examined]) -> str:
-    """A test for each workload that ran."""
-    return ktap.as_ktap(_name(steps), _points(steps))
-
-
-def _name(steps: Sequence[Examined]) -> str:
-    return f"{steps[0].before.short}..{steps[-1].after.short}"
-
-
-def _points(steps: Sequence[Examined]) -> list[CheckedPoint]:
-    return [point for one in steps for point in _points_of(one, one.after.short if len(steps) > 1 else "")]
-
-
-def _points_of(one: Examined, commit: str) -> Iterator[CheckedPoint]:
-    """Each workload that ran as a point of a check, and one that stands for all others."""
-    before = f"{commit}, " if commit else ""
-    for each in one.compared:
-        place = f"{before}{each.subject.title}, {CPUS} CPUs, {CPUS} tasks"
-        findings = [_finding(change, "small") for change in each.small]
-        findings += [_finding(change, "chance") for change in each.by_chance]
-        findings += [_finding(change, "real") for change in each.changes]
-        yield CheckedPoint(place, place, findings, failed=each.failed)
-    if one.why_not:
-        yield CheckedPoint(f"{before}the kernel", "", [], failed=one.why_not)
-    if why := _why_others_did_not_run(one):
-        yield CheckedPoint(f"{before}{why[0]}", "", [], skipped=why[1])
-
-
-def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
-    if one.same:
-        return "all workloads", _identical(one)
-    if one.not_reached and not one.why_not:
-        others = one.workloads - one.reached
-        return plural(others, "other workload"), "no changed function is reached"
-    return None
-
-
-def _finding(change: Change, kind: str) -> LimitedCount:
-    """A change as a finding. Only a real one that costs time exceeds its limit."""
-    before, after, unit = change.before, change.after, change.unit
-    if change.held and after <= before and change.held[0] < change.held[1]:
-        (before, after), unit = change.held, "instructions held"
-    # What costs more may be counted as often: a lock that now excludes others, say.
-    limit = (
-        min(before, math.nextafter(after, 0.0))
-        if comparing.is_worse(change) and kind != "small"
-        else max(before, after)
-    )
-    by = f"touched by {', '.join(change.by)}" if change.by else ""
-    return LimitedCount(
-        change.instruction or change.object,
-        (unit,),
-        (before,),
-        (limit,),
-        (after,),
-        by,
-        is_chance=kind == "chance",
-    )
-
-
-def as_json(steps: Sequence[Examined]) -> str:
-    """All that is known (docs/reference/schema.md)."""
-    return json_text([_document(one) for one in steps])
-
-
-def _document(one: Examined) -> dict[str, Any]:
-    return {
-        "commit": one.after.id,
-        "subject": one.after.subject,
-        "base": one.before.id,
-        "kernels": list(one.kernels),
-        "worse": bool(one.worse),
-        "does_not_build": one.why_not or None,
-        "same": one.same or None,
-        "functions": asdict(one.functions) if one.functions is not None else None,
-        "not_compiled": list(one.not_compiled),
-        "workloads": [_workload(each) for each in one.compared],
-        "not_reached": sorted({each.name for each in one.not_reached}),
-        "only_in_other_contexts": sorted({each.name for each in one.elsewhere}),
-        "system_calls": list(one.system_calls),
-        "tables": list(one.tables),
-        "growth": [
-            {
-                "kind": each.change.kind,
-                "object": comparing.key(each.change)[1] or None,
-                "workload": each.subject.title,
-                "law": each.law or None,
-                "formula": each.formula or None,
-                "at": asdict(each.at) if each.at else None,
-            }
-            for each in one.grown
-        ],
-        "predicted": [
-            {
-                "workload": each.subject.title,
-                "machine": each.machine,
-                "tasks": each.tasks,
-                "change": asdict(each.change) if each.change else None,
-                "why_not": each.why_not or None,
-            }
-            for each in one.effects
-        ],
-        "block": block(one),
-    }
-
-
-def _workload(each: Compared) -> dict[str, Any]:
-    return {
-        "workload": each.subject.name,
-        "mode": None if each.subject.spec.runs_program else each.subject.spec.mode,
-        "boots": each.boots,
-        "failed": each.failed or None,
-        "lost": list(each.lost),
-        "instructions_per_op": list(each.instructions),
-        "functions": {name: list(both) for name, both in each.functions.items()},
-        "changes": list(map(_item, each.changes)),
-        "small": list(map(_item, each.small)),
-        "differs_in_control": list(map(_item, each.by_chance)),
-    }
-
-
-def _item(change: Change) -> dict[str, Any]:
-    rule = change.rule.name if change.rule else None
-    return {**asdict(change), "rule": rule, "verdict": comparing.verdict(change)}
-
-
-def as_page(steps: Sequence[Examined]) -> str:
-    """One file that opens offline and runs no script."""
-    style = style_of("patch")
-    return ENVIRONMENT.get_template("patch.html").render(
-        name=_name(steps),
-        version=bigiron.__version__,
-        policy=policy(style, ""),
-        style=style,
-        headings=_HEADINGS.values(),
-        rows=[_row(one) for one in steps],
-        steps=[_section(one) for one in steps],
-    )
-
-
-def _section(one: Examined) -> dict[str, Any]:
-    rows = [
-        (each.subject.title, _what(change), verdict, _why(change))
-        for each in one.compared
-        for verdict, changes in _by_verdict(each)
-        for change in changes
-    ]
-    return {
-        "title": one.after.title,
-        "block": block(one),
-        "functions": one.functions,
-        "rows": rows[:_SHOWN],
-        "hidden": max(0, len(rows) - _SHOWN),
-        "ran": [each for each in one.compared if not each.failed],
-        "failed": one.failed,
-        "not_reached": sorted({each.name for each in one.not_reached}),
-    }
-
-
-def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[Change]]]:
-    for verdict in ("worse", "better", "as long", "by alignment"):
-        yield verdict, [change for change in each.changes if comparing.verdict(change) == verdict]
-    yield "too small to matter", each.small
-    yield "differs in the control, too", each.by_chance
-
-
-def _why(change: Change) -> str:
-    """Who does it, what is known of such an object, and how much is where objects lie."""
-    rule, luck = change.rule.what if change.rule else "", alignments.by_alignment(change, change.struct)
-    return "; ".join(filter(None, (first_n(change.by, 6), rule, luck)))
-
-
-FORMATS: dict[str, Callable[[Sequence[Examined]], str]] = {
-    "text": as_text,
-    "comment": as_comment,
-    "junit": as_junit,
-    "ktap": as_ktap,
-    "json": as_json,
-    "html": as_page,
-}
