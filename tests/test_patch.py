@@ -982,6 +982,26 @@ def test_what_either_kernel_may_count_is_not_worse() -> None:
     assert [command._status([examined(open1=[one])]) for one in (luck, real)] == [0, 1]
 
 
+def test_what_is_left_on_average_over_the_places_is_worse_or_better() -> None:
+    """Of unlink1's inodes, each operation has so many accesses at the best place, the worst, on average."""
+
+    def inodes(recorded: float, more: float = 0.0) -> LayoutCounts:
+        return LayoutCounts(recorded, 54.7 + more, 79.7 + more, 62.0 + more)
+
+    def verdict(was: LayoutCounts, now: LayoutCounts, share: float) -> str:
+        assert was.recorded and now.recorded
+        cost = 90 * (now.recorded - was.recorded)
+        name, both = "struct inode.i_count", {"by_alignment": (was, now)}
+        return compared.verdict(change(name, was.recorded, now.recorded, share=share, cost=cost, **both))
+
+    assert verdict(inodes(58.7), inodes(61.7, 3), 0.05) == "worse", "three more wherever they lie"
+    assert verdict(inodes(61.7), inodes(58.7, -3), -0.05) == "better"
+    assert verdict(inodes(58.7), inodes(74.7), 0.25) == "by alignment"
+    assert verdict(inodes(58.7), inodes(74.7, 0.1), 5.0) == "by alignment", "two boots differ as much"
+    assert verdict(inodes(58.7), inodes(74.7, 0.5), 0.25) == "by alignment", "less than 1 % of an operation"
+    assert verdict(inodes(74.7), inodes(61.7, 3), -0.2) == "worse", "a better place hides it"
+
+
 # CI
 
 

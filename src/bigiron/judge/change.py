@@ -93,9 +93,17 @@ class Change:
         return before.can_be(after.recorded) and after.can_be(before.recorded)
 
     @property
-    def is_only_luck(self) -> bool:
-        """Whether it is luck, and both kernels have the same count on average over the objects' places."""
-        if not (self.by_alignment and self.is_luck):
-            return False
+    def lasting(self) -> float:
+        """How much of it remains on average over the objects' places: 1 if they do not decide it.
+
+        Negative if the average changes in the other direction.
+        """
+        if not (self.by_alignment and self.is_luck) or self.before == self.after:
+            return 1.0
         before, after = self.by_alignment
-        return before.averages_as(after)
+        return after.more_than(before) / (self.after - self.before)
+
+    @property
+    def is_only_luck(self) -> bool:
+        """Whether it is luck, and what remains on average over the objects' places is not relevant."""
+        return self.is_luck and abs(self.share * self.lasting) < RELEVANT

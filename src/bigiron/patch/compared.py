@@ -58,7 +58,7 @@ class Compared:
 
 def is_worse(change: Change) -> bool:
     """Whether it costs time, and is not only where objects lie."""
-    return change.cost > 0 and not change.cancels and not change.is_only_luck
+    return verdict(change) == "worse"
 
 
 def verdict(change: Change) -> str:
@@ -67,7 +67,7 @@ def verdict(change: Change) -> str:
         return "by alignment"
     if change.cancels or not change.cost:
         return "as long"
-    return "worse" if change.cost > 0 else "better"
+    return "worse" if change.cost * change.lasting > 0 else "better"
 
 
 def key(change: Change) -> Key:

@@ -59,7 +59,11 @@ def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
             there = found.get(group)
             if not there or _size(change) > _size(there[1]):
                 found[group] = one, change
-    return sorted(found.values(), key=lambda item: (item[1].is_only_luck, -abs(item[1].share)))
+    return sorted(found.values(), key=lambda item: _rank(item[1]))
+
+
+def _rank(change: Change) -> tuple[bool, float]:
+    return change.is_only_luck, -abs(change.share * change.lasting)
 
 
 def _size(change: Change) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 
 _SAME = 0.05  # relative difference of accesses to the same cache lines on two boots
+_EXACT = 0.002  # of what two boots predict for objects at the same places (docs/validation/layout.md)
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Counts:
         """Whether the places decide, and objects can lie so that there are as many accesses as this."""
         return self.varies and self.best * (1 - _SAME) <= count <= self.worst * (1 + _SAME)
 
-    def averages_as(self, other: Counts) -> bool:
-        """Whether both have the same count on average."""
-        return abs(self.expected - other.expected) <= _SAME * max(self.expected, other.expected)
+    def more_than(self, other: Counts) -> float:
+        """How many more accesses there are on average; 0 if two boots of one kernel may differ as much."""
+        more = self.expected - other.expected
+        return more if abs(more) > _EXACT * max(self.expected, other.expected) else 0.0
 
 
 class Outcome:
