@@ -38,7 +38,7 @@ from bigiron.judge.change import Change
 from bigiron.kernels import image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
-from bigiron.patch import bench, compared, examine, outlook, series
+from bigiron.patch import bench, compared, examine, luck, outlook, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
 from bigiron.probes import Table
@@ -734,6 +734,15 @@ def test_a_workload_of_one_s_own_that_reaches_nothing_is_no_workload_that_reache
     assert "No workload of 4 reaches a changed function: system calls that lead there: new; no change" in text
 
 
+def test_a_workload_of_one_s_own_that_only_threads_reach_reaches_the_change() -> None:
+    one = examined(**{"open1": [], "open1 (threads)": [change("nr_opens", 0, 1)]})
+    process, thread = (each.subject for each in one.compared)
+    found = replace(one, ran_anyway=(process,))
+    assert (found.reached, found.workloads) == (1, 1)
+    assert examine.Reach([process, thread], anyway=[process]).reached == {"open1"}
+    assert "No workload of" not in report.block(found)
+
+
 @pytest.mark.slow
 def test_other_workloads_are_tried_where_none_reaches_the_change(given: Given) -> None:
     base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
@@ -980,6 +989,25 @@ def test_what_either_kernel_may_count_is_not_worse() -> None:
     real = change("struct widget.count", 2, 50, by_alignment=(may(2.0), may(50.0, 40.0)))
     assert [compared.verdict(one) for one in (luck, real)] == ["by alignment", "worse"]
     assert [command._status([examined(open1=[one])]) for one in (luck, real)] == [0, 1]
+
+
+def test_where_objects_lie_is_looked_at_in_every_workload_that_changes(tmp_path: Path) -> None:
+    """If not, a patch that only moves objects would be worse in the others."""
+
+    class Refusing(Bench):
+        def measure(self, wanted: Sequence[bench.Wanted]) -> None:
+            titles.extend(one.subject.title for one in wanted)
+
+        def why_failed(self, subject: Subject, kernel: Kernel) -> str:
+            return "it burnt"
+
+    titles: list[str] = []
+    names = [one.name for one in bench.builtin() if one.spec.mode == "process"][:12]
+    inode, static = change("struct inode.i_lock", 2, 9), change("nr_opens", 2, 9)
+    one = examined(**({name: [inode] for name in names} | {"dup1": [static]}))
+    kernel = Kernel(*"kkkk", tmp_path, "", "")
+    found = luck.with_alignments(Refusing(tmp_path, 1, None, ProgressBar([])), one.compared, kernel, kernel)
+    assert found == list(one.compared) and titles == [f"{name}, layout" for name in names if name != "dup1"]
 
 
 def test_what_is_left_on_average_over_the_places_is_worse_or_better() -> None:

@@ -65,16 +65,12 @@ class Examined:
     @property
     def reached(self) -> int:
         """How many workloads reach a changed function, in any mode, or may reach one."""
-        return len(self._names - {one.name for one in self.ran_anyway})
+        return len({one.subject.name for one in self.compared if one.subject not in self.ran_anyway})
 
     @property
     def workloads(self) -> int:
         """How many workloads there are, in any mode."""
-        return len(self._names | {one.name for one in self.not_reached})
-
-    @property
-    def _names(self) -> set[str]:
-        return {one.subject.name for one in self.compared}
+        return len({one.subject.name for one in self.compared} | {one.name for one in self.not_reached})
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Reach:
     @property
     def reached(self) -> set[str]:
         """The names of those that reach it or may."""
-        return {one.name for one in self.run} - {one.name for one in self.anyway}
+        return {one.name for one in self.run if one not in self.anyway}
 
 
 @dataclass

@@ -10,23 +10,19 @@ from bigiron.kernels import Kernel
 from bigiron.patch.bench import Bench, Wanted, variant_name
 from bigiron.patch.compared import Compared
 
-_MOST = 8  # workloads whose layouts are recorded: each takes seconds
-
 
 def with_alignments(
     bench: Bench, compared: Sequence[Compared], before: Kernel, after: Kernel
 ) -> list[Compared]:
     """The counts, and of a struct's cache lines what each kernel counts at every alignment of its objects.
 
-    In the workloads where they change most.
+    In all workloads where they change: one that is left out would be worse by luck alone.
     """
-    costs = {
-        one.subject.title: max((abs(change.cost) for change in one.changes if change.struct), default=0.0)
+    asked = {
+        one.subject.title: one.subject.laid_out
         for one in compared
-        if not one.subject.spec.runs_program
+        if not one.subject.spec.runs_program and any(change.struct for change in one.changes)
     }
-    worst = sorted((title for title in costs if costs[title]), key=lambda title: -costs[title])[:_MOST]
-    asked = {one.subject.title: one.subject.laid_out for one in compared if one.subject.title in worst}
     boots = [(before, [1]), (after, [1])]
     bench.measure([Wanted(subject, boots) for subject in asked.values()])
     names = variant_name(before), variant_name(after)
