@@ -4,8 +4,10 @@ Kernels are two C files that are really built. What stands for the virtual machi
 an image names, so that all else is what a user runs.
 """
 
+import base64
 import doctest
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable, Sequence
@@ -177,6 +179,23 @@ def test_the_commits_of_a_range_are_in_order(tree: Tree) -> None:
     base, made = tree.head, [tree.commit(f"commit {number}") for number in range(3)]
     found = series.of_range(tree.folder, f"{base}..")
     assert ([step.id for step in found.steps], found.topic.subject) == (made, "commit 2")
+
+
+def test_each_commit_follows_the_base(tree: Tree) -> None:
+    """Where the base was merged into the topic, its commits would be the merge's, and reverted before it."""
+    fork = tree.head
+    tree.git("checkout", "--quiet", "-b", "topic")
+    first = tree.commit("t1", fs__topic_c="int t1;\n")
+    tree.git("checkout", "--quiet", "main")
+    base = tree.commit("up1", fs__open_c="int up1;\n")
+    tree.git("checkout", "--quiet", "topic")
+    tree.git("merge", "--quiet", "--no-edit", "main")
+    tree.commit("t2", fs__topic_c="int t2;\n")
+    said = refused(tree.folder, f"{base}..topic", "--each")
+    assert f"{first[:12]}, is not on the base but on {fork[:12]}, and the base was merged" in said, said
+    found = series.of_range(tree.folder, f"{fork}..topic")
+    series.check_each(found, "")
+    assert [step.subject for step in found.steps] == ["t1", "Merge branch 'main' into topic", "t2"]
 
 
 def mbox(tree: Tree, base: str) -> bytes:
@@ -559,6 +578,20 @@ def test_a_workload_that_is_asked_for_twice_runs_once() -> None:
     assert len({one.title for one in once}) == len(once) and once[0].always
 
 
+def test_no_workload_replaces_another_one_of_its_name(tree: Tree, tmp_path: Path) -> None:
+    """It would run in the other's place, or not at all."""
+    testcase = workloads.find("open1").source.read_text()
+    files = [tmp_path / "old/test.c", tmp_path / "new/test.c", tmp_path / "new/open1.c"]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(testcase)
+    base, topic = tree.head, tree.commit("second")
+    for name, given in ("test", files[:2]), ("open1", files[2:]):
+        options = [word for file in given for word in ("--workload-file", file)]
+        said = refused(tree.folder, f"{base}..{topic}", *options)
+        assert said.startswith(f"two workloads are called {name}: rename a file"), said
+
+
 def test_a_cover_letter_is_no_patch(tree: Tree, tmp_path: Path) -> None:
     base = tree.head
     tree.commit("fs: One", fs__open_c="int one;\n")
@@ -706,6 +739,17 @@ def test_a_mail_that_is_in_no_mbox_is_decoded(tree: Tree, tmp_path: Path) -> Non
     assert b"int three" not in encoded.as_bytes(), "it is in base64"
     found, _ = series.of_file(tree.folder, tmp_path / "mail.eml", base, tmp_path / "out")
     assert [step.subject for step in found.steps] == ["fs: Three = 3"]
+    assert found.files(found.base, found.topic) == ["fs/open.c"]
+
+
+def test_a_mail_with_the_line_ends_of_windows_applies(tree: Tree, tmp_path: Path) -> None:
+    base = tree.head
+    tree.commit("fs: Four", fs__open_c="int four;\n")
+    headers, _, body = mbox(tree, base).partition(b"\n\n")
+    encoded = b"\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n"
+    windows = base64.encodebytes(body.replace(b"\n", b"\r\n"))
+    (tmp_path / "mails").write_bytes(headers + encoded + windows)
+    found, _ = series.of_file(tree.folder, tmp_path / "mails", base, tmp_path / "out")
     assert found.files(found.base, found.topic) == ["fs/open.c"]
 
 
@@ -1054,6 +1098,43 @@ def test_the_template_for_gitlab_is_whole() -> None:
     for script in [*job["before_script"], *job["script"]]:
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     assert job["artifacts"]["reports"]["junit"].endswith("junit.xml")
+
+
+def stand_ins(folder: Path, **commands: str) -> dict[str, str]:
+    """An environment with these scripts in place of commands."""
+    for name, script in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+
+
+def test_a_verdict_is_given_and_kept_where_no_comment_can_be_made(tree: Tree, tmp_path: Path) -> None:
+    refusing = stand_ins(tmp_path, curl="exit 22", bigiron="echo worse; exit 1")
+    steps = yaml.safe_load((ROOT / "ci/github-action/action.yml").read_text())["runs"]["steps"]
+    called = [step.get("name") or step["uses"].partition("@")[0] for step in steps]
+    assert called[3:] == [
+        "actions/cache/save",
+        "actions/upload-artifact",
+        "Comment on the pull request",
+        "The verdict",
+    ]
+    restored, saved = steps[0], steps[3]
+    assert saved["if"] == "always()" and saved["with"]["path"] == restored["with"]["path"]
+    (tmp_path / "comment.md").write_text("worse\n")
+    given = refusing | {"FOLDER": str(tmp_path), "TOKEN": "t", "NUMBER": "1"}
+    given |= dict.fromkeys(("GITHUB_API_URL", "GITHUB_REPOSITORY"), "none")
+    subprocess.run(["bash", "-e", "-c", steps[5]["run"]], cwd=tmp_path, env=given, check=True)
+
+    job = yaml.safe_load((ROOT / "ci/gitlab/bigiron-patch.yml").read_text())["bigiron-patch"]
+    assert job["cache"]["when"] == "always"
+    base, topic = tree.head, tree.commit("second")
+    given = refusing | {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_COMMIT_SHA": topic, "BIGIRON_TOKEN": "t"}
+    names = "CI_PROJECT_DIR", "CI_API_V4_URL", "CI_PROJECT_ID", "CI_MERGE_REQUEST_IID", "BIGIRON_OPTIONS"
+    given |= dict.fromkeys(names, "none")
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", *job["script"]], cwd=tree.folder, env=given, check=False
+    )
+    assert done.returncode == 1, "the patch is worse"
 
 
 @pytest.mark.parametrize("file", ["ci/github-action/action.yml", "ci/gitlab/bigiron-patch.yml"])

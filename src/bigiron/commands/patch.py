@@ -136,6 +136,8 @@ def patch(
             f"{join_and(systems)}: no workloads run there, not possible on a fleet: run this without --fleet"
         )
         systems = []
+    subjects = _each_once([*mine, *bench.builtin(systems)])
+    others = _each_once([*subjects, *bench.others()])[len(subjects) :]
     needed = [fragment for name in systems for fragment in of_file_system(name)]
     fragments = [*needed, *(of_root() if workloads.command else []), *(asked.config or [])]
     try:
@@ -145,8 +147,6 @@ def patch(
         ):
             base = series.build(found, found.base, fragments, say(found.base.short))
             running = Bench(folder / "studies", execution.jobs, fleet, bar)
-            subjects = _each_once([*mine, *bench.builtin(systems)])
-            others = [one for one in bench.others() if one.title not in {each.title for each in mine}]
             examiner = Examiner(running, base, subjects, cpus, _say, others)
             steps = _examined(found, asked.each, base, fragments, examiner)
     except KeyboardInterrupt:
@@ -176,10 +176,8 @@ def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
         if asked.base:
             raise UserError(f"--base {asked.base}: {asked.change} names its base: leave out --base")
         found = series.of_range(asked.linux, asked.change)
-        if asked.each and len(found.steps) > series.MOST_STEPS:
-            raise UserError(
-                f"--each: {asked.change} has {len(found.steps)} commits: at most {series.MOST_STEPS}"
-            )
+        if asked.each:
+            series.check_each(found, asked.change)
         return found, output or Path(f"patch-{found.base.short}")
     file = Path(asked.change)
     if not file.is_file():
@@ -200,10 +198,11 @@ def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subjec
 
 
 def _each_once(subjects: list[Subject]) -> list[Subject]:
-    """The first of each title: two would write to one study at once."""
+    """The first of each title: two would write to one study at once. UserError if another workload has it."""
     found: dict[str, Subject] = {}
     for one in subjects:
-        found.setdefault(one.title, one)
+        if found.setdefault(one.title, one).program != one.program:
+            raise UserError(f"two workloads are called {one.name}: rename a file, or give a command's path")
     return list(found.values())
 
 

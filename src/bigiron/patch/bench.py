@@ -82,6 +82,11 @@ class Subject:
         return f"{self.name}{mode}{', layout' if self.of_layout else ''}"
 
     @property
+    def program(self) -> tuple[str, str, str]:
+        """What is executed: a built-in workload, one in a file, or a command."""
+        return self.spec.workload, self.spec.workload_file, self.spec.command
+
+    @property
     def laid_out(self) -> Subject:
         """The same for the layout of objects: in a study of its own, as most counts do without."""
         return replace(self, of_layout=True)

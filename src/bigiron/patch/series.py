@@ -85,6 +85,19 @@ def of_range(tree: Path, text: str) -> Series:
     return Series(tree, first_step, tuple(steps))
 
 
+def check_each(found: Series, text: str) -> None:
+    """UserError where the commits of a range are too many, or do not follow its base one by one."""
+    if len(found.steps) > MOST_STEPS:
+        raise UserError(f"--each: {text} has {len(found.steps)} commits: at most {MOST_STEPS}")
+    first = found.steps[0]
+    parent = commit_id(found.tree, f"{first.id}^")
+    if parent != found.base.id:
+        raise UserError(
+            f"--each: the first commit of {text}, {first.short}, is not on the base but on {parent[:12]}, "
+            f"and the base was merged later: give {parent[:12]} as the base, or leave out --each"
+        )
+
+
 def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Series, Path]:
     """The patches of a patch, an mbox or a quilt series on a base, and the base's folder, which keeps them.
 
@@ -182,14 +195,14 @@ def _is_mail(content: bytes) -> bool:
 
 def _of_mail(mail: Path) -> tuple[str, bytes]:
     text, patch = mail.with_suffix(".text"), mail.with_suffix(".patch")
-    done = _git(mail.parent, "mailinfo", str(text), str(patch), stdin=mail.read_bytes()).decode(
-        errors="replace"
-    )
-    subject = next((line[9:] for line in done.splitlines() if line.startswith("Subject: ")), mail.name)
+    # Mailers that encode a patch end its lines with \r\n.
+    taken_apart = _git(mail.parent, "mailinfo", "--quoted-cr=strip", text, patch, stdin=mail.read_bytes())
+    lines = taken_apart.decode(errors="replace").splitlines()
+    subject = next((line[9:] for line in lines if line.startswith("Subject: ")), mail.name)
     return subject, patch.read_bytes()
 
 
-def _git(folder: Path, *command: str, stdin: bytes = b"") -> bytes:
+def _git(folder: Path, *command: str | Path, stdin: bytes = b"") -> bytes:
     done = subprocess.run(["git", *command], cwd=folder, input=stdin, capture_output=True, check=False)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"]
