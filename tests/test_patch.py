@@ -116,6 +116,29 @@ def test_another_string_or_variable_is_a_change(tmp_path: Path) -> None:
     assert set(image_functions.differences(base, text).changed) == {"reads", "writes"}
 
 
+def test_boot_code_and_tables_of_functions_may_change_everything(tmp_path: Path) -> None:
+    """No workload executes them."""
+    declared = "extern long size; int reads(long), writes(long);"
+    boot = (
+        '__attribute__((section(".init.text"))) int set_up(long n) { return say("set up", n * size) + %d; }'
+    )
+    table = "int (*const table[])() = { %s };"
+
+    def image(name: str, number: int = 1, of: str = "reads", size: int = 1, more: str = "0") -> Image:
+        first = "\n".join([declared, boot % number, table % of])
+        return compiled(tmp_path / name, first=first, data=f"long size = {size};", more=more)
+
+    base = image("base")
+    for other, everywhere in (
+        (image("boot", number=2, more="3"), ("set_up",)),
+        (image("table", of="say", more="3"), ("table",)),
+        (image("size", size=2, more="3"), ("set_up",)),
+        (image("writes", more="3"), ()),
+    ):
+        found = image_functions.differences(base, other)
+        assert "writes" in found.changed and found.everywhere == everywhere
+
+
 def test_the_end_of_a_section_is_a_place_wherever_it_is() -> None:
     """The end of all read-only data is rounded up, and lies in no section."""
 
@@ -555,6 +578,20 @@ def test_new_functions_that_only_data_leads_to_run_every_workload(given: Given) 
     text = " ".join(report.block(one).split())
     assert "Only data and new functions differ: new." in text
     assert "No change costs or saves 1 % in 3 workloads." in text, "no control ran, so none is clean"
+
+
+@pytest.mark.slow
+def test_a_change_of_boot_code_runs_every_workload(given: Given) -> None:
+    boot = '__attribute__((section(".init.text"))) int set_up(void) {{ return {}; }}\n'
+    made = [
+        given.tree.commit(f"align {bytes}", fs__open_c=kernel_c(1, open1=0, chance=0) + boot.format(bytes))
+        for bytes in (32, 64)
+    ]
+    one = only(given.between(*made))
+    assert {each.subject.name for each in one.compared} == set(WORKLOADS) and not one.not_reached
+    assert any(
+        "set_up (executed at boot, or a table of functions) may change any" in text for text in given.said
+    )
 
 
 @pytest.mark.slow

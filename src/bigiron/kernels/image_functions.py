@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bigiron.kernels.kernel import Kernel
@@ -25,6 +26,7 @@ else:
     elf = lazy.Module("bigiron.kernels.elf")
 
 _EXECUTABLE = 4  # SHF_EXECINSTR
+_BOOT = ".init.text"  # the section of functions that are executed while the kernel boots, and then freed
 _FUNC, _OBJECT = 2, 1  # STT_FUNC, STT_OBJECT
 _FIELD = 4  # bytes of an address in an instruction
 _POINTER = 8
@@ -47,6 +49,9 @@ class FunctionDifferences:
     removed: tuple[str, ...]
     users: tuple[str, ...] = ()
     """The functions of the base image that use a variable whose initial content differs."""
+    everywhere: tuple[str, ...] = ()
+    """What may change any workload, and is executed by none: functions of the boot, as far as they differ or
+    use such a variable, and such variables that hold addresses of functions."""
 
     @property
     def of_base(self) -> tuple[str, ...]:
@@ -77,6 +82,7 @@ class _Section:
     content: bytes  # empty: it has none in the file
     size: int
     is_code: bool
+    name: str = ""
 
     def at(self, address: int, length: int) -> bytes:
         """Its content from an address on."""
@@ -135,6 +141,16 @@ class Image:
             if section and section.content and not section.is_code:
                 found.append(_Content(name, address, section.at(address, size)))
         return found
+
+    def of_boot(self, functions: Iterable[_Content]) -> set[str]:
+        """Those of these functions that are executed only while the kernel boots."""
+        sections = ((one.name, self._section(one.address)) for one in functions)
+        return {name for name, section in sections if section and section.name == _BOOT}
+
+    def holding_functions(self, variables: Iterable[_Content]) -> set[str]:
+        """Those of these variables that hold the address of a function."""
+        addresses = {one.address for one in self.functions}
+        return {one.name for one in variables if not addresses.isdisjoint(_words(one.content))}
 
     @cached_property
     def _addresses(self) -> list[int]:
@@ -234,6 +250,7 @@ def read(kernel: Kernel) -> Image | None:
                     b"" if one["sh_type"] == "SHT_NOBITS" else one.data(),
                     one["sh_size"],
                     bool(one["sh_flags"] & _EXECUTABLE),
+                    one.name,
                 )
                 for one in opened.iter_sections()
                 if one["sh_flags"] & elf.IN_MEMORY
@@ -274,6 +291,10 @@ def _calls(section: _Section, starts: np.ndarray) -> Iterator[tuple[int, int]]:
         yield int(starts[pair[0]]), int(starts[pair[1]])
 
 
+def _words(content: bytes) -> list[int]:
+    return np.frombuffer(content[: len(content) // _POINTER * _POINTER], dtype="<u8").tolist()
+
+
 def _signed(address: int) -> int:
     """An address as the processor extends it: those of the kernel are negative."""
     return address - (1 << 64) if address >> 63 else address
@@ -301,14 +322,18 @@ def differences(one: Image, other: Image) -> FunctionDifferences:
     for name in [*after, *(name for name in before if name not in after)]:
         found[name] = same.without_twin(before.get(name, []), after.get(name, []), same.code)
     was, now = _by_name(one.variables), _by_name(other.variables)
-    variables = [
-        one for name in was if name in now for one in same.without_twin(was[name], now[name], same.data)[0]
-    ]
+    data = [same.without_twin(was[name], now[name], same.data) for name in was if name in now]
+    users = one.users_of(chain.from_iterable(old for old, _ in data))
+    everywhere = one.of_boot(function for function in one.functions if function.name in users)
+    for image, side in (one, 0), (other, 1):
+        everywhere |= image.of_boot(chain.from_iterable(both[side] for both in found.values()))
+        everywhere |= image.holding_functions(chain.from_iterable(both[side] for both in data))
     return FunctionDifferences(
         tuple(name for name, (old, new) in found.items() if old and new),
         tuple(name for name, (old, new) in found.items() if len(new) > len(old)),
         tuple(name for name, (old, new) in found.items() if len(old) > len(new)),
-        tuple(sorted(one.users_of(variables))),
+        tuple(sorted(users)),
+        tuple(sorted(everywhere)),
     )
 
 

@@ -178,9 +178,10 @@ class Examiner:
         """The workloads that execute a changed function on the kernel before.
 
         Where it has none, because only data and new functions differ, or nothing is known of functions, all
-        may. So may a workload that fails there: comparing it tells why.
+        may; also if what differs is executed at boot, or is a table of functions. So may a workload that
+        fails there: comparing it tells why.
         """
-        if not (functions and functions.of_base):
+        if not (functions and functions.of_base) or functions.everywhere:
             return Reach(self.subjects)
         changed = {*map(executed.same_function, (*functions.of_base, *functions.users))}
         found = self._reaching_of(self.subjects, before, changed)
@@ -255,6 +256,8 @@ def _in_words(functions: FunctionDifferences | None) -> str:
 
     >>> _in_words(FunctionDifferences(("f", "g"), ("h",), ()))
     '3 functions differ: f, g and h (new)'
+    >>> _in_words(FunctionDifferences(("f",), (), (), everywhere=("f",)))
+    '1 function differs: f; f (executed at boot, or a table of functions) may change any: every workload runs'
     """
     if functions is None:
         return "the images have no symbols that can be compared: every workload runs"
@@ -266,7 +269,11 @@ def _in_words(functions: FunctionDifferences | None) -> str:
     named = [*functions.changed, *(f"{name} (new)" for name in functions.added)]
     named += [f"{name} (gone)" for name in functions.removed]
     verb = "differs" if len(named) == 1 else "differ"
-    return f"{plural(len(named), 'function')} {verb}: {_named(named)}"
+    text = f"{plural(len(named), 'function')} {verb}: {_named(named)}"
+    if not functions.everywhere:
+        return text
+    why = f"{_named(list(functions.everywhere))} (executed at boot, or a table of functions)"
+    return f"{text}; {why} may change any: every workload runs"
 
 
 def _named(functions: list[str]) -> str:
