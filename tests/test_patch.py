@@ -37,7 +37,7 @@ from bigiron.commands import patch as command
 from bigiron.errors import MachineError, UserError
 from bigiron.judge import differences
 from bigiron.judge.change import Change
-from bigiron.kernels import image_functions
+from bigiron.kernels import compiled_files, image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
 from bigiron.patch import bench, compared, examine, luck, outlook, series
@@ -160,6 +160,33 @@ def test_who_leads_to_a_function(tmp_path: Path) -> None:
 def test_what_is_no_image_with_symbols_is_not_compared(tmp_path: Path) -> None:
     (tmp_path / "vmlinuz").write_bytes(bytes(8192))
     assert image_functions.read(Kernel("k", "6.1", "", "x86_64", tmp_path / "vmlinuz", "0", "")) is None
+
+
+def test_what_another_configuration_has_compiled_is_not_built_by_this_one(tmp_path: Path) -> None:
+    """Make's notes as Linux 6.1 has them; the vDSO is linked by itself."""
+    source, objects = tmp_path / "source", tmp_path / "objects"
+    for name in "fs/open", "fs/stale", "vdso/gettime", "fs/generated":
+        folder, _, stem = name.partition("/")
+        for root in source, objects:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        where = objects if stem == "generated" else source
+        (where / f"{name}.c").write_text(f"int {stem};\n")
+        given = f"{name}.c" if stem == "generated" else f"../source/{name}.c"
+        subprocess.run(["gcc", "-g", "-c", "-o", f"{name}.o", given], cwd=objects, check=True)
+        note = f"cmd_{name}.o := gcc -c -o {name}.o {given}\n\nsource_{name}.o := {given}\n\n"
+        note += f"deps_{name}.o := \\\n    $(wildcard include/config/X) \\\n  ../source/include/{stem}.h \\\n"
+        (objects / folder / f".{stem}.o.cmd").write_text(note)
+    (objects / "fs/.built-in.a.cmd").write_text("cmd_fs/built-in.a := ar cDPrST fs/built-in.a fs/open.o\n")
+    (objects / "vdso/.vdso.so.cmd").write_text("cmd_vdso/vdso.so := ld -o vdso/vdso.so vdso/gettime.o\n")
+    made = [f"{name}.{end}" for name, end in (("fs/open", "c"), ("vdso/gettime", "c"), ("include/open", "h"))]
+    made += ["include/gettime.h", "include/generated.h"]
+    vmlinux = objects / "vmlinux"
+    link = ["gcc", "-nostdlib", "-static", "-Wl,-e,0", "-o", vmlinux, objects / "fs/open.o"]
+    subprocess.run(link, check=True)
+    assert compiled_files.compiled_from(source, objects, vmlinux) == set(made)
+    vmlinux.write_bytes(b"no debugging information")
+    everything = {*made, "fs/stale.c", "include/stale.h"}
+    assert compiled_files.compiled_from(source, objects, vmlinux) == everything
 
 
 # Series

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bigiron.architectures import Architecture, architecture, known_arch
 from bigiron.errors import BuildHostError, SourceBuildError, UserError
-from bigiron.kernels import configuration, image, source, store, variables
+from bigiron.kernels import compiled_files, configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
 from bigiron.kernels.source import Source
@@ -195,14 +195,8 @@ class _Make:
         return self._objects / "vmlinux"
 
     def compiled_from(self) -> set[str]:
-        """The files of the source that compilers read, as make noted them for each object."""
-        named = re.compile(rf"(?:{re.escape(str(self._source))}|\.\./source)/([^\s)\\]+)")
-        notes = self._objects.rglob(".*.cmd")
-        return {
-            os.path.normpath(file)
-            for note in notes
-            for file in named.findall(note.read_text(errors="replace"))
-        }
+        """The files of the source that compilers read for this kernel."""
+        return compiled_files.compiled_from(self._source, self._objects, self.vmlinux)
 
     def _run(self, mode: str, *goal: str) -> None:
         with self.log.open(mode) as log:

@@ -55,6 +55,15 @@ def types_of_variables(vmlinux: Path, of: Callable[[str], bool] = lambda _source
     }
 
 
+def sources(vmlinux: Path) -> set[str]:
+    """The files that were compiled for it, as the compiler was given them; none where it does not tell."""
+    try:
+        with _opened(vmlinux) as elf:
+            return {unit.source for unit in _units(elf)}
+    except NoDwarfError:
+        return set()
+
+
 def notes_of(vmlinux: Path) -> bytes:
     """The notes in an ELF file, one of which has its build ID."""
     with _opened(vmlinux) as elf:
@@ -70,12 +79,17 @@ def _opened(path: Path) -> Iterator["_Elf"]:
         raise NoDwarfError(f"{path}: {cause}") from None
 
 
-def _variables(elf: "_Elf") -> Iterator[tuple[str, str, str]]:
-    """Source file, name and type of each; "" for a type that cannot be spelled."""
+def _units(elf: "_Elf") -> Iterator["_Unit"]:
     info, end = elf.content(".debug_info"), 0
     while end < len(info):
         unit = _Unit(elf, info, end)
         end = unit.end
+        yield unit
+
+
+def _variables(elf: "_Elf") -> Iterator[tuple[str, str, str]]:
+    """Source file, name and type of each; "" for a type that cannot be spelled."""
+    for unit in _units(elf):
         for at in unit.variables():
             if elf.is_writable(unit.address(at)) and (name := unit.name(at)).isidentifier():
                 yield unit.source, name, unit.type_of(at)
