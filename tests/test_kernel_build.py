@@ -405,6 +405,18 @@ def test_pages_of_another_size_are_refused_before_anything_is_compiled(tmp_path:
         configuration.config_options("aarch64", [tmp_path / "a"])
 
 
+def test_an_option_that_only_one_of_two_kernels_has_is_no_error_of_the_other(tmp_path: Path) -> None:
+    """A patch adds it, say; and where it is known it must hold."""
+    (tmp_path / "Kconfig").write_text("config OLD\n")
+    (tmp_path / ".config").write_text("CONFIG_SMP=y\n")
+    old, new = (ConfigOption(name, "y", tmp_path / "f") for name in ("OLD", "NEW"))
+    configuration.check([new], tmp_path / ".config", tmp_path, {"NEW"})
+    with pytest.raises(UserError, match="no option CONFIG_NEW"):
+        configuration.check([new], tmp_path / ".config", tmp_path, {"OLD"})
+    with pytest.raises(UserError, match="drops CONFIG_OLD=y"):
+        configuration.check([old, new], tmp_path / ".config", tmp_path, {"OLD", "NEW"})
+
+
 def test_what_newer_kernels_have_instead(tmp_path: Path) -> None:
     """Lazy preemption took the place of voluntary: bigiron takes it, and who asked for the other is told."""
     (tmp_path / "Kconfig").write_text("config PREEMPT_VOLUNTARY\nconfig PREEMPT_LAZY\nconfig SPOON\n")

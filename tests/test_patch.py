@@ -6,6 +6,7 @@ an image names, so that all else is what a user runs.
 
 import base64
 import doctest
+import gzip
 import json
 import os
 import re
@@ -40,7 +41,7 @@ from bigiron.judge.change import Change
 from bigiron.kernels import compiled_files, image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
-from bigiron.patch import bench, compared, examine, luck, outlook, series
+from bigiron.patch import bench, compared, examine, luck, options, outlook, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
 from bigiron.probes import Table
@@ -55,7 +56,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_the_examples() -> None:
-    for module in examine, image_functions, changelog, series:
+    for module in examine, image_functions, changelog, options, series:
         assert doctest.testmod(module).failed == 0
 
 
@@ -486,10 +487,42 @@ def test_the_same_images_are_reported_and_nothing_runs(given: Given) -> None:
     base = given.tree.head
     same = "/* why */\n" + kernel_c(1, open1=0, chance=0)
     one = only(given.between(base, given.tree.commit("comment", fs__open_c=same)))
-    assert "The images are the same, so no count can differ" in report.block(one) and given.ran == []
+    text = " ".join(report.block(one).split())
+    assert "In this configuration the images are the same, so no count can differ" in text and given.ran == []
     unused = given.tree.commit("unused", fs__unused_c="int x;\n")
     text = " ".join(report.block(only(given.between(base, unused))).split())
     assert "Not built by this configuration: fs/unused.c." in text
+
+
+def test_options_that_changed_lines_need_are_named_where_they_are_off(given: Given, tmp_path: Path) -> None:
+    """Of a commit, and of a patch whose hunk does not show the #if around it."""
+    config = (
+        b"IKCFG_ST" + gzip.compress(b"CONFIG_SMP=y\n# CONFIG_LRU_GEN is not set\n", mtime=0) + b"IKCFG_ED"
+    )
+    main = f"{MAIN}const unsigned char config[] = {{{','.join(map(str, config))}}};\n"
+    lines = [
+        "#if defined(CONFIG_LRU_GEN) && !defined(CONFIG_PREEMPT_RT)",
+        "int one;",
+        "#else",
+        "int two;",
+        "#endif",
+    ]
+    far = "int far;\n" * 9
+    text = kernel_c(1, open1=0, chance=0) + "\n".join(["#ifdef CONFIG_SMP", far, *lines, "#endif", ""])
+    base = given.tree.commit(
+        "base", init__main_c=main, fs__open_c=text.replace("int one;", f"{far}int one;\n{far}")
+    )
+    (tmp_path / "linux.config").write_text("CONFIG_NEW=y\n")
+    given.tree.write("fs/Kconfig", "config NEW\n\tbool\n")
+    topic = given.tree.commit("more", fs__open_c=text.replace("int one;", f"{far}int one, more;\n{far}"))
+    (tmp_path / "mails").write_bytes(mbox(given.tree, base))
+    found, _ = series.of_file(given.tree.folder, tmp_path / "mails", base, tmp_path / "out")
+    for one in only(given.between(base, topic)), only(given.examined(found)):
+        text = " ".join(report.block(one).split())
+        assert one.same and text.endswith(
+            "Changed lines need CONFIG_LRU_GEN and CONFIG_NEW, which are off (--config sets options)."
+        )
+    assert found.options == series.of_range(given.tree.folder, f"{base}..{topic}").options == {"NEW"}
 
 
 def test_what_no_workload_reaches_is_said(given: Given) -> None:

@@ -225,7 +225,7 @@ def _examined(
             _say(f"{step.title}: {error}")
             examined.append(Examined(before[0], step, (before[1].name, ""), why_not=str(error)))
             continue
-        examined.append(examiner.examine(before, (step, kernel), found.files(before[0], step)))
+        examined.append(examiner.examine(before, (step, kernel), found))
         if not examined[-1].why_not:
             before = step, kernel
     return examined

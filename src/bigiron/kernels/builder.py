@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from bigiron.architectures import Architecture, architecture, known_arch
@@ -62,11 +62,12 @@ def build(
     on_step: Callable[[str], None],
     *,
     replace: bool = False,
+    may_lack: Collection[str] = (),
 ) -> Kernel:
     """Build the source `spelled` with these patches and fragments of configuration; give the kernel a name.
 
     A kernel that was built from identical sources is not built again. Another kernel of that name is replaced
-    (`replace`), or is a UserError.
+    (`replace`), or is a UserError. `may_lack`: options that the fragments set, and the kernel need not have.
     """
     arch = known_arch(arch)
     target = architecture(arch)
@@ -87,7 +88,7 @@ def build(
         on_step(f"updating the source files in {folder}")
         source.check_out(tree, original, folder / "source")
         make = _Make(folder, target, lock)
-        make.configure(options)
+        make.configure(options, may_lack)
         on_step(f"compiling Linux {version} for {arch}; the log is {make.log}")
         built = make.image()
         variables.read(make.vmlinux)
@@ -170,12 +171,12 @@ class _Make:
         caching = {"CCACHE_DIR": str(cache_folder("ccache")), "CCACHE_BASEDIR": str(folder)}
         self._environment = _fit_for_make(os.environ) | _REPRODUCIBLE | caching
 
-    def configure(self, options: Sequence[ConfigOption]) -> None:
+    def configure(self, options: Sequence[ConfigOption], may_lack: Collection[str]) -> None:
         """Set the requested options and no others; UserError if the kernel drops one."""
         fragment = self._objects / "options.config"
         fragment.write_text(configuration.text(options), encoding="utf-8")
         self._run("w", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
-        configuration.check(options, self._objects / ".config", self._source)
+        configuration.check(options, self._objects / ".config", self._source, may_lack)
 
     def image(self) -> Path:
         """Compile what is not compiled yet. QEMU boots an x86 kernel's ELF file only if it has PVH."""

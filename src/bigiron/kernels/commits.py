@@ -100,10 +100,12 @@ def build_commit(
     on_step: Callable[[str], None],
     patches: Sequence[Path] = (),
     called: str = "",
+    may_lack: Collection[str] = (),
 ) -> Kernel:
     """A commit's kernel: `g0123456789ab`, and what `called` says of its configuration and of patches."""
     name = name_of_commit(commit, called)
-    return build(f"{tree}@{commit}", patches, fragments, arch, name, on_step, replace=True)
+    spelled = f"{tree}@{commit}"
+    return build(spelled, patches, fragments, arch, name, on_step, replace=True, may_lack=may_lack)
 
 
 def name_of_commit(commit: str, called: str) -> str:

@@ -2,8 +2,10 @@
 probes need. It is in fragments/, in the kernel's own format; everything else is off.
 """
 
+import gzip
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -100,11 +102,23 @@ def text(options: Sequence[ConfigOption]) -> str:
     return "".join(f"CONFIG_{option.name}={option.value}\n" for option in options)
 
 
-def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
+def of_image(image: bytes) -> dict[str, str]:
+    """The options of an uncompressed image, if it contains them as /proc/config.gz does; else none."""
+    _, _, packed = image.partition(b"IKCFG_ST")
+    try:
+        text = gzip.decompress(packed[: packed.index(b"IKCFG_ED")]).decode()
+    except (ValueError, EOFError, OSError, zlib.error):
+        return {}
+    return dict(_settings(text))
+
+
+def check(
+    options: Sequence[ConfigOption], config: Path, source: Path, may_lack: Collection[str] = ()
+) -> None:
     """Raise UserError if the kernel's configuration (`.config`) lacks a requested option.
 
     Kernels differ: an option of bigiron's own that this one does not know at all, or has another in place
-    of, is none that it lacks.
+    of, is none that it lacks. Nor is one of `may_lack` that it does not know.
     """
     given = {name: value for name, value in _settings(config.read_text(encoding="utf-8"))}
     required = [option for option in options if option.is_required]
@@ -114,7 +128,7 @@ def check(options: Sequence[ConfigOption], config: Path, source: Path) -> None:
     known = _known_options(source)
     needed = known - {old for old, new in _REPLACED.items() if given.get(new) == "y"}
     for option in dropped:
-        if option.name not in known and not option.is_ours:
+        if option.name not in known and not option.is_ours and option.name not in may_lack:
             raise UserError(f"{option.fragment}: this kernel has no option CONFIG_{option.name}")
     if lacking := [option for option in dropped if option.name in (needed if option.is_ours else known)]:
         named = ", ".join(f"CONFIG_{option.name}={option.value}" for option in lacking)

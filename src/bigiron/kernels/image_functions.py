@@ -292,7 +292,7 @@ def _calls(section: _Section, starts: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _words(content: bytes) -> list[int]:
-    return np.frombuffer(content[: len(content) // _POINTER * _POINTER], dtype="<u8").tolist()
+    return [*np.frombuffer(content[: len(content) // _POINTER * _POINTER], dtype="<u8").tolist()]
 
 
 def _signed(address: int) -> int:

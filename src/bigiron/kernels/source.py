@@ -92,6 +92,22 @@ def patched(source: Source, patches: Sequence[Path]) -> str:
         return _git("write-tree", objects=source.objects, index=index).strip()
 
 
+def diff(one: str, other: str, source: Source, *options: str) -> str:
+    """The differences between two trees of the source, with these options of git."""
+    command = (
+        "diff-tree",
+        "-r",
+        "-p",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        one,
+        other,
+        *options,
+    )
+    return _git(*command, objects=source.objects)
+
+
 def check_out(tree: str, source: Source, to: Path) -> None:
     """Make the folder `to` hold this tree of the source; a file that it holds already is not touched."""
     to.mkdir(exist_ok=True)

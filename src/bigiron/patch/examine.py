@@ -16,14 +16,16 @@ from bigiron.patch import compared as comparing
 from bigiron.patch import luck, outlook
 from bigiron.patch.bench import Bench, Executed, Subject, Wanted
 from bigiron.patch.compared import ALL, SCREEN, Compared
+from bigiron.patch.options import off
 from bigiron.patch.outlook import Effect, Grown
-from bigiron.patch.series import Step
+from bigiron.patch.series import Series, Step
 from bigiron.util.english import first_n, join_and, plural
 
 _MOST_GROWN = 4  # changes whose growth is measured
 _MOST_CALLS = 8  # system calls that are named
 _SYSTEM_CALL = "__x64_sys_"
 _NAMED = 6  # functions
+_WHOLE_FILES = "-U1000000"  # of git diff: lines around a change
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Examined:
     functions: FunctionDifferences | None = None
     """Which functions differ; None: the images cannot be compared by function, or are the same."""
     not_compiled: tuple[str, ...] = ()  # changed files that the configuration does not build
+    options_off: tuple[str, ...] = ()  # that changed lines need, where the images are the same
     compared: tuple[Compared, ...] = ()  # the workloads that ran
     not_reached: tuple[Subject, ...] = ()
     system_calls: tuple[str, ...] = ()  # that lead to the change by direct calls, where no workload does
@@ -104,19 +107,15 @@ class Examiner:
     _ran: list[Kernel] = field(default_factory=list)
     """The kernels on which workloads ran, oldest first."""
 
-    def examine(
-        self, before: tuple[Step, Kernel], after: tuple[Step, Kernel], files: Sequence[str]
-    ) -> Examined:
-        """Compare two kernels. `files`: those in which their sources differ.
-
-        MachineError if the base runs nothing.
-        """
+    def examine(self, before: tuple[Step, Kernel], after: tuple[Step, Kernel], series: Series) -> Examined:
+        """Compare two kernels of the series. MachineError if the base runs nothing."""
         steps, both = (before[0], after[0]), (before[1], after[1])
         names = both[0].name, both[1].name
-        left_out = _not_compiled(both, files)
+        left_out = _not_compiled(both, series.files(*steps))
         if same := sameness(*both):
             self.say(f"{names[0]} and {names[1]}: the images are the same")
-            return Examined(*steps, names, same, not_compiled=left_out)
+            options = off(series.diff(*steps, _WHOLE_FILES), both)
+            return Examined(*steps, names, same, not_compiled=left_out, options_off=options)
         functions = self._differences(*both)
         self.say(_in_words(functions))
         if not self._ran:

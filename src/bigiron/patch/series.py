@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.header import decode_header, make_header
+from functools import cached_property
 from pathlib import Path
 
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel, commits, source
 from bigiron.kernels.source import commit_id, of_tree
+from bigiron.patch.options import defined
 from bigiron.study.spec import slug
 from bigiron.study.store import write_whole
 from bigiron.util.sanitize import sanitize
@@ -62,6 +64,17 @@ class Series:
             new = after.patches[len(before.patches) :]
             return sorted({name for patch in new for name in _named_in(patch.read_text(errors="replace"))})
         return commits.differing(self.tree, before.commit, after.commit)
+
+    def diff(self, before: Step, after: Step, *options: str) -> str:
+        """How the source differs, with these options of git."""
+        sources = [source.find(f"{self.tree}@{one.commit}", lambda _step: None) for one in (before, after)]
+        was, now = source.patched(sources[0], before.patches), source.patched(sources[1], after.patches)
+        return source.diff(was, now, sources[0], *options)
+
+    @cached_property
+    def options(self) -> set[str]:
+        """The options of the configuration that not all its kernels have, as it defines or removes them."""
+        return defined(self.diff(self.base, self.topic, "-U0", "--", "*Kconfig*"))
 
 
 def of_range(tree: Path, text: str) -> Series:
@@ -136,7 +149,10 @@ def build(series: Series, step: Step, fragments: Sequence[Path], on_step: Callab
     called = commits.configured_by(fragments)
     if step.patches:
         called = f"-with-{step.short}{called}"
-    return commits.build_commit(series.tree, step.commit, fragments, "x86_64", on_step, step.patches, called)
+    may_lack = series.options if fragments else ()
+    return commits.build_commit(
+        series.tree, step.commit, fragments, "x86_64", on_step, step.patches, called, may_lack
+    )
 
 
 def _refuse_dirty(tree: Path, commit: str, called: str) -> None:

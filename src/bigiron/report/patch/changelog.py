@@ -78,12 +78,15 @@ def _functions(one: Examined) -> str:
 
 
 def identical(one: Examined) -> str:
-    return f"{sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}"
+    off = join_and([f"CONFIG_{name}"[:_NAME] for name in one.options_off[:_FUNCTIONS]])
+    is_off = "is" if len(one.options_off) == 1 else "are"
+    needed = f" Changed lines need {off}, which {is_off} off (--config sets options)." if off else ""
+    return f"{sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}{needed}"
 
 
 def sameness(one: Examined) -> str:
     but = "" if one.same == "image" else " but for line numbers and types"
-    return f"the images are the same{but}"
+    return f"in this configuration the images are the same{but}"
 
 
 def _left_out(one: Examined) -> str:
@@ -192,8 +195,9 @@ def _predicted(one: Examined) -> str:
     if not known:
         return f"No prediction for {_title(first.subject)}: {first.why_not[:_WHY]}."
     parts = [_effect(effect) for effect in known]
-    where = f"{_title(first.subject)}, {first.tasks} tasks (with 90 % of the samples)"
-    return f"Predicted for {where}: {'; '.join(parts)}."
+    where = f"{_title(first.subject)}, {first.tasks} tasks"
+    ranges = "90 % of the samples lie in the ranges in parentheses"
+    return f"Predicted for {where}; {ranges}: {'; '.join(parts)}."
 
 
 def _effect(effect: Effect) -> str:

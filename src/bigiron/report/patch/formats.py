@@ -158,6 +158,7 @@ def _document(one: Examined) -> dict[str, Any]:
         "same": one.same or None,
         "functions": asdict(one.functions) if one.functions is not None else None,
         "not_compiled": list(one.not_compiled),
+        "options_off": list(one.options_off),
         "workloads": [_workload(each) for each in one.compared],
         "not_reached": sorted({each.name for each in one.not_reached}),
         "only_in_other_contexts": sorted({each.name for each in one.elsewhere}),
