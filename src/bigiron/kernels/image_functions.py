@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from bigiron.kernels.kernel import Kernel
@@ -26,7 +25,7 @@ else:
     elf = lazy.Module("bigiron.kernels.elf")
 
 _EXECUTABLE = 4  # SHF_EXECINSTR
-_BOOT = ".init.text"  # the section of functions that are executed while the kernel boots, and then freed
+_BOOT = (".init.text", ".init.data")  # what is used while the kernel boots, and then freed
 _FUNC, _OBJECT = 2, 1  # STT_FUNC, STT_OBJECT
 _FIELD = 4  # bytes of an address in an instruction
 _POINTER = 8
@@ -50,8 +49,8 @@ class FunctionDifferences:
     users: tuple[str, ...] = ()
     """The functions of the base image that use a variable whose initial content differs."""
     everywhere: tuple[str, ...] = ()
-    """What may change any workload, and is executed by none: functions of the boot, as far as they differ or
-    use such a variable, and such variables that hold addresses of functions."""
+    """What differs and may change any workload, which does not show in what it executes: functions and data
+    of the boot, and variables that hold addresses of functions."""
 
     @property
     def of_base(self) -> tuple[str, ...]:
@@ -142,10 +141,10 @@ class Image:
                 found.append(_Content(name, address, section.at(address, size)))
         return found
 
-    def of_boot(self, functions: Iterable[_Content]) -> set[str]:
-        """Those of these functions that are executed only while the kernel boots."""
-        sections = ((one.name, self._section(one.address)) for one in functions)
-        return {name for name, section in sections if section and section.name == _BOOT}
+    def of_boot(self, symbols: Iterable[_Content]) -> set[str]:
+        """Those of these functions and variables that are used only while the kernel boots."""
+        sections = ((one.name, self._section(one.address)) for one in symbols)
+        return {name for name, section in sections if section and section.name in _BOOT}
 
     def holding_functions(self, variables: Iterable[_Content]) -> set[str]:
         """Those of these variables that hold the address of a function."""
@@ -323,16 +322,16 @@ def differences(one: Image, other: Image) -> FunctionDifferences:
         found[name] = same.without_twin(before.get(name, []), after.get(name, []), same.code)
     was, now = _by_name(one.variables), _by_name(other.variables)
     data = [same.without_twin(was[name], now[name], same.data) for name in was if name in now]
-    users = one.users_of(chain.from_iterable(old for old, _ in data))
-    everywhere = one.of_boot(function for function in one.functions if function.name in users)
+    everywhere = set[str]()
     for image, side in (one, 0), (other, 1):
-        everywhere |= image.of_boot(chain.from_iterable(both[side] for both in found.values()))
-        everywhere |= image.holding_functions(chain.from_iterable(both[side] for both in data))
+        variables = [variable for both in data for variable in both[side]]
+        functions = [function for both in found.values() for function in both[side]]
+        everywhere |= image.of_boot([*functions, *variables]) | image.holding_functions(variables)
     return FunctionDifferences(
         tuple(name for name, (old, new) in found.items() if old and new),
         tuple(name for name, (old, new) in found.items() if len(new) > len(old)),
         tuple(name for name, (old, new) in found.items() if len(old) > len(new)),
-        tuple(sorted(users)),
+        tuple(sorted(one.users_of(variable for old, _ in data for variable in old))),
         tuple(sorted(everywhere)),
     )
 

@@ -256,7 +256,7 @@ def _in_words(functions: FunctionDifferences | None) -> str:
     >>> _in_words(FunctionDifferences(("f", "g"), ("h",), ()))
     '3 functions differ: f, g and h (new)'
     >>> _in_words(FunctionDifferences(("f",), (), (), everywhere=("f",)))
-    '1 function differs: f; f (executed at boot, or a table of functions) may change any: every workload runs'
+    '1 function differs: f; f (used at boot, or a table of functions) may change any: every workload runs'
     """
     if functions is None:
         return "the images have no symbols that can be compared: every workload runs"
@@ -271,7 +271,7 @@ def _in_words(functions: FunctionDifferences | None) -> str:
     text = f"{plural(len(named), 'function')} {verb}: {_named(named)}"
     if not functions.everywhere:
         return text
-    why = f"{_named(list(functions.everywhere))} (executed at boot, or a table of functions)"
+    why = f"{_named(list(functions.everywhere))} (used at boot, or a table of functions)"
     return f"{text}; {why} may change any: every workload runs"
 
 
