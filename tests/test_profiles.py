@@ -113,13 +113,19 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
     ),
     "offcputime-libbpf-v6.18.txt": ("waits", 1, "anon_pipe_read", "", 13363054, ("anon_pipe_read",), 0),
     "report-callgraph-v6.18.txt": ("functions", 19, "do_syscall_64", "", 13.2, ("do_syscall_64",), 0),
+    "report-group-v6.9.txt": (
+        "functions", 5, "native_queued_spin_lock_slowpath", "", 4.01,
+        ("native_queued_spin_lock_slowpath",), 0,
+    ),
     "report-mlock-v5.10.txt": ("functions", 11, "follow_page_mask", "", 47.26, ("follow_page_mask",), 0),
     "report-open-v6.18.txt": ("functions", 81, "do_syscall_64", "", 13.2, ("do_syscall_64",), 0),
     "report-open1-v6.10.txt": ("functions", 4, "apparmor_file_open", "", 29.37, ("apparmor_file_open",), 0),
     "report-open2-v6.6.txt": ("functions", 3, "apparmor_file_open", "", 38.6, ("apparmor_file_open",), 0),
+    "script-inlined-v6.4.txt": ("functions", 1, "native_write_msr", "", 1, ("native_write_msr",), 0),
     "script-mem-made.txt": (
         "cache lines", 3, "0xffff888104a31240", "", 18, ("_raw_spin_unlock_irqrestore",), 0,
     ),
+    "script-no-chains-v6.9.txt": ("functions", 2, "release_pages", "", 1, ("release_pages",), 0),
     "script-open-v6.18.txt": ("functions", 26, "do_syscall_64", "", 4, ("do_syscall_64",), 0),
 }  # fmt: skip
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bigiron.analysis.comparison.measured import FIRST, Agreement, Counted, Pair
 from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
 from bigiron.util.english import first_n, join_and
+from bigiron.util.measured import is_time
 from bigiron.util.numbers import count
 
 _WIDTH = 100
@@ -81,6 +82,17 @@ _WORDS = {
 }
 
 
+_NO_TIMES = {
+    "functions": replace(_WORDS["functions"], costs="The function with most {unit}"),
+    "waits": replace(
+        _WORDS["waits"],
+        costs="The place whose stacks weigh most (time, if the tool summed times)",
+        whole="their weight",
+    ),
+}
+"""Of the same kinds, where weights are no times as far as is known."""
+
+
 @dataclass(frozen=True)
 class Beside:
     """An agreement, and what it is of."""
@@ -93,19 +105,21 @@ class Beside:
     @property
     def words(self) -> _Words:
         """How its things are spoken of."""
-        return _WORDS[self.agreement.kind]
+        words = _WORDS[self.agreement.kind]
+        return words if is_time(self.agreement.unit) else _NO_TIMES.get(self.agreement.kind, words)
 
 
 def sentences(found: Beside) -> list[str]:
     """What limits the machine that was measured, in the words of what was counted."""
     pairs, words = found.agreement.pairs, found.words
     first = next((pair for pair in pairs if pair.counted), None)
+    costs = words.costs.format(unit=found.agreement.unit.removeprefix("% of the "))
     said = []
     if pairs and not pairs[0].counted:
         called = _called(pairs[0])
-        said.append(f"{words.costs}, {called}, was not counted: {pairs[0].why}.")
+        said.append(f"{costs}, {called}, was not counted: {pairs[0].why}.")
     if first and first.counted:
-        lead = words.costs if first is pairs[0] else "The first of them that was counted"
+        lead = costs if first is pairs[0] else "The first of them that was counted"
         counts = [
             f"{words.figure(dict(first.counted.cells[variant]))} on {variant}"
             if variant in first.counted.cells
@@ -116,7 +130,7 @@ def sentences(found: Beside) -> list[str]:
             f"{lead} is {first.counted.name}: {'; '.join(counts)} "
             f"({first.share:.0%} of {words.whole}; number {first.counted.rank} of those counted)."
         )
-    return [*said, agreement(found)]
+    return [*said, *found.agreement.notes, agreement(found)]
 
 
 def _called(pair: Pair) -> str:
@@ -194,7 +208,7 @@ def _notes(found: Beside) -> Iterator[str]:
     one = found.agreement
     if len(one.pairs) > _MOST:
         yield f"{len(one.pairs) - _MOST} more were measured (--format csv has all)."
-    if any(_longer(pair) for pair in one.pairs[:_MOST]) and one.kind == "functions":
+    if any(_longer(pair) for pair in one.pairs[:_MOST]) and one.kind == "functions" and is_time(one.unit):
         yield (
             "What takes much more than its share of the instructions waits for cache lines or locks, or "
             "executes instructions that take long."
@@ -204,6 +218,7 @@ def _notes(found: Beside) -> Iterator[str]:
         listed = "; ".join(names)
         yield f"Among the first {FIRST} counted, not measured: {listed}. {_sentence(found.words.absent)}"
     yield agreement(found)
+    yield from one.notes
     if one.not_read:
         lines = [f"line {at}: {written!r}" for at, written in one.not_read[:_MOST_NOT_READ]]
         more = len(one.not_read) - len(lines)
@@ -307,6 +322,7 @@ def as_json(found: Beside) -> str:
             "first": one.first,
             "first_of_both": one.first_of_both,
         },
+        "notes": list(one.notes),
         "not_read": [{"line": at, "text": written} for at, written in one.not_read],
     }
     return json_text(document)

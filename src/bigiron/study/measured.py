@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from bigiron.probes import Table
+from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 from bigiron.util.measured import Measured, MeasuredPart, MeasuredThing
@@ -43,12 +44,17 @@ def table(measured: Measured) -> Table:
         for rank, thing in enumerate(measured.things, start=1)
         for part in thing.parts
     ]
-    facts = {"kind": measured.kind, "unit": measured.unit, "not_read": len(measured.not_read)}
+    facts = {
+        "kind": measured.kind,
+        "unit": measured.unit,
+        "not_read": len(measured.not_read),
+        "notes": list(measured.notes),
+    }
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), facts)
 
 
 def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> Measured:
-    """What the table was made of, but for the lines that were not understood."""
+    """What the table was made of; of the lines that were not understood, how many."""
     things = []
     for (_rank, name, type, total), parts in groupby(rows.iter_rows(), itemgetter(0, 1, 2, 3)):
         of_thing = tuple(
@@ -65,4 +71,7 @@ def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> Measured:
             for *_, function, weight, records, stores, offset, place, callers, kernel in parts
         )
         things.append(MeasuredThing(name, total, of_thing, type))
-    return Measured(facts["kind"], facts["unit"], tuple(things))
+    notes = [*facts.get("notes", ())]
+    if lines := facts["not_read"]:
+        notes.append(f"{plural(lines, 'line')} of it {'was' if lines == 1 else 'were'} not understood.")
+    return Measured(facts["kind"], facts["unit"], tuple(things), notes=tuple(notes))

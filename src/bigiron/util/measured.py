@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -51,10 +52,12 @@ class Measured:
     """A profile, read whole."""
 
     kind: Kind
-    unit: str  # of the weights: `loads from another cache`, `ns waited`, `time off the CPU`, `samples`
+    unit: str  # of the weights: `loads from another cache`, `ns waited`, `samples of cycles`
     things: tuple[MeasuredThing, ...]  # the largest weight first
     not_read: tuple[tuple[int, str], ...] = field(default=())
     """The lines of the file that were not understood, with their numbers."""
+    notes: tuple[str, ...] = ()
+    """What else its weights lack, in sentences."""
 
     @property
     def total(self) -> float:
@@ -65,6 +68,24 @@ class Measured:
     def has_stores(self) -> bool:
         """Whether stores were sampled too."""
         return any(part.stores for thing in self.things for part in thing.parts)
+
+
+_TIME = re.compile(
+    r"(ns|us|time) "
+    r"|(% of the )?samples of (\w+/)?((cpu[-_]|ref-)?cycles|(cpu|task)-clock|cpu_clk_unhalted)(?![\w-])",
+    re.IGNORECASE,
+)
+
+
+def is_time(unit: str) -> bool:
+    """Whether weights of this unit are times, or samples that follow a clock.
+
+    >>> is_time("% of the samples of cpu_core/cycles/P"), is_time("time off the CPU")
+    (True, True)
+    >>> is_time("samples of stalled-cycles-frontend"), is_time("samples")
+    (False, False)
+    """
+    return bool(_TIME.match(unit))
 
 
 CUT = 26

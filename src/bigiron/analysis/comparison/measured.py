@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bigiron.analysis import kernel_functions
@@ -76,6 +76,7 @@ class Agreement:
     only_counted: tuple[Counted, ...]
     correlation: float | None  # Spearman's, of those that both have; None for fewer than three
     not_read: tuple[tuple[int, str], ...]
+    notes: tuple[str, ...]
 
     @property
     def both(self) -> list[Pair]:
@@ -118,6 +119,7 @@ def agreement(
         tuple(one for number, one in enumerate(counted) if number not in found.values()),
         _correlation([(pair.measured.weight, pair.counted.value) for pair in pairs if pair.counted]),
         measured.not_read,
+        measured.notes,
     )
 
 
@@ -248,9 +250,8 @@ def match_functions(measured: Measured, point: ComparedPoint) -> Agreement:
     counted = _ranked(found, "self_per_op", point.base)
     number = {one.name: at for at, one in enumerate(counted)}
     of_kernel = [thing for thing in measured.things if thing.is_kernel]
-    kernel = Measured(measured.kind, measured.unit, tuple(of_kernel), measured.not_read)
     return agreement(
-        kernel,
+        replace(measured, things=tuple(of_kernel)),
         point.at,
         counted,
         {one: number[thing.name] for one, thing in enumerate(of_kernel) if thing.name in number},
@@ -275,7 +276,7 @@ def match_waits(measured: Measured, point: ComparedPoint, place: Callable[[str],
             for variant in figure.values:
                 of_place.add(variant, count, figure.mean(variant))
     counted = _ranked(found, "ms_per_op", point.base)
-    of_tasks = Measured(measured.kind, measured.unit, tuple(_by_place(measured, place)), measured.not_read)
+    of_tasks = replace(measured, things=tuple(_by_place(measured, place)))
     alike = most_alike(
         len(of_tasks.things),
         len(counted),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import dropwhile
+from typing import TypeAlias
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Reading, lines
-from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, symbol
+from bigiron.util.english import join_and
+from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, is_time, symbol
 
 LEAVES_CPU = re.compile(
     r"(__|io_|preempt_)?schedule(_timeout\w*|_hrtimeout\w*|_preempt_disabled|_irq|_common|_notrace|_idle)?"
@@ -20,6 +22,10 @@ LEAVES_CPU = re.compile(
 _ENTRY = re.compile(
     r"entry_SYSCALL|asm_exc_|asm_sysvec_|asm_common_|do_syscall_64|el0t?_|system_call|ret_from_fork"
     r"|page_fault$|secondary_startup"
+)
+_IDLE = re.compile(
+    r"(intel|mwait|default|acpi|poll|do|cpu_do|arch_cpu|psci_enter|power\d+|call_cpu)_?idle\w*|cpuidle_\w+"
+    r"|cpu_(idle_poll|startup_entry)|\w*safe_halt|acpi_processor_ffh_cstate_enter|snooze_loop"
 )
 _QUOTE = re.compile(r"^(?:> ?)+", re.MULTILINE)
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
@@ -56,10 +62,12 @@ def without_quotes(text: str) -> str:
     return _QUOTE.sub("", text)
 
 
-def measured(kind: Kind, unit: str, things: Iterable[MeasuredThing], text: Text) -> Measured:
+def measured(
+    kind: Kind, unit: str, things: Iterable[MeasuredThing], text: Text, notes: Iterable[str] = ()
+) -> Measured:
     """The profile, its largest things first."""
     ranked = sorted(things, key=lambda thing: -thing.weight)
-    return Measured(kind, unit, tuple(ranked), tuple(text.not_read))
+    return Measured(kind, unit, tuple(ranked), tuple(text.not_read), tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class Stack:
         return tuple(dropwhile(LEAVES_CPU.fullmatch, names))
 
 
-def of_stacks(weights: Mapping[Stack, float], text: Text) -> Reading:
+def of_stacks(weights: Mapping[Stack, float], text: Text, *, are_times: bool = False) -> Reading:
     """Samples by the innermost function of each stack; waits, if most tasks had left their CPU."""
     waits: dict[tuple[str, ...], float] = {}
     for stack, weight in weights.items():
@@ -104,27 +112,70 @@ def of_stacks(weights: Mapping[Stack, float], text: Text) -> Reading:
             MeasuredThing(names[0], weight, (MeasuredPart(names[0], weight, callers=names[1:]),))
             for names, weight in waits.items()
         ]
-        return Reading([], measured=measured("waits", "time off the CPU", things, text))
-    samples: dict[tuple[str, bool], float] = {}
+        unit = "time off the CPU" if are_times else "weight of their stacks"
+        return Reading([], measured=measured("waits", unit, things, text))
+    samples: Weights = {}
     for stack, weight in weights.items():
         of = stack.frames[-1], stack.kernel_from < len(stack.frames)
         samples[of] = samples.get(of, 0.0) + weight
     return of_functions(samples, "samples", text)
 
 
-def of_functions(weights: Mapping[tuple[str, bool], float], unit: str, text: Text) -> Reading:
-    """Functions by their names, and whether they are the kernel's, with their weights.
+Weights: TypeAlias = dict[tuple[str, bool], float]
+"""Of functions, by their names, and whether they are the kernel's."""
+
+
+@dataclass
+class Event:
+    """What was sampled, by function."""
+
+    name: str = ""
+    samples: float = 0.0
+    weights: Weights = field(default_factory=dict)
+
+    def add(self, name: str, is_kernel: bool, weight: float) -> None:
+        """More of a function."""
+        of = symbol(name), is_kernel
+        self.weights[of] = self.weights.get(of, 0.0) + weight
+
+
+def of_events(events: Iterable[Event], unit: str, text: Text) -> Reading:
+    """The functions of one event: one that follows a clock if there is, and then that with most samples."""
+    there = [event for event in events if any(event.weights.values())]
+    read = max(there, key=lambda event: (is_time(f"{unit} of {event.name}"), event.samples), default=Event())
+    others = [event.name for event in there if event is not read and event.name]
+    notes = [f"Only samples of {read.name} are shown, not those of {join_and(others)}."] if others else []
+    return of_functions(read.weights, f"{unit} of {read.name}" if read.name else unit, text, notes)
+
+
+def of_functions(
+    weights: Mapping[tuple[str, bool], float], unit: str, text: Text, notes: Iterable[str] = ()
+) -> Reading:
+    """Functions with their weights, but for those without a symbol, and those of idle CPUs.
 
     UserError if there are none, or if most lines were not understood.
     """
     things = [
         MeasuredThing(name, weight, (MeasuredPart(name, weight, is_kernel=is_kernel),))
         for (name, is_kernel), weight in weights.items()
-        if name
+        if name and not (is_kernel and _IDLE.fullmatch(name))
     ]
     if not sum(thing.weight for thing in things):
-        raise UserError("no function has a share of the samples: is the file whole, and were symbols found?")
+        raise UserError(
+            "no function but those of idle CPUs has a share of the samples: "
+            "is the file whole, and were symbols found?"
+        )
     if len(text.not_read) > max(len(things), sum(weights.values())):
         at, written = text.not_read[0]
         raise UserError(f"line {at}: most lines are not of this format, such as {written[:60]!r}")
-    return Reading([], measured=measured("functions", unit, things, text))
+    return Reading([], measured=measured("functions", unit, things, text, [*notes, *_left_out(weights)]))
+
+
+def _left_out(weights: Mapping[tuple[str, bool], float]) -> Iterator[str]:
+    """What the kernel's functions lack, where it is a hundredth or more."""
+    kernel = {name: weight for (name, is_kernel), weight in weights.items() if is_kernel}
+    total = sum(kernel.values()) or 1.0
+    idle = sum(weight for name, weight in kernel.items() if _IDLE.fullmatch(name))
+    for weight, why in (kernel.get("", 0.0), "has no symbol"), (idle, "is of idle CPUs"):
+        if weight >= total / 100:
+            yield f"{weight / total:.0%} of what was measured in the kernel {why}, and is left out."

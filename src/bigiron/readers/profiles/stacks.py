@@ -14,6 +14,7 @@ _FRAME = re.compile(r"\s+(\[?[\w.$:<>~@/ ()*&,-]+?\]?)(?:\+(?:0x[0-9a-f]+|\d+))?
 _NEXT_KEY = re.compile(r", ?$")
 _CLOSES = re.compile(r"(?:, [^\]]*)?\]: (\d+)$")
 _TASK = re.compile(r"\s+-\s+\S.* \(\d+\)$")
+_SUMS_TIMES = re.compile(r"off-CPU (time|stacks)|@(\w*_)?([mun]s(ecs)?|time)\[", re.IGNORECASE)
 _TOTAL = re.compile(r"\s+(\d+)$")
 
 
@@ -44,7 +45,7 @@ def _read(text: str) -> Reading:
             lines.skip(at, written)
     if opened:
         raise UserError(f"line {opened}: this stack has no total: is the file cut off?")
-    return of_stacks(stacks, lines)
+    return of_stacks(stacks, lines, are_times=bool(_SUMS_TIMES.search(text)))
 
 
 FORMAT = Format("stacks", "stacks that bpftrace prints (`@[...]: 12`), or `offcputime`", _read, profile=_MARK)
