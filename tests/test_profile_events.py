@@ -1,9 +1,11 @@
 """Which events profiles are of, what is left out of them, and what is said of it."""
 
 import re
+from pathlib import Path
 
 import pytest
-from test_profiles import agreement, profile, tables
+from conftest import bigiron
+from test_profiles import PROFILES, agreement, profile, tables
 
 from bigiron import readers
 from bigiron.errors import UserError
@@ -183,3 +185,57 @@ def test_what_has_no_symbol_or_is_idle_is_said_to_be_left_out(tables: Study) -> 
     assert " ".join(found.notes) in said(tables, report("event 'cycles'", *rows))
     with pytest.raises(UserError, match="no function but those of idle CPUs"):
         readers.profile("swapper;secondary_startup_64_[k];do_idle_[k];intel_idle_[k] 5000\n")
+
+
+def test_notes_are_kept_with_a_profile(tmp_path: Path, tables: Study) -> None:
+    rows = [("50.00%", "0xffffffffc0a1b2c3"), *OPENS]
+    file, kept = tmp_path / "report.txt", tmp_path / "m"
+    file.write_text(report("event 'cycles'", *rows) + "what is this, and why?\n")
+    to = ("--tasks", "8", "-o", kept)
+    assert bigiron("import", "perf-report", file, *to).status == 0
+    shown = bigiron("compare", tables.folder, "--with", kept)
+    assert "has no symbol, and is left out" in shown.out and "1 line of it was not understood." in shown.out
+    file.write_text(report("event 'cycles'", *OPENS))
+    again = bigiron("import", "perf-report", file, *to)
+    assert (again.status, again.complaint) == (
+        2,
+        f"{kept} has a profile, which is all it can have: give another folder with -o",
+    )
+
+
+def test_what_terminals_and_windows_add_changes_nothing() -> None:
+    stacks = (PROFILES / "offcputime-bpftrace-v6.18.txt").read_text()
+    assert readers.profile(stacks.replace("\n", "\r\n")) == readers.profile(stacks)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, tables: Study) -> None:
+    file = tmp_path / "contention.txt"
+    file.write_text(
+        (PROFILES / "lock-contention-interrupted-v6.3.txt").read_text().removeprefix("^C"), "utf-8-sig"
+    )
+    assert bigiron("compare", tables.folder, "--with", file).status == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            " contended   total wait     max wait     avg wait          pid   owner\n",
+            "line 1: these are waits by pid, not by lock",
+        ),
+        (
+            "# output: contended, total wait, max wait, avg wait, type, caller\n1, 2, 3\n",
+            "line 1: these are values for a program: leave -x out",
+        ),
+    ],
+)
+def test_what_is_no_wait_by_lock(text: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        readers.profile(text)
+
+
+def test_other_text_has_no_memory_events() -> None:
+    read_text = readers.find("perf-mem").read_text
+    assert read_text
+    with pytest.raises(UserError, match="no sample with a data source in it"):
+        read_text("nothing of the kind\n")

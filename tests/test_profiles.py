@@ -29,7 +29,7 @@ PROFILES = Path(__file__).with_name("profiles")
 MMAP1, SIGNAL1 = PROFILES / "c2c-mmap1-threads-v5.10.txt", PROFILES / "c2c-signal1-v5.6.txt"
 NO_LOCKS = "lock-contention-threads-v6.2.txt"
 REFUSED = {
-    NO_LOCKS: "line 1: these are waits by pid, not by lock: leave --threads or --lock-cgroup out",
+    NO_LOCKS: "line 1: these are waits by pid, not by lock: leave --threads, --lock-owner or ",
     "klockstat-libbpf-threads-v6.12.txt": "line 4: these are waits by thread, not by lock: leave ",
     "klockstat-hold-v5.15.txt": "no function waits for a lock in it: has it the table of waits, ",
     "script-mem-alderlake-v6.5.txt": "another cache answered no load of 5 samples ",
@@ -93,11 +93,13 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
         "locks", 6, "", "spinlock", 6.03e9 + 39960, ("__tick_broadcast_oneshot_control",), 0,
     ),
     "lock-contention-bpf-v6.1.txt": ("locks", 9, "", "spinlock", 192670, ("queue_work_on",), 0),
+    "lock-contention-interrupted-v6.3.txt": ("locks", 4, "", "rwlock:R", 53590, ("start_this_handle",), 0),
     "lock-contention-names-v6.2.txt": ("locks", 4, "0xffff9f4140059000", "", 1.11e6, (), 0),
     "lock-contention-opens-v6.18.txt": ("locks", 9, "", "spinlock", 1763130, ("exit_to_user_mode_loop",), 0),
     "lock-contention-pipe-v6.14.txt": ("locks", 6, "", "mutex", 1.664e6, ("pipe_read",), 5),
     "lock-contention-slabs-v6.14.txt": ("locks", 4, "&kmem_cache_node", "spinlock", 28.3e6, (), 0),
     "lock-contention-stacks-v6.5.txt": ("locks", 1, "", "rwlock:R", 76790, ("ep_poll_callback",), 0),
+    "lock-contention-unnamed-v6.3.txt": ("locks", 6, "0xffff8e67502d0170", "mutex", 262.96e6, (), 0),
     "lock_stat-memcg-v2.6.31.txt": (
         "locks", 1, "&counter->lock", "", 829793.69e3, ("res_counter_charge", "res_counter_uncharge"), 0,
     ),
@@ -516,6 +518,7 @@ def test_a_profile_is_kept_as_a_study_s_variant(name: str, tables: Study, tmp_pa
         f"{name} was already imported"
     )
     assert "only a profile" in bigiron("report", tmp_path / "m").complaint
+    assert "only a profile" in bigiron("compare", tmp_path / "m").complaint
     kind_of = bigiron("compare", tables.folder, "--with", tmp_path / "m")
     assert (kind_of.status, kind_of.err) == (0, "")
 
@@ -526,6 +529,12 @@ def test_a_profile_is_kept_as_a_study_s_variant(name: str, tables: Study, tmp_pa
         (("--with", PROFILES / "none.txt"), r".*none\.txt: it cannot be read: No such file"),
         (("--with", MMAP1, "--probe", "locks"), "--probe does not go with --with: the profile decides what"),
         (("--with", MMAP1, "--by", "chain"), "--by does not go with --with"),
+        (("--with", MMAP1, "--line", "128"), "--line 128 does not go with --with"),
+        (("--with", MMAP1, "--paths", "2"), "--paths does not go with --with"),
+        (
+            ("--with", PROFILES / "report-open1-v6.10.txt", "--machine", "dual-socket"),
+            "--machine dual-socket applies only to cache lines, and report-open1-v6.10.txt has functions",
+        ),
         (("--with", Path(__file__).parent), ".*"),
     ],
 )

@@ -101,14 +101,13 @@ def compare(
     }
     if profile:
         others = {"--probe": probe, "--by": by, "--tolerance": tolerance, "--metric": metric}
-        _check_with(is_c2c, others)
-    elif compared != conflicts.PROBE.name or by:
+        _check_with(is_c2c, {**others, "--paths": paths or None, "--line 128": pairs or None})
+        options = Options(opened.base(base), contexts(context))
+        print(measured.FORMATS[format](beside(opened, profile, options, machine)), end="")
+        return
+    if compared != conflicts.PROBE.name or by:
         _check_lines(of_lines)
     costs = prediction.line_costs(opened, machine) if machine else None
-    if profile:
-        options = Options(opened.base(base), contexts(context), costs=costs)
-        print(measured.FORMATS[format](beside(opened, profile, options)), end="")
-        return
     how = dispatch.CompareOptions(
         format,
         base,

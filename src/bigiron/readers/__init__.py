@@ -62,6 +62,7 @@ def find(name: str) -> Format:
 
 def profile(text: str) -> Measured:
     """A profile, in whichever format it is. UserError if it is none, or is damaged."""
+    text = text.replace("\r\n", "\n")
     profiles = [one for one in formats() if one.profile]
     for one in profiles:
         if one.profile and one.read_text and one.profile.search(text):

@@ -61,7 +61,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise UserError(f"it cannot be read: {error.strerror}") from None
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(f"line {line}: this is not text") from None

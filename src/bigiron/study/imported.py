@@ -58,7 +58,8 @@ def add(
 ) -> tuple[Study, list[Cell]]:
     """Add the results to a study, which is created if it does not exist; returns the study and its new cells.
 
-    A variant that already has cells gets more repetitions. Facts that the source lacks must be given.
+    A variant that already has cells gets more repetitions, but a study has one profile at most. Facts that
+    the source lacks must be given.
     """
     cells = _by_cell(source, tasks)
     kept_as = measured.TABLE if source.reading.measured else metrics.PROBE.name
@@ -86,6 +87,10 @@ def add(
         if not added:
             raise UserError(
                 f"{source.name} was already imported into {study.name} as {asked.variant[0].name}"
+            )
+        if there and source.reading.measured:
+            raise UserError(
+                f"{study.folder} has a profile, which is all it can have: give another folder with -o"
             )
         # Widen study.toml first: then an interrupted import leaves missing cells, which can be added later.
         repetitions = max(cell.repetition for cell in added.values())

@@ -30,6 +30,7 @@ from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study import extend
 from bigiron.study import spec as study_spec
+from bigiron.study.measured import TABLE as PROFILE
 from bigiron.study.plan import Cell, cells
 from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
@@ -200,6 +201,8 @@ class Study:
 
     def recording(self, *names: str) -> str:
         """The command that records these probes, or why they cannot be recorded."""
+        if self.spec.probes == [PROFILE]:
+            return f"it has only a profile: see `bigiron compare STUDY --with {self.folder}`"
         if self.spec.engine.is_model or self.spec.engine.is_imported:
             return f"its cells {'are simulated' if self.spec.engine.is_model else 'were measured elsewhere'}"
         added = [name for name in names if name not in self.spec.probes]

@@ -10,13 +10,16 @@ from bigiron.readers.figure import Format, Reading, label, number
 from bigiron.readers.profiles.profile import NANOSECONDS, Text, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
-_MARK = re.compile(r"^ *contended +total wait +max wait +avg wait +", re.MULTILINE)
-_HEADING = re.compile(r"\s*contended\s+total wait\s+max wait\s+avg wait\s+(\w+)\s+(\w+)")
+_MARK = re.compile(
+    r"^(?:\^C)? *contended +total wait +max wait +avg wait +|^# output: contended, total wait", re.MULTILINE
+)
+_HEADING = re.compile(r"(?:\^C)?\s*contended\s+total wait\s+max wait\s+avg wait\s+(\w+)\s+(\w+)")
 _TIME = r"([\d.]+) ?(ns|us|ms|s|m|h)"
 _ROW = re.compile(rf"\s*(\d+)\s+{_TIME}\s+{_TIME}\s+{_TIME}\s+(.*\S)\s*$")
 _CALLER = re.compile(r"(\S+)\s+(\S.*)")
 _ADDRESS = re.compile(r"(?:0x)?([0-9a-f]{8,16})(?:\s+([^\s(]\S*))?(?:\s+\((.+)\))?")
 _FRAME = re.compile(r"\s*0x[0-9a-f]+\s+\S+$")
+_CSV = re.compile(r"# output: contended,")
 _STARTS_ROW = re.compile(r"\s*\d+\s+[\d.]+ (?:[mun]s|s|m|h)\b")
 
 
@@ -27,6 +30,8 @@ def _read(text: str) -> Reading:
     for at, written in lines:
         if found := _HEADING.match(written):
             by = _checked(found[1], at)
+        elif _CSV.match(written):
+            raise UserError(f"line {at}: these are values for a program: leave -x out")
         elif by and (found := _ROW.match(written)):
             lock, part = _lock(by, found, at)
             parts[lock].append(part)
@@ -46,7 +51,8 @@ def _read(text: str) -> Reading:
 def _checked(column: str, at: int) -> str:
     if column not in ("type", "address"):
         raise UserError(
-            f"line {at}: these are waits by {column}, not by lock: leave --threads or --lock-cgroup out"
+            f"line {at}: these are waits by {column}, not by lock: "
+            "leave --threads, --lock-owner or --lock-cgroup out"
         )
     return column
 

@@ -63,6 +63,8 @@ def _read(text: str) -> Reading:
                 samples[-1].chain.append((int(place[1], 16), label(place[2], at)))
         elif not found:
             lines.skip(at, written)
+    if not samples:
+        raise UserError("there is no sample with a data source in it: record with `perf mem` or `perf c2c`")
     if any(sample.event == _OF_ARM for sample in samples):
         samples = [sample for sample in samples if sample.event == _OF_ARM]
     things = [thing for thing in _things(samples) if thing.weight]
