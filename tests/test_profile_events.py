@@ -94,7 +94,7 @@ def test_one_of_several_events_is_read_and_the_others_are_named() -> None:
 
 
 def test_of_two_clocks_the_one_with_most_samples_is_read() -> None:
-    few = report("event 'cpu_atom/cycles/P'", ("99.00%", "do_idle_work")).replace("12K", "120")
+    few = report("event 'cpu_atom/cycles/P'", ("99.00%", "vfs_read")).replace("12K", "120")
     assert readers.profile(few + report("event 'cpu_core/cycles/P'", *OPENS)).unit.endswith(
         "cpu_core/cycles/P"
     )
@@ -239,3 +239,75 @@ def test_other_text_has_no_memory_events() -> None:
     assert read_text
     with pytest.raises(UserError, match="no sample with a data source in it"):
         read_text("nothing of the kind\n")
+
+
+def test_the_first_path_of_a_call_chain_are_its_callers() -> None:
+    chain = """
+            |
+            |--60.00%--refcount_dec_not_one
+            |          charge_memcg
+            |          |
+            |          |--40.00%--__mem_cgroup_charge
+            |          |          [unknown]
+            |          |
+            |           --20.00%--shmem_add_to_page_cache
+            |
+             --15.58%--mod_objcg_mlstate
+"""
+    row = next(
+        line for line in (PROFILES / "c2c-pids-v4.x.txt").read_text().splitlines() if "task_tick_fair" in line
+    )
+    whole = (PROFILES / "c2c-pids-v4.x.txt").read_text()
+    found = readers.profile(whole.replace(row, row + chain))
+    assert found.things[1].parts[0].callers == ("charge_memcg", "__mem_cgroup_charge") and not found.not_read
+
+
+def test_perf_before_linux_4_15_has_no_records() -> None:
+    part = profile("c2c-pids-v4.x.txt").things[1].parts[0]
+    assert (part.function, part.records, part.weight) == ("task_tick_fair", 0, pytest.approx(0.5833 * 12 + 3))
+    without_pid = re.sub(r" 14604( +0x)", r"\1", (PROFILES / "c2c-pids-v4.x.txt").read_text())
+    assert readers.profile(without_pid.replace("      Pid", "")) == profile("c2c-pids-v4.x.txt")
+
+
+# Locks of lock_stat
+
+HEADING = (
+    "class name    con-bounces    contentions   waittime-min   waittime-max waittime-total   waittime-avg\n"
+)
+
+
+def lock_stat(name: str, points: str) -> str:
+    rows = (
+        f"{name}-W: 900000 984000 0.26 939.10 916371.53 194.90\n",
+        f"{name}-R: 37 100 1.31 2995.61 3256.52 32.30\n",
+    )
+    blocking = f"{name} 1 [<00000000811502a7>] do_exit+0x57/0x280\n"
+    return f"{HEADING}{rows[0]}{rows[1]}--------\n{points}--------\n{blocking}"
+
+
+def test_readers_and_writers_have_one_list_of_functions() -> None:
+    readers_, writers, alone = profile("lock_stat-doc.txt").things
+    assert (readers_.type, writers.type, alone.type) == ("R", "W", "")
+    assert writers.functions == readers_.functions and writers.functions[0] == "__do_page_fault"
+    assert sum(part.weight for part in writers.parts) == pytest.approx(writers.weight)
+    assert "one list of functions for readers and writers" in profile("lock_stat-doc.txt").notes[0]
+    assert not profile("lock_stat-vmap-v6.3.txt").notes
+
+
+def test_functions_of_modules_take_locks() -> None:
+    point = "&ei->i_es_lock 184 [<0000000098d6d7d1>] ext4_es_insert_extent+0xd7/0x3c0 [ext4]\n"
+    found = readers.profile(lock_stat("&ei->i_es_lock", point))
+    assert found.things[0].functions == ("ext4_es_insert_extent",) and not found.not_read
+
+
+@pytest.mark.parametrize("name", ["&sb->s_type->i_mutex_key#14", "&type->i_mutex_dir_key#3"])
+def test_lockdep_s_names_of_i_rwsem(name: str, tables: Study) -> None:
+    found = agreement(tables, lock_stat(name, f"{name} 984100 [<00000000811502a7>] do_exit+0x57/0x280\n"))
+    (pair,) = found.both
+    assert pair.measured.type == "W" and pair.counted
+    assert pair.counted.name == "struct inode.i_rwsem (down_write)"
+
+
+def test_a_lock_without_a_name_is_not_called_absent(tables: Study) -> None:
+    first = agreement(tables, (PROFILES / "lock-contention-unnamed-v6.3.txt").read_text()).pairs[0]
+    assert first.why == "perf has no name for it: without -l, `perf lock contention` prints who waits"

@@ -4,8 +4,9 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -17,7 +18,9 @@ from bigiron import readers, workloads
 from bigiron.analysis.comparison.measured import Agreement
 from bigiron.analysis.comparison.model import Options
 from bigiron.errors import UserError
+from bigiron.probes import Options as ProbesOptions
 from bigiron.probes import Table, blocked, instructions, locks
+from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import measured as results
 from bigiron.study import measured as kept
 from bigiron.study import store
@@ -67,6 +70,7 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
         "cache lines", 1, "0xffffffffb7879600", "", 638,
         ("refcount_dec_not_one", "__sigqueue_free", "__sigqueue_alloc"), 0,
     ),
+    "c2c-pids-v4.x.txt": ("cache lines", 2, "0x602100", "", 2832 + 1119, ("read_write_func",), 0),
     "c2c-made.txt": (
         "cache lines", 3, "0xffff888104a31240", "", 18, ("_raw_spin_unlock_irqrestor",), 0,
     ),
@@ -100,6 +104,9 @@ READ: dict[str, tuple[str, int, str, str, float, tuple[str, ...], int]] = {
     "lock-contention-slabs-v6.14.txt": ("locks", 4, "&kmem_cache_node", "spinlock", 28.3e6, (), 0),
     "lock-contention-stacks-v6.5.txt": ("locks", 1, "", "rwlock:R", 76790, ("ep_poll_callback",), 0),
     "lock-contention-unnamed-v6.3.txt": ("locks", 6, "0xffff8e67502d0170", "mutex", 262.96e6, (), 0),
+    "lock_stat-doc.txt": (
+        "locks", 3, "&mm->mmap_sem", "R", 325629.52e3, ("__do_page_fault", "vm_mmap_pgoff"), 0,
+    ),
     "lock_stat-memcg-v2.6.31.txt": (
         "locks", 1, "&counter->lock", "", 829793.69e3, ("res_counter_charge", "res_counter_uncharge"), 0,
     ),
@@ -259,6 +266,7 @@ TAKEN = [
     taken(0, "struct zone.lock (Normal, node 0)", "openat;rmqueue_bulk", 40, 4000),
     taken(0, "struct mm_struct.mmap_lock", "munmap;__vm_munmap", 10, 900, function="down_write"),
     taken(0, "struct mm_struct.mmap_lock", "fault;do_user_addr_fault", 10, 100, function="down_read"),
+    taken(0, "struct inode.i_rwsem", "openat;open_last_lookups", 10, 40, function="down_write"),
     taken(0, "tasklist_lock", "exit;release_task", 10, 50, function="_raw_write_lock_irq"),
 ]
 RAN = [
@@ -281,17 +289,25 @@ WAITED = [
 ]
 
 
+PROBES = ("conflicts", "instructions", "locks", "blocked")
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return recorded(tmp_path_factory.mktemp("open1") / "s", PROBES)
+
+
+def recorded(folder: Path, probes: Sequence[str], scope: Literal["kernel", "user"] = "kernel") -> Study:
     """10 operations of 2 tasks on two variants; the second takes half of the label's references."""
     spec = Spec(
         workload="open1",
-        probes=["conflicts", "instructions", "locks", "blocked"],
+        probes=list(probes),
+        options=ProbesOptions(ConflictsOptions(scope=scope)),
         cpus=[2],
         operations=5,
         variant=[Variant(name=name, kernel="k") for name in ("old", "new")],
     )
-    study = store.create(tmp_path_factory.mktemp("open1") / "s", spec, workloads.find("open1"))
+    study = store.create(folder, spec, workloads.find("open1"))
     facts = {"operations": [5, 5], "lost_accesses": 0, "lost_acquisitions": 0, "unreleased": 0}
     facts |= {"lost": 0, "nanoseconds": 100_000_000, "way": "bpf"}
     for cell in study.plan():
@@ -307,7 +323,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Study:
             id=cell.id, variant=cell.variant.name, machine="vm", cpus=2, tasks=2,
             repetition=cell.repetition, environment={},
         )  # fmt: skip
-        study.add(record, {name: Table(rows, facts) for name, rows in tables.items()})
+        study.add(record, {name: Table(tables[name], facts) for name in probes})
     return study
 
 
@@ -364,6 +380,16 @@ def test_what_was_not_counted_has_its_reason(tables: Study) -> None:
     text = c2c((9, (("link_path_walk", 0, 1),)), (5, (("path_openat", 0x20, 5),)))
     only_read = text.replace("50.00%", "0.00%", 1)
     assert counted(agreement(tables, only_read))[0].startswith("no store to it was measured: the adjacent")
+
+
+def test_what_was_not_recorded_is_not_called_absent(tmp_path: Path) -> None:
+    """Functions without instructions, and user memory that was recorded."""
+    study = recorded(tmp_path / "s", ["conflicts"], scope="user")
+    assert counted(agreement(study, c2c((9, (("do_fork", 0, 1),))))) == [
+        "no counted cache line has these functions (record `instructions` to see whether they run)"
+    ]
+    user = c2c((9, (("main", 0, 1),))).replace("[k] main", "[.] main")
+    assert counted(agreement(study, user)) == ["no counted cache line has these functions"]
 
 
 def test_locks_that_only_their_kind_tells_are_not_guessed(tables: Study) -> None:

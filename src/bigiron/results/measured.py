@@ -20,7 +20,7 @@ from bigiron.results import measurements
 from bigiron.study import store
 from bigiron.study.measured import TABLE, of_table
 from bigiron.study.store import Study
-from bigiron.util.measured import Measured
+from bigiron.util.measured import Measured, symbol
 
 PROBES = {"cache lines": "conflicts", "locks": "locks", "functions": "instructions", "waits": "blocked"}
 """What is counted of the same kind."""
@@ -68,14 +68,14 @@ def _lines(study: Study, measured: Measured, counted: Measurements, options: Opt
     point = _largest(shared_lines.line_up(counted, options).points)
     first = counted.points[point.cpus, point.tasks][point.base][0]
     counts = conflicts.shared(first.table, first.operations, options.contexts)
-    return measured_lines.match(measured, point, counts, _executed(study, point))
+    return measured_lines.match(measured, point, counts, _executed(study, point), counted.scope)
 
 
-def _executed(study: Study, point: LinesAt) -> set[str]:
-    """The functions that operations of the base variant execute, if instructions were recorded too."""
+def _executed(study: Study, point: LinesAt) -> set[str] | None:
+    """The functions that operations of the base variant execute; None if instructions were not recorded."""
     probe = PROBES["functions"]
     cells = study.measured_with("", probe).get((point.cpus, point.tasks), {}).get(point.base, [])
-    return {name for record in cells[:1] for name in study.table(record, probe)["function"].unique()}
+    return set(map(symbol, study.table(cells[0], probe)["function"].unique())) if cells else None
 
 
 def _largest(points: Sequence[_Point]) -> _Point:

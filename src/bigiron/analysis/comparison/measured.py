@@ -157,6 +157,8 @@ def match_locks(measured: Measured, point: ComparedPoint) -> Agreement:
 
     def why(one: int) -> str:
         thing = measured.things[one]
+        if thing.name.startswith("0x") and not thing.functions:
+            return "perf has no name for it: without -l, `perf lock contention` prints who waits"
         what = first_n(thing.functions, _MOST_FUNCTIONS) or thing.name
         return f"no recorded operation takes such a lock ({what})"
 
@@ -217,8 +219,15 @@ def _lock_likeness(thing: MeasuredThing, counted: Counted) -> float:
 _CLASS = re.compile(
     r"&?\(?&?(?:(?P<holder>[\w.>-]+?)(?:->|\.))?(?P<member>\w+)\)?(?:->rlock|->wait_lock)?(?:#\d+)?(?:/\d+)?"
 )
-_KNOWN = {"rq_lock": "__lock", "zone_lock": "lock", "siglock": "siglock", "mmap_lock": "mmap_lock"}
-"""Names that `perf lock contention -l` gives to locks of structs, and the members that they are."""
+_KNOWN = {
+    "rq_lock": "__lock",
+    "zone_lock": "lock",
+    "siglock": "siglock",
+    "mmap_lock": "mmap_lock",
+    "i_mutex_key": "i_rwsem",
+    "i_mutex_dir_key": "i_rwsem",
+}
+"""Names that perf and lockdep give to locks of structs, and the members that they are."""
 
 
 def _same_class(name: str, lock: ObjectName) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,6 +29,7 @@ _FINER = 0.2  # what it adds that the same bytes, or the same instructions, are 
 _ONLY_LOCKS = 1.0 + 2 * _FINER  # the most where nothing tells but the kind of lock; one more where more does
 _AS_ALIKE = 0.1  # by which less a second cache line may be meant as well, if only functions of locks tell
 _INSTRUCTION = re.compile(r".+\+(\d+)")
+_NOT_THESE = "no counted cache line has these functions"
 _FAMILIES = tuple((re.compile(names), family) for family, names in kernel_functions.LOCK_FAMILIES.items())
 
 
@@ -54,11 +55,13 @@ def _family(function: str) -> str:
     return next((family for names, family in _FAMILIES if names.match(function)), "")
 
 
-def match(measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: Iterable[str]) -> Agreement:
+def match(
+    measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: Set[str] | None, scope: str
+) -> Agreement:
     """The cache lines of a profile beside those of the base variant.
 
     `counts` are `conflicts.shared` of the base's first repetition; `executed` are all functions that its
-    operations execute.
+    operations execute, None if they were not recorded; `scope` is the one that was recorded.
     """
     rows = [row for row in point.rows if row.accesses(point.base) >= TOLERANCE]
     rows.sort(key=lambda row: (-point.cost([row]), -row.accesses(point.base)))
@@ -71,13 +74,12 @@ def match(measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: It
     alike = [likeness.of(one) for one in ours]
     unclear = [_unclear(of_one) for of_one in alike]
     found = most_alike(len(ours), len(theirs), lambda one, at: 0.0 if unclear[one] else alike[one][at])
-    executed = set(executed) | known
 
     def why(one: int) -> str:
         if unclear[one]:
             names = first_n(list(dict.fromkeys(counted[at].name for at in unclear[one])), 3)
             return f"only functions of locks tell what it is: {names}? (`perf c2c record -g` keeps callers)"
-        return _why_no_line(measured, measured.things[one], executed)
+        return _why_no_line(measured, measured.things[one], known, executed, scope)
 
     at = Place(point.cpus, point.tasks, tuple(point.variants), point.base)
     return agreement(measured, at, counted, found, why, lambda one, other: _fields(ours[one], theirs[other]))
@@ -251,13 +253,18 @@ def _field(ours: Sequence[_Touch], theirs: Sequence[_Touch], byte: int | None) -
     return max(fields, key=lambda name: fields[name], default="")
 
 
-def _why_no_line(measured: Measured, thing: MeasuredThing, executed: set[str]) -> str:
-    """Why nothing was counted of a cache line."""
+def _why_no_line(
+    measured: Measured, thing: MeasuredThing, known: Set[str], executed: Set[str] | None, scope: str
+) -> str:
+    """Why nothing was counted of a cache line; `known` are the functions that touch counted ones."""
     if not thing.is_kernel:
-        return "user memory: count it with --scope user"
+        return "user memory: count it with --scope user" if scope == "kernel" else _NOT_THESE
     functions = [name for name in thing.functions if not _family(name)]
-    if functions and not executed & set(functions):
-        return f"no recorded operation executes {first_n(functions, _MOST_FUNCTIONS)}"
+    if functions and known.isdisjoint(functions):
+        if executed is None:
+            return f"{_NOT_THESE} (record `instructions` to see whether they run)"
+        if executed.isdisjoint(functions):
+            return f"no recorded operation executes {first_n(functions, _MOST_FUNCTIONS)}"
     if measured.has_stores and not any(part.stores for part in thing.parts):
-        return "no store to it was measured: the adjacent cache line may be written (--line 128)"
-    return "no counted cache line has these functions: in the recording one CPU alone touches it"
+        return "no store to it was measured: the adjacent cache line may be written (`compare --line 128`)"
+    return f"{_NOT_THESE}: in the recording one CPU alone touches it"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
@@ -14,9 +16,13 @@ _MARK = re.compile(r"^ *class name +con-bounces +contentions +waittime-min", re.
 _HEADING = re.compile(r"\s*class name\s+(con-bounces\s.*)")
 _VERSION = re.compile(r"\s*(lock_stat version|\*WARNING\*|[-.]{6,}\s*$|$)")
 _CLASS = re.compile(r"\s*(\S.*?):((?:\s+[\d.]+){2,})\s*$")
-_POINT = re.compile(r"\s*(\S.*?)\s+(\d+)\s+\[<\w+>\]\s+(\S+)\s*$")
+_POINT = re.compile(r"\s*(\S.*?)\s+(\d+)\s+\[<\w+>\]\s+(\S+)(?: \[\w+\])?\s*$")
 _MICROSECOND = 1e3
 _KINDS = {"-R": "R", "-W": "W"}
+_SHARED = (
+    "/proc/lock_stat has one list of functions for readers and writers of a lock: "
+    "the waiting of each is divided among all of them."
+)
 
 
 @dataclass
@@ -40,6 +46,7 @@ def _read(text: str) -> Reading:
             columns = found[1].split()
         elif columns and (found := _CLASS.match(written)):
             classes.append(_class(label(found[1], at), found[2].split(), columns, at))
+            _share_points(classes[-2:])
             rulers = 0
         elif classes and (found := _POINT.match(written)):
             if rulers < 2:
@@ -52,7 +59,9 @@ def _read(text: str) -> Reading:
             lines.skip(at, written)
     if not classes:
         raise UserError("there is no class of locks in it: was lock_stat on, and is the file whole?")
-    return Reading([], measured=measured("locks", "ns waited", map(_thing, classes), lines))
+    shared = any(one.points and one.points is other.points for one, other in pairwise(classes))
+    notes = [_SHARED] if shared else []
+    return Reading([], measured=measured("locks", "ns waited", map(_thing, classes), lines, notes))
 
 
 def _class(name: str, values: list[str], columns: list[str], at: int) -> _Class:
@@ -64,6 +73,12 @@ def _class(name: str, values: list[str], columns: list[str], at: int) -> _Class:
     kind = _KINDS.get(name[-2:], "")
     waited = row.get("waittime-total", 0.0) * _MICROSECOND
     return _Class(name[:-2] if kind else name, kind, waited, row.get("contentions", 0.0))
+
+
+def _share_points(classes: Sequence[_Class]) -> None:
+    """The kernel prints a lock's writers, its readers, then the functions of both."""
+    if len({found.name for found in classes}) == 1 and [found.kind for found in classes] == ["W", "R"]:
+        classes[1].points = classes[0].points
 
 
 def _thing(found: _Class) -> MeasuredThing:

@@ -24,11 +24,12 @@ _COLUMNS = re.compile(r"#\s+Num\s+(.*?)\s+Offset\s")
 _LINE = re.compile(r"\s*(\d+)((?:\s+[^\s%]+){4,7})\s+(0x[0-9a-f]+)\s*$")
 _ROW = re.compile(
     r"\s*((?:(?:-?[\d.]+%|N/A)\s+){4,7})(0x[0-9a-f]+)\s+(?:\S+\s+)*?(0x[0-9a-f]+)"
-    r"((?:\s+(?:\d+|N/A)){5,6})\s+\[(.)\] (.+)$"
+    r"((?:\s+(?:\d+|N/A)){4,6})\s+\[(.)\] (.+)$"
 )
 _STARTS_ROW = re.compile(r"\s*(-?[\d.]+%|N/A)\s+(-?[\d.]+%|N/A)")
 _NOT_KNOWN = "N/A"
-_FRAME = re.compile(r"[\s|]*(?:-*(?:[\d.]+%)?-*)?([\w.$:~<>]+)\s*$")
+_FRAME = re.compile(r"[\s|]*(-*(?:[\d.]+%-*)?)([\w.$:~<>]+|\[unknown\])\s*$")
+_WITHOUT_RECORDS = 4  # figures behind the instruction, before perf of Linux 4.15
 _TRANSFERS = {"RmtHitm", "LclHitm", "Rmt", "Lcl", "Peer"}
 """Columns with loads that another cache answered; those of stores are called after a level, or N/A."""
 
@@ -44,6 +45,7 @@ class _Line:
     parts: list[MeasuredPart] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)  # of the last row
     in_chain: bool = False
+    branch: int | None = None  # where the chain's last branch stands; -1 behind the first path
 
 
 @dataclass
@@ -66,7 +68,8 @@ def _read(text: str) -> Reading:
     things = [_thing(line, report.columns) for line in report.found]
     if not things or not any(thing.parts for thing in things):
         raise UserError(
-            f"there is no cache line in a table {_PARETO!r}: is it all that `perf c2c report --stdio` prints?"
+            f"there is no cache line in a table {_PARETO!r}: "
+            "is it all that `perf c2c report --stdio` prints, with LC_ALL=C?"
         )
     return Reading([], measured=measured("cache lines", "loads answered by another cache", things, lines))
 
@@ -120,12 +123,13 @@ def _add_row(report: _Report, at: int, written: str) -> None:
     transfers, stores = _sums(
         [share * count for share, count in zip(shares, line.counts, strict=True)], report
     )
-    *_, records, _cpus = found[4].split()
+    figures = found[4].split()
+    records = figures[-2] if len(figures) > _WITHOUT_RECORDS else _NOT_KNOWN
     is_kernel = found[5] in "kg"
     part = MeasuredPart(
         symbol(label(called, at)) if is_kernel else label(called, at),
         transfers,
-        number(records, at, "total records"),
+        _number(records, at, "total records"),
         stores,
         int(found[2], 16),
         place,
@@ -155,8 +159,11 @@ def _in_chain(line: _Line, written: str) -> bool:
         _finish_chain(line)
         return True
     found = _FRAME.fullmatch(written)
-    if found and not found[1].startswith("0x"):
-        line.callers.append(symbol(found[1]))
+    if found and found[1]:
+        first = line.branch is None or line.branch < found.start(1)
+        line.branch = found.start(1) if first and line.branch != -1 else -1
+    if found and line.branch != -1 and not found[2].startswith("0x"):
+        line.callers.append(symbol(found[2]))
     return bool(found) or not written.strip(" |")
 
 
@@ -164,7 +171,7 @@ def _finish_chain(line: _Line) -> None:
     if line.callers:
         callers = tuple(name for name in line.callers[1:] if name)
         line.parts[-1] = replace(line.parts[-1], callers=callers)
-    line.callers, line.in_chain = [], False
+    line.callers, line.in_chain, line.branch = [], False, None
 
 
 def _is_known(written: str) -> bool:
