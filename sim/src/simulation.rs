@@ -106,6 +106,11 @@ impl Simulation {
         self.state.borrow().machine.clone()
     }
 
+    /// The architecture of the machine's kernels.
+    pub(crate) fn architecture(&self) -> &'static str {
+        self.state.borrow().machine.architecture
+    }
+
     /// A cache line in the memory of a node. Lines of the same name are reported together.
     pub fn line(&mut self, name: &str, node: usize) -> LineId {
         self.state.borrow_mut().new_line(name, node)

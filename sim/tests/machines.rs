@@ -44,6 +44,18 @@ fn spinlocks_are_the_architectures() {
 }
 
 #[test]
+fn each_machine_has_the_architecture_of_its_processor() {
+    let others = [("Neoverse", "aarch64"), ("TaiShan", "aarch64"), ("Cortex", "aarch64"), ("ltix", "ia64")];
+    for (name, _) in BUILT_IN {
+        let machine = Machine::named(name).expect("it is built in");
+        let is_power = machine.description.contains("POWER");
+        let other = others.iter().find(|(core, _)| machine.description.contains(core));
+        let expected = if is_power { "ppc64le" } else { other.map_or("x86_64", |(_, other)| other) };
+        assert_eq!(machine.architecture, expected, "{name}");
+    }
+}
+
+#[test]
 fn where_it_is_not_known_half_of_the_samples_have_far_atomics() {
     let unknown = GOOD.replace("ipi_ns = 500", "ipi_ns = 500\natomics = \"near or far\"\nfar_atomic_ns = 9");
     let machine = Machine::from_toml(&unknown).expect("it is right");
@@ -156,6 +168,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "ipi_ns = 500",
         "ipi_ns = 500\nspinlocks = \"ticket\"",
         "spinlocks = \"ticket\" is none of qspinlock, cna, powerpc",
+    ),
+    (
+        "ipi_ns = 500",
+        "ipi_ns = 500\narchitecture = \"arm64\"",
+        "architecture = \"arm64\" is none of x86_64, aarch64, ppc64le, ia64",
     ),
     (
         "ipi_ns = 500",

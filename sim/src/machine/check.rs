@@ -11,6 +11,8 @@ use crate::time::{Time, ns};
 
 /// Of Intel's processors from Skylake (2015) to Cascade Lake: Optimization Reference Manual, 2.5.
 const STORE_BUFFER: usize = 56;
+/// The first is that of a file that names none.
+const ARCHITECTURES: [&str; 4] = ["x86_64", "aarch64", "ppc64le", "ia64"];
 
 /// The machine of a file.
 pub(super) fn build(file: File) -> Result<Machine, MachineError> {
@@ -49,6 +51,7 @@ pub(super) fn build(file: File) -> Result<Machine, MachineError> {
         far_atomic: far_atomic(&file)?,
         crossing: 1.0,
         processor: file.processor.as_ref().map(Processor::new).transpose()?,
+        architecture: architecture(file.architecture.as_deref())?,
         memory_gib: file.memory_gib.map(|gib| size("memory_gib", gib)).transpose()?,
         sources,
         name: file.name.clone(),
@@ -215,6 +218,13 @@ fn places(counts: &[Vec<usize>], levels: &[Level]) -> Vec<Place> {
             .collect();
     }
     places
+}
+
+fn architecture(name: Option<&str>) -> Result<&'static str, MachineError> {
+    let Some(name) = name else { return Ok(ARCHITECTURES[0]) };
+    let known = ARCHITECTURES.into_iter().find(|known| *known == name);
+    known
+        .map_or_else(|| error(format!("architecture = {name:?} is none of {}", ARCHITECTURES.join(", "))), Ok)
 }
 
 fn spinlocks(name: Option<&str>) -> Result<SpinKind, MachineError> {

@@ -31,6 +31,8 @@ pub(super) const EITHER: &str = "near or far";
 pub(super) struct File {
     pub name: String,
     pub description: String,
+    /// The architecture of its kernels. The default is x86_64.
+    pub architecture: Option<String>,
     /// The level whose units have memory of their own.
     pub node: String,
     /// The level whose units share a last-level cache. The default is the nodes.

@@ -69,6 +69,7 @@ impl Machine {
         let file = File {
             name: "uniform".into(),
             description: format!("{cpus} CPUs, {transfer} between any two"),
+            architecture: None,
             node: "node".into(),
             cache: None,
             hit_ns: hit.as_ns(),

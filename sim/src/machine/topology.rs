@@ -57,6 +57,8 @@ pub struct Machine {
     pub name: String,
     /// Its description, in one line.
     pub description: String,
+    /// The architecture of its kernels.
+    pub architecture: &'static str,
     /// The latency of a cache line in the CPU's own cache.
     pub hit: Time,
     /// The time from the waker's store to the first instruction of the woken program.

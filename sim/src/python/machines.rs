@@ -86,6 +86,12 @@ impl PyMachine {
         self.0.spinlocks.name()
     }
 
+    /// The architecture of its kernels.
+    #[getter]
+    fn architecture(&self) -> &'static str {
+        self.0.architecture
+    }
+
     /// Whether its file describes its processors.
     #[getter]
     fn has_processor(&self) -> bool {

@@ -12,6 +12,7 @@ from time import sleep
 import tomli_w
 
 from bigiron import _sim
+from bigiron.architectures import known_arch
 from bigiron.errors import UserError
 
 _LEVELS = ("socket", "node", "group", "core", "thread")
@@ -141,6 +142,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
     machine: dict[str, object] = {
         "name": name,
         "description": f"measured: {_model()}, {len(cpus)} CPUs",
+        "architecture": known_arch(os.uname().machine),
         "node": _LEVELS[_NODE],
         "hit_ns": _rounded(_sim.hit_ns(cpus[0])),
         "hit_source": "measured: loads of one line, one after the other",
