@@ -184,6 +184,14 @@ impl Cpu {
         self.access(word, Action::Add, [more, 0])
     }
 
+    /// Adds to a word atomically, and returns nothing, as Arm's STADD. Where the machine's atomics are far, the CPU
+    /// continues at once, and the addition waits in its store buffer.
+    #[inline]
+    pub fn add(&self, word: Word, more: u64) -> Pause<'_> {
+        self.state.borrow_mut().add(self.context, word, more);
+        Pause(Access { cpu: self, polled: false })
+    }
+
     /// Clears the bits that `mask` lacks, atomically; returns the previous value.
     #[inline]
     pub fn fetch_and(&self, word: Word, mask: u64) -> Access<'_> {

@@ -2,8 +2,8 @@
 //!
 //! Invariant: a line has either one owner, which may write it, or any number of sharers, which may read it. The state
 //! changes when an access is issued. The access is done when the line has come. Accesses that need a transfer of the
-//! line are served one at a time, in the order in which they were issued. Where the line's home does atomic accesses
-//! (`atomics = "far"`), it has the only copy of the line afterwards.
+//! line are served one at a time, in the order in which they were issued. Where the line's home does additions without a
+//! result (`atomics = "far"`), it has the only copy of the line afterwards.
 
 use crate::machine::{Machine, Place};
 use crate::time::Time;
@@ -84,6 +84,11 @@ impl Line {
         self.owner == cpu as u32 || self.sharers.contains(cpu)
     }
 
+    /// Whether no CPU has used it yet.
+    pub fn is_unused(&self) -> bool {
+        self.last == NO_ID
+    }
+
     /// Whether the CPU was the last to request it for writing.
     pub fn is_owned_by(&self, cpu: usize) -> bool {
         self.owner == cpu as u32
@@ -142,7 +147,7 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
-    /// An atomic access that the line's home does, for `busy`. If CPUs have the line, the home takes it from them first.
+    /// An addition that the line's home does, for `busy`. If CPUs have the line, the home takes it from them first.
     pub fn add_at_home(
         &mut self,
         machine: &Machine,
@@ -311,7 +316,7 @@ mod tests {
 
     use crate::machine::Machine;
     use crate::simulation::{Run, Simulation};
-    use crate::time::{Time, ns, us};
+    use crate::time::{Time, us};
 
     /// CPU 0 writes a word. Returns when each reader has the word, which it reads at the time that is given.
     fn read_at(machine: &Machine, readers: &[(usize, Time)]) -> Vec<Time> {
@@ -403,7 +408,7 @@ mod tests {
         for &cpu in cpus {
             sim.program(cpu, move |cpu| async move {
                 loop {
-                    cpu.fetch_add(word, 1).await;
+                    cpu.add(word, 1).await;
                     cpu.operation();
                 }
             });
@@ -449,42 +454,17 @@ transfer_ns = 50
 "#;
 
     #[test]
-    fn contended_additions_at_home_do_not_wait_for_each_other_s_answers() {
+    fn only_contended_additions_are_done_at_home_as_fast_as_it_can() {
         let far = |cpus: usize| {
             between_additions_of(Machine::from_toml(FAR).unwrap(), &(0..cpus).collect::<Vec<_>>())
         };
         let near = FAR.replace("atomics = \"far\"\nfar_atomic_ns = 10\n", "");
         let near = between_additions_of(Machine::from_toml(&near).unwrap(), &(0..32).collect::<Vec<_>>());
         assert!((near / 50.0 - 1.0).abs() < 0.01, "{near}");
-        // Each CPU waits for its answer, so two CPUs add twice in a transfer's time; many are as fast as the home.
-        assert!((far(2) / 25.0 - 1.0).abs() < 0.01, "{}", far(2));
+        // One CPU keeps the line. No CPU waits for the home's answer. Graviton 2: 5.3 ns, then 8.5 and 9.4.
+        assert!((far(1) / 1.0 - 1.0).abs() < 0.01, "{}", far(1));
+        assert!((far(2) / 10.0 - 1.0).abs() < 0.01, "{}", far(2));
         assert!((far(32) / 10.0 - 1.0).abs() < 0.01, "{}", far(32));
-    }
-
-    #[test]
-    fn a_line_stays_at_home_until_a_cpu_reads_or_writes_it() {
-        let mut sim = Simulation::new(Machine::from_toml(FAR).unwrap(), 1);
-        let word = sim.word("word", 0);
-        let took = Rc::new(Cell::new([Time::ZERO; 6]));
-        let seen = Rc::clone(&took);
-        sim.program(3, move |cpu| async move {
-            let mut took = [Time::ZERO; 6];
-            for (at, took) in took.iter_mut().enumerate() {
-                let before = cpu.now();
-                match at {
-                    0 | 1 | 5 => cpu.fetch_add(word, 1).await,
-                    2 => cpu.compare_exchange(word, 2, 7).await,
-                    3 => cpu.fetch_or(word, 8).await,
-                    _ => cpu.read(word).await,
-                };
-                *took = cpu.now() - before;
-            }
-            assert_eq!(cpu.read(word).await, 16);
-            seen.set(took);
-        });
-        sim.run(Run::to_the_end()).unwrap();
-        // From memory, at home; a compare-and-exchange brings the line, and then all is done in the CPU's cache.
-        assert_eq!(took.get(), [100, 50, 50, 1, 1, 1].map(ns));
     }
 
     #[test]

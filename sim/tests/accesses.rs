@@ -214,20 +214,59 @@ fn a_far_atomic_is_done_in_the_cache_that_the_line_still_stays_in() {
         let word = sim.word("word", 0);
         sim.program(1, move |cpu| async move {
             cpu.sleep_until(us(1) + ns(10)).await;
-            assert_eq!(cpu.fetch_add(word, 1).await, 1);
+            cpu.add(word, 1).await;
         });
         let notes = noted(sim, |cpu, notes| async move {
             assert_eq!(cpu.compare_exchange(word, 0, 1).await, 0);
             cpu.sleep_until(us(1)).await;
             assert_eq!(cpu.fetch_add(word, 0).await, 1);
             cpu.sleep_until(us(1) + ns(90)).await;
-            assert_eq!(cpu.fetch_add(word, 1).await, 2);
+            cpu.add(word, 1).await;
+            cpu.fence().await;
             notes.add("the other has added at home", &cpu);
+            assert_eq!(cpu.read(word).await, 3);
         });
         notes[0].1.since(us(1) + ns(90))
     };
     assert_eq!(took(us(1)), ns(1));
     assert_eq!(took(ns(0)), ns(50));
+}
+
+#[test]
+fn only_additions_without_a_result_to_lines_of_others_are_far() {
+    let text = TWO_NODES.replace("ipi_ns = 0", "ipi_ns = 0\natomics = \"far\"\nfar_atomic_ns = 10");
+    let mut sim = Simulation::new(Machine::from_toml(&text).expect("right"), 1);
+    let word = sim.word("word", 0);
+    sim.program(1, move |cpu| async move {
+        cpu.sleep_until(us(1)).await;
+        cpu.add(word, 1).await;
+    });
+    let noted = noted(sim, |cpu, notes| async move {
+        cpu.add(word, 1).await;
+        cpu.fence().await;
+        notes.add("from memory, as no CPU had it", &cpu);
+        cpu.add(word, 1).await;
+        notes.add("in the cache", &cpu);
+        cpu.sleep_until(us(2)).await;
+        cpu.add(word, 1).await;
+        notes.add("at home, posted", &cpu);
+        cpu.fence().await;
+        notes.add("at home, done", &cpu);
+        assert_eq!(cpu.fetch_or(word, 8).await, 4);
+        notes.add("with a result", &cpu);
+        cpu.add(word, 1).await;
+        notes.add("in the cache again", &cpu);
+        assert_eq!(cpu.read(word).await, 13);
+    });
+    let expected = [
+        ("from memory, as no CPU had it", ns(100)),
+        ("in the cache", ns(101)),
+        ("at home, posted", us(2) + ns(1)),
+        ("at home, done", us(2) + ns(50)),
+        ("with a result", us(2) + ns(100)),
+        ("in the cache again", us(2) + ns(101)),
+    ];
+    assert_eq!(noted, expected);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn where_it_is_not_known_half_of_the_samples_have_far_atomics() {
         for cpu in 0..8 {
             sim.program(cpu, move |cpu| async move {
                 loop {
-                    cpu.fetch_add(word, 1).await;
+                    cpu.add(word, 1).await;
                     cpu.operation();
                 }
             });

@@ -29,7 +29,7 @@ impl State {
                     spent.transfer += now - served;
                 }
             }
-            Doing::Drain(_) | Doing::Store => spent.transfer += elapsed,
+            Doing::Drain(_) | Doing::Store(_) => spent.transfer += elapsed,
             Doing::Sleep | Doing::Idle => spent.idle += elapsed,
             Doing::Nothing if !id.is_handler() => spent.idle += elapsed,
             _ => {}
@@ -51,7 +51,7 @@ impl State {
             Doing::Work(Mode::Kernel) => "work",
             Doing::Work(Mode::Spin) | Doing::Watch => "spin",
             Doing::Access(_) => "transfer",
-            Doing::Drain(_) | Doing::Store => "stores",
+            Doing::Drain(_) | Doing::Store(_) => "stores",
             Doing::Sleep | Doing::Idle | Doing::Nothing => "idle",
             _ => return,
         };

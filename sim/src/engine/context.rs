@@ -17,9 +17,18 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Whether a line's home can do it: Arm's LDADD, LDCLR, LDSET and their forms without a result.
-    pub fn may_be_far(self) -> bool {
-        matches!(self, Action::Add | Action::And | Action::Or)
+    /// What it makes of a word's value.
+    #[inline]
+    pub fn applied(self, before: u64, [first, second]: [u64; 2]) -> u64 {
+        match self {
+            Action::Read => before,
+            Action::Add => before.wrapping_add(first),
+            Action::And => before & first,
+            Action::Or => before | first,
+            Action::Replace => before & !second | first & second,
+            Action::CompareExchange if before == first => second,
+            Action::CompareExchange => before,
+        }
     }
 }
 
@@ -43,8 +52,8 @@ pub(crate) enum Doing {
     Access(Action),
     /// Waits until the CPU's stores have arrived.
     Drain(Drained),
-    /// Waits for a free entry of the store buffer.
-    Store,
+    /// Waits for a free entry of the store buffer, for a store or an addition without a result.
+    Store(Action),
     /// Spins on its own copy of the cache line until another CPU writes it, then reads the word.
     Watch,
     /// Was watching when it was interrupted, and the cache line has been written since.

@@ -57,8 +57,10 @@ impl State {
     /// Delivers a due interrupt at once if the program can be interrupted. Returns whether the handler can run.
     pub(super) fn interrupt_or_schedule(&mut self, cpu: usize) -> bool {
         let (now, id, state) = (self.now, ContextId::program(cpu), &self.cpus[cpu]);
-        let busy =
-            matches!(self.contexts[id.0 as usize].doing, Doing::Access(_) | Doing::Drain(_) | Doing::Store);
+        let busy = matches!(
+            self.contexts[id.0 as usize].doing,
+            Doing::Access(_) | Doing::Drain(_) | Doing::Store(_)
+        );
         if state.interrupted || state.masked != 0 || !state.is_due || busy {
             self.schedule(cpu);
             return false;

@@ -26,10 +26,7 @@ impl State {
             let is_coming = line.is_owned_by(id.cpu());
             return self.drain(id, if is_coming { Drained::Hit(action) } else { Drained::Request(action) });
         }
-        let served = match self.machine.far_atomic {
-            Some(busy) if action.may_be_far() => self.serve_at_home(id.cpu(), word, busy, now),
-            _ => self.serve(id.cpu(), word, writes, now),
-        };
+        let served = self.serve(id.cpu(), word, writes, now);
         let context = self.context(id);
         context.doing = Doing::Access(action);
         context.begin = served.begin;
@@ -79,13 +76,16 @@ impl State {
         self.min_residency > Time::ZERO && self.recent_fills[cpu].iter().any(is_resident)
     }
 
-    /// The same of an atomic access that the line's home does, unless the CPU may write the line.
-    fn serve_at_home(&mut self, cpu: usize, word: u32, busy: Time, since: Time) -> Served {
+    /// How long the line's home is busy with an addition without a result. `None`: the CPU does it, as its cache has
+    /// the line in a unique state (Arm, Cortex-A76 TRM, 100798, A6.4.1). So it has a line that none has used yet: who
+    /// uses memory has set it to zero before.
+    fn far_addition(&self, cpu: usize, word: u32) -> Option<Time> {
+        let busy = self.machine.far_atomic?;
         let number = self.words[word as usize].line;
-        if self.lines[number as usize].is_owned_by(cpu) || self.is_resident(cpu, number, true, since) {
-            return self.serve(cpu, word, true, since);
-        }
-        self.lines[number as usize].add_at_home(&self.machine, &mut self.links, (cpu, busy), since)
+        let line = &self.lines[number as usize];
+        let is_unique =
+            line.is_owned_by(cpu) || line.is_unused() || self.is_resident(cpu, number, true, self.now);
+        (!is_unique).then_some(busy)
     }
 
     /// Requests a cache line for reading, without waiting for it. Returns when it will have come.
@@ -126,37 +126,56 @@ impl State {
         let context = self.begin(id);
         context.word = word.0;
         context.operands = [value, mask];
-        self.store_or_wait(id);
+        self.store_or_wait(id, Action::Replace);
     }
 
-    /// Puts the store of a context into the store buffer, or waits for a free entry.
-    fn store_or_wait(&mut self, id: ContextId) {
+    /// Begins an addition without a result. Where these are far, it is done as soon as it is in the store buffer.
+    pub fn add(&mut self, id: ContextId, word: Word, more: u64) {
+        if self.machine.far_atomic.is_none() {
+            return self.access(id, word, Action::Add, [more, 0]);
+        }
+        let context = self.begin(id);
+        context.word = word.0;
+        context.operands = [more, 0];
+        self.store_or_wait(id, Action::Add);
+    }
+
+    /// Puts the store or addition of a context into the store buffer, or waits for a free entry.
+    fn store_or_wait(&mut self, id: ContextId, action: Action) {
         let (now, cpu, hit) = (self.now, id.cpu(), self.machine.hit);
         if self.stores[cpu].len() >= self.machine.store_buffer {
             let done = self.stores[cpu][0].done;
             let context = self.context(id);
-            (context.doing, context.done) = (Doing::Store, done);
+            (context.doing, context.done) = (Doing::Store(action), done);
             return;
         }
         let before = self.drained(cpu);
         let word = self.context(id).word;
-        let served = self.serve(cpu, word, true, now);
+        let far = if action == Action::Add { self.far_addition(cpu, word) } else { None };
+        let served = match far {
+            Some(busy) => {
+                let line = &mut self.lines[self.words[word as usize].line as usize];
+                line.add_at_home(&self.machine, &mut self.links, (cpu, busy), now)
+            }
+            None => self.serve(cpu, word, true, now),
+        };
         let context = self.context(id);
         if served.done == now + hit && before == now {
-            context.doing = Doing::Access(Action::Replace);
+            context.doing = Doing::Access(action);
             context.begin = served.begin;
             context.done = served.done;
             return;
         }
         (context.doing, context.done) = (Doing::Work(Mode::Kernel), now + hit);
-        let [value, mask] = context.operands;
+        let operands = context.operands;
         let done = served.done.max(before);
         let state = &mut self.cpus[cpu];
         state.is_storing = true;
         state.next_arrival = state.next_arrival.min(done);
         let last = self.stores[cpu].back().map(|last| self.words[last.word as usize].line);
-        let is_late = before > served.done && last != Some(self.words[word as usize].line);
-        self.stores[cpu].push_back(Store { done, word, value, mask, is_late });
+        let at_home = far.is_some();
+        let is_late = !at_home && before > served.done && last != Some(self.words[word as usize].line);
+        self.stores[cpu].push_back(Store { done, word, action, operands, at_home, is_late });
     }
 
     /// Lets the first store of a CPU arrive, if its time has come.
@@ -164,8 +183,8 @@ impl State {
         let Some(first) = self.stores[cpu].front().filter(|first| first.done <= self.now) else {
             return false;
         };
-        let Store { word, value, mask, is_late, .. } = *first;
-        let WordState { line, value: before } = self.words[word as usize];
+        let Store { word, action, operands, is_late, .. } = *first;
+        let WordState { line, value } = self.words[word as usize];
         if is_late && !self.lines[line as usize].is_owned_by(cpu) {
             self.request_again(cpu, word);
             return true;
@@ -173,7 +192,7 @@ impl State {
         self.stores[cpu].pop_front();
         self.cpus[cpu].is_storing = !self.stores[cpu].is_empty();
         self.set_next_arrival(cpu);
-        self.words[word as usize].value = before & !mask | value & mask;
+        self.words[word as usize].value = action.applied(value, operands);
         self.wake_watchers(line);
         true
     }
@@ -186,7 +205,7 @@ impl State {
         for store in &mut self.stores[cpu] {
             let line = self.words[store.word as usize].line;
             if store.done < done {
-                (store.done, store.is_late) = (done, line != last);
+                (store.done, store.is_late) = (done, !store.at_home && line != last);
             }
             last = line;
         }
@@ -196,7 +215,7 @@ impl State {
     /// Handles the end of a wait for stores. Returns whether the context still waits: for its cache line, or for
     /// stores that had to request theirs again.
     pub(super) fn waits_after_stores(&mut self, id: ContextId, waiting: Doing) -> bool {
-        if !matches!(waiting, Doing::Drain(_) | Doing::Store) {
+        if !matches!(waiting, Doing::Drain(_) | Doing::Store(_)) {
             return false;
         }
         let (now, hit) = (self.now, self.machine.hit);
@@ -205,7 +224,7 @@ impl State {
         context.start = now;
         let word = context.word;
         match waiting {
-            Doing::Store => self.store_or_wait(id),
+            Doing::Store(action) => self.store_or_wait(id, action),
             Doing::Drain(then) if is_storing => self.drain(id, then),
             Doing::Drain(Drained::Request(action)) => self.request(id, word, action),
             Doing::Drain(Drained::Hit(action)) => {
@@ -269,24 +288,18 @@ impl State {
     /// Carries out an access whose cache line has come.
     #[inline]
     pub(super) fn apply(&mut self, id: ContextId, action: Action) {
-        let Context { operands: [first, second], word, .. } = self.contexts[id.0 as usize];
+        let Context { operands, word, .. } = self.contexts[id.0 as usize];
         let WordState { line, value } = &mut self.words[word as usize];
         let (line, mut before) = (*line, *value);
         if self.cpus[id.cpu()].is_storing {
             // A CPU sees its own stores before others do. An atomic access comes after all of them.
             for store in self.stores[id.cpu()].iter().filter(|store| store.word == word) {
-                before = before & !store.mask | store.value & store.mask;
+                before = store.action.applied(before, store.operands);
             }
         }
-        *value = match action {
-            Action::Read => *value,
-            Action::Add => before.wrapping_add(first),
-            Action::And => before & first,
-            Action::Or => before | first,
-            Action::Replace => before & !second | first & second,
-            Action::CompareExchange if before == first => second,
-            Action::CompareExchange => before,
-        };
+        if action != Action::Read {
+            *value = action.applied(before, operands);
+        }
         self.context(id).operands[0] = before;
         if action != Action::Read {
             self.wake_watchers(line);

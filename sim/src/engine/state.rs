@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::engine::context::{Context, Doing};
+use crate::engine::context::{Action, Context, Doing};
 use crate::engine::ids::{ContextId, Counter, Interrupt, LineId, LockId, Word};
 use crate::failure::Failure;
 use crate::line::{Line, NO_ID};
@@ -32,13 +32,15 @@ pub(crate) struct CpuState {
     pub is_storing: bool,
 }
 
-/// A store in a CPU's store buffer. Stores arrive in program order.
+/// A store in a CPU's store buffer, or an addition without a result. They arrive in program order.
 #[derive(Clone, Copy)]
 pub(super) struct Store {
     pub done: Time,
     pub word: u32,
-    pub value: u64,
-    pub mask: u64,
+    pub action: Action,
+    pub operands: [u64; 2],
+    /// The cache line's home does it: the line does not come.
+    pub at_home: bool,
     /// Its cache line came before the stores ahead of it had arrived: another CPU may have taken the line since.
     pub is_late: bool,
 }
