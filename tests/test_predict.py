@@ -187,9 +187,9 @@ def test_as_many_cpus_are_interrupted_as_were_recorded() -> None:
         (event,) = (event for event in found if event.kind == "interrupt")
         return event
 
-    assert interrupts(4)[1:] == interrupts(None)[1:] == (1.0, 0, "share")
-    assert interrupts(3)[1:] == (0.75, 0, "share")
-    assert interrupts(1)[1:] == (1.0, 0, "number")
+    assert interrupts(4)[1:] == interrupts(None)[1:] == (1.0, 4, "share")
+    assert interrupts(3)[1:] == (0.75, 3, "share")
+    assert interrupts(1)[1:] == (1.0, 1, "number")
 
 
 def test_calls_on_other_cpus_are_replayed_once() -> None:

@@ -75,11 +75,14 @@ fn event_of((kind, amount, object, how): &(String, f64, usize, String)) -> PyRes
         "downgrade" => Event::Downgrade { lock },
         "lockref" => Event::Lockref { lock },
         "broadcast" => Event::Broadcast,
-        "interrupt" => Event::Interrupt(match how {
-            "share" => Targets::Share(*amount),
-            "number" => Targets::Number(*amount as usize),
-            _ => return unknown("way to interrupt", how),
-        }),
+        "interrupt" => {
+            let targets = match how {
+                "share" => Targets::Share(*amount),
+                "number" => Targets::Number(*amount as usize),
+                _ => return unknown("way to interrupt", how),
+            };
+            Event::Interrupt { targets, recorded: *object }
+        }
         "access" | "visit" => {
             let touch = match how {
                 "read" => Touch::Read,

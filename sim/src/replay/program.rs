@@ -81,8 +81,12 @@ pub enum Event {
     Lockref {
         lock: usize,
     },
-    /// Interrupts CPUs of other tasks, and waits for their answers.
-    Interrupt(Targets),
+    /// Interrupts CPUs of other tasks, and waits for their answers. The operation's instructions are those for as many
+    /// CPUs as were interrupted when it was recorded.
+    Interrupt {
+        targets: Targets,
+        recorded: usize,
+    },
     /// Waits until all CPUs of the machine have done what it asked of all at once: to invalidate what their TLBs have.
     Broadcast,
 }
@@ -112,7 +116,7 @@ impl Event {
         match *self {
             Event::Work(amount) | Event::SystemCall(amount) | Event::Fill(amount) => amount > 0.0,
             Event::Access { touch, .. } => touch != Touch::Read,
-            Event::Interrupt(_) => false,
+            Event::Interrupt { .. } => false,
             _ => true,
         }
     }
@@ -177,7 +181,7 @@ impl Program {
             {
                 Err(format!("{event:?}: use zero or more"))
             }
-            Event::Interrupt(Targets::Share(share)) if !(0.0..=1.0).contains(&share) => {
+            Event::Interrupt { targets: Targets::Share(share), .. } if !(0.0..=1.0).contains(&share) => {
                 Err(format!("interrupts a share of {share} of the others: use 0 to 1"))
             }
             Event::Access { line, .. } if line >= self.lines.len() => Err(format!("line {line} is none")),

@@ -69,7 +69,7 @@ impl Shared {
             .map(|lock| homes[lock.line].iter().map(|&line| TaskLock::new(sim, lock, line)).collect());
         let locks: Vec<Vec<TaskLock>> = locks.collect();
         let calls =
-            Calls::new(sim, machine, cpus, has(program, |event| matches!(event, Event::Interrupt(_))));
+            Calls::new(sim, machine, cpus, has(program, |event| matches!(event, Event::Interrupt { .. })));
         let categories = FIXED_CATEGORIES + program.lines.len() + program.locks.len();
         let uninterrupted = uninterrupted(program, &locks);
         let executing = cpus.iter().map(|&cpu| (machine.core_of(cpu), Cell::new(0))).collect();

@@ -275,7 +275,8 @@ fn programs_downgrade_what_they_have_alone_and_count_in_lockrefs_of_spinlocks() 
 
 #[test]
 fn interrupts_are_answered() {
-    let program = of(vec![Event::Work(10_000.0), Event::Interrupt(Targets::Share(1.0))]);
+    let program =
+        of(vec![Event::Work(10_000.0), Event::Interrupt { targets: Targets::Share(1.0), recorded: 7 }]);
     let replayed = replay(&machine(), &program, Setting::plain(8)).unwrap();
     assert!(replayed.shares[INTERRUPTS] > 0.0 && replayed.throughput > 0.0);
 }
@@ -283,13 +284,24 @@ fn interrupts_are_answered() {
 #[test]
 fn as_many_are_interrupted_as_an_event_says() {
     let rate = |targets| {
-        let program = of(vec![Event::Work(2000.0), Event::Interrupt(targets)]);
+        let program = of(vec![Event::Work(2000.0), Event::Interrupt { targets, recorded: 7 }]);
         replay(&machine(), &program, Setting::plain(8)).unwrap().throughput
     };
     let [one, half, all] = [Targets::Number(1), Targets::Share(0.5), Targets::Share(1.0)].map(rate);
     assert!(one > 1.5 * half && half > 1.25 * all, "{one} {half} {all}");
     assert_eq!(all, rate(Targets::Number(7)));
     assert_eq!(all, rate(Targets::Number(99)));
+}
+
+#[test]
+fn who_interrupts_more_cpus_than_were_recorded_executes_more() {
+    let takes_ns = |recorded| {
+        let program =
+            of(vec![Event::Work(2000.0), Event::Interrupt { targets: Targets::Number(7), recorded }]);
+        8e9 / replay(&machine(), &program, Setting::plain(8)).unwrap().throughput
+    };
+    let [none, some, more] = [0, 7, 9].map(takes_ns);
+    assert!(none > some + 100.0 && some == more, "{none} {some} {more}"); // 280 instructions, 140 ns
 }
 
 #[test]

@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
     kind: str
     amount: float = 0.0
-    object: int = 0
+    object: int = 0  # the line or lock; of `interrupt`, for how many CPUs the operation has the instructions
     how: str = ""
 
 

@@ -227,7 +227,7 @@ def _interrupts(work: pl.DataFrame, operations: float, tasks: int) -> Iterator[S
     for path, instructions in sent.select("whole", "instructions").iter_rows():
         # The loop over the CPUs is some 40 instructions for each of them.
         per_op = instructions / operations / (40.0 * max(1, tasks - 1))
-        yield Site(tuple(path.split(";")), per_op, Event("interrupt", 1.0, 0, "share"))
+        yield Site(tuple(path.split(";")), per_op, Event("interrupt", 1.0, tasks - 1, "share"))
 
 
 def _lines(

@@ -419,12 +419,13 @@ def _of_lock(kind: str, lock: int, how: str, held: dict[int, str], tries: bool =
 def _interrupt(target: int | None, others: int) -> Event:
     """So many CPUs are interrupted: a share of the others if it was most of them; else that number.
 
-    >>> [_interrupt(target, 7)[1::2] for target in (7, 6, 1, None)]
-    [(1.0, 'share'), (0.8571428571428571, 'share'), (1.0, 'number'), (1.0, 'share')]
+    >>> [_interrupt(target, 7)[1:] for target in (7, 6, 1, None)]
+    [(1.0, 7, 'share'), (0.8571428571428571, 6, 'share'), (1.0, 1, 'number'), (1.0, 7, 'share')]
     """
     if target is not None and 2 * target <= others:
-        return Event("interrupt", float(target), 0, "number")
-    return Event("interrupt", min(1.0, (target or others) / others) if others else 1.0, 0, "share")
+        return Event("interrupt", float(target), target, "number")
+    recorded = target or others
+    return Event("interrupt", min(1.0, recorded / others) if others else 1.0, recorded, "share")
 
 
 def _events(
