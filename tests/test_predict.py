@@ -20,6 +20,7 @@ from bigiron.analysis.replay.extrapolated import Extrapolated
 from bigiron.analysis.replay.program import Event, Line, Lock, Program
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.estimate import of_samples
+from bigiron.errors import UserError
 from bigiron.probes import Table, conflicts, locks
 from bigiron.results import prediction as study_prediction
 from bigiron.simulator import machine_files
@@ -251,6 +252,35 @@ def test_the_same_seed_gives_the_same(tmp_path: Path) -> None:
         answered(study, "--machine", XEON, "--tasks", "8", "--seed", seed) for seed in ("1", "1", "2")
     )
     assert first == again != other
+
+
+def test_another_architecture_than_the_machine_s_is_named(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", v=events(1))
+    asked = ("--tasks", "2", "--samples", "8")
+    says = "recorded on x86_64, whose instructions, page faults and TLB flushes are not those of aarch64"
+    for machine, architecture in (("graviton3", "aarch64"), (XEON, "x86_64")):
+        document = answered(study, "--machine", machine, *asked)
+        assert (document["recorded_on"], document["architecture"]) == ("x86_64", architecture)
+        text = " ".join(bigiron("predict", study.folder, "--machine", machine, *asked).out.split())
+        assert (says in text) == (architecture != "x86_64")
+
+
+def test_a_rate_that_cache_lines_do_not_allow_is_counted_or_refused(tmp_path: Path) -> None:
+    machine = machine_files.load(XEON)
+    lines = [Line(f"line {number}", "shared") for number in range(8)]
+    accesses = [Event("access", 0, number, "atomic") for number in range(8)]
+    program = Program(lines, [], [[event for one in accesses for event in (Event("work", 100.0), one)]])
+
+    def missed(given: float) -> int:
+        options = ReplayOptions(machine, [2], samples=16, known=KnownRate("v", 2, given))
+        return replay({"v": lambda _: program}, options).missed
+
+    assert missed(2e6) == 0 < missed(4e6) <= 8
+    with pytest.raises(UserError, match="16 of 16 samples miss the given rate of 2 tasks, 50 M/s, at every"):
+        missed(5e7)
+    study = traced(tmp_path / "s", v=events(1))
+    answer = bigiron("predict", study.folder, "--machine", XEON, "--one-task", "1e9", *ASKED)
+    assert answer.status == 2 and "8 of 8 samples miss the given rate of 1 task" in answer.complaint, answer
 
 
 def test_a_known_rate_sets_how_fast_instructions_are() -> None:

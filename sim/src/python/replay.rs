@@ -8,8 +8,8 @@ use crate::python::arguments::{time, unknown};
 use crate::python::machines::PyMachine;
 use crate::python::stop::unless_stopped;
 use crate::replay::{
-    Curve, CurveResult, Event, Kind, Program, ProgramLine, ProgramLock, Scope, Setting, Targets, Touch,
-    curves,
+    Curve, CurveResult, Event, Kind, Program, ProgramLine, ProgramLock, ReplayedCurve, Scope, Setting,
+    Targets, Touch, curves,
 };
 use crate::spin_kind::SpinKind;
 
@@ -158,8 +158,9 @@ pub fn replay<'py>(
 fn dict_of_curve(py: Python<'_>, curved: CurveResult) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     match curved {
-        Ok((slower, points)) => {
+        Ok(ReplayedCurve { slower, reached, points }) => {
             dict.set_item("slower", slower)?;
+            dict.set_item("reached", reached)?;
             let throughput: Vec<f64> = points.iter().map(|point| point.throughput).collect();
             let shares: Vec<Vec<f64>> = points.iter().map(|point| point.shares.clone()).collect();
             dict.set_item("throughput", throughput)?;

@@ -25,8 +25,19 @@ pub struct Curve {
     pub known: Option<(usize, f64)>,
 }
 
-/// The factor on the time of instructions, and the result for each number of tasks.
-pub type CurveResult = Result<(f64, Vec<ReplayResult>), Failure>;
+/// A curve as it was replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayedCurve {
+    /// The factor on the time of instructions.
+    pub slower: f64,
+    /// The replayed throughput relative to the known one. It is less if cache lines and locks alone take longer.
+    pub reached: f64,
+    /// For each number of tasks.
+    pub points: Vec<ReplayResult>,
+}
+
+/// A curve, or why it has none.
+pub type CurveResult = Result<ReplayedCurve, Failure>;
 
 /// Bounds of the factor on the time of instructions.
 const MIN_SLOWER: f64 = 0.02;
@@ -38,35 +49,41 @@ const CLOSE: f64 = 0.005;
 impl Curve {
     fn replayed(&self, stop: &Arc<AtomicBool>) -> CurveResult {
         let program = Rc::new(self.program.clone());
-        let slower = match self.known {
+        let (slower, reached) = match self.known {
             Some(known) => self.fitted(&program, known, stop)?,
-            None => self.setting.slower,
+            None => (self.setting.slower, 1.0),
         };
         let at =
             |&tasks: &usize| replay(&self.machine, &program, Setting { tasks, slower, ..self.setting }, stop);
-        Ok((slower, self.tasks.iter().map(at).collect::<Result<_, _>>()?))
+        Ok(ReplayedCurve { slower, reached, points: self.tasks.iter().map(at).collect::<Result<_, _>>()? })
     }
 
-    /// The factor on the times of instructions and of filling memory that gives a known throughput. All other times
-    /// stay.
+    /// The factor on the times of instructions and of filling memory that gives a known throughput, and what share of
+    /// that throughput it reaches. All other times stay.
     fn fitted(
         &self,
         program: &Rc<Program>,
         (tasks, rate): (usize, f64),
         stop: &Arc<AtomicBool>,
-    ) -> Result<f64, Failure> {
+    ) -> Result<(f64, f64), Failure> {
         let mut slower = self.setting.slower;
+        let mut closest = (slower, f64::INFINITY);
         for _ in 0..ROUNDS {
             let found = replay(&self.machine, program, Setting { tasks, slower, ..self.setting }, stop)?;
             let takes = tasks as f64 / found.throughput;
             let work = takes * (found.shares[WORK] + found.shares[MEMORY]);
             let wanted = work + tasks as f64 / rate - takes;
-            slower = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(MIN_SLOWER, MAX_SLOWER);
-            if (found.throughput / rate - 1.0).abs() < CLOSE {
-                break;
+            let next = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(MIN_SLOWER, MAX_SLOWER);
+            let reached = found.throughput / rate;
+            if (reached - 1.0).abs() < CLOSE {
+                return Ok((next, reached));
             }
+            if (reached - 1.0).abs() < (closest.1 - 1.0).abs() {
+                closest = (slower, reached);
+            }
+            slower = next;
         }
-        Ok(slower)
+        Ok(closest)
     }
 }
 
@@ -82,7 +99,8 @@ pub fn curves(curves: &[Curve], stop: &Arc<AtomicBool>) -> Vec<CurveResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::program::{Event, ProgramLine, Scope};
+    use crate::replay::program::{Event, ProgramLine, Scope, Touch};
+    use crate::time::ns;
 
     #[test]
     fn a_known_rate_says_how_fast_a_core_fills_memory() {
@@ -96,9 +114,31 @@ mod tests {
             setting: Setting::plain(1),
             known: Some((1, rate)),
         };
-        let (slower, found) = curve.replayed(&Arc::default()).unwrap();
+        let ReplayedCurve { slower, reached, points } = curve.replayed(&Arc::default()).unwrap();
         assert!(slower > 2.0, "{slower}"); // of the 10 GB/s or so of its file
-        assert!((found[0].throughput / rate - 1.0).abs() < 0.01, "{found:?}");
-        assert!((found[1].throughput / rate - 2.0).abs() < 0.1, "{found:?}"); // its node can do more
+        assert!((reached - 1.0).abs() < 0.01, "{reached}");
+        assert!((points[0].throughput / rate - 1.0).abs() < 0.01, "{points:?}");
+        assert!((points[1].throughput / rate - 2.0).abs() < 0.1, "{points:?}"); // its node can do more
+    }
+
+    #[test]
+    fn a_rate_that_cache_lines_alone_do_not_allow_is_not_reached() {
+        let lines = vec![ProgramLine { name: "line".into(), scope: Scope::Shared }];
+        let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
+        let curve = |rate: f64| Curve {
+            machine: Machine::uniform(2, ns(1), ns(100)),
+            program: Program {
+                lines: lines.clone(),
+                locks: vec![],
+                operations: vec![vec![Event::Work(100.0), access]],
+            },
+            tasks: vec![2],
+            setting: Setting::plain(1),
+            known: Some((2, rate)),
+        };
+        let reached = |rate: f64| curve(rate).replayed(&Arc::default()).unwrap().reached;
+        assert!((reached(5e6) - 1.0).abs() < 0.01, "{}", reached(5e6));
+        // The line goes from one CPU to the other in 100 ns.
+        assert!((reached(2e7) - 0.5).abs() < 0.02, "{}", reached(2e7));
     }
 }

@@ -16,7 +16,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use curve::{Curve, CurveResult, curves};
+pub use curve::{Curve, CurveResult, ReplayedCurve, curves};
 pub use program::{Event, Kind, Program, ProgramError, ProgramLine, ProgramLock, Scope, Targets, Touch};
 pub use run::{ReplayResult, replay};
 pub use setting::Setting;

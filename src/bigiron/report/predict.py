@@ -28,6 +28,7 @@ _NO_RATE = (
     ". The rate of one task was not given (--one-task) and is a range: where tasks contend, operations/s "
     "depend less on it than throughput relative to one task does"
 )
+_OTHER = "; recorded on {}, whose instructions, page faults and TLB flushes are not those of {}"
 _SPINLOCKS = {
     "cna": "; spinlocks are NUMA-aware (CNA)",
     "powerpc": "; spinlocks are those of POWER since kernel 6.2",
@@ -114,7 +115,11 @@ _HELD_OUT = ", as did 48 % of published points that nothing was fitted to"
 
 def _heading(found: Prediction) -> str:
     given = f"; the given rate of one task is {rate(found.one_task)}/s" if found.one_task else _NO_RATE
+    if found.missed:
+        given += f", which {found.missed} of the samples miss at every speed of instructions that was tried"
     lock = _SPINLOCKS.get(found.lock, "")
+    if found.recorded_on != found.architecture:
+        lock += _OTHER.format(found.recorded_on, found.architecture)
     if all(one.is_trace for one in found.recordings):
         from_ = "from traces"
     else:
@@ -227,6 +232,9 @@ def as_json(found: Prediction) -> str:
         "samples": found.samples,
         "lock": found.lock,
         "one_task_per_s": found.one_task,
+        "samples_missing_rate": found.missed,
+        "recorded_on": found.recorded_on,
+        "architecture": found.architecture,
         "recordings": [
             {
                 "variant": one.variant,

@@ -102,6 +102,9 @@ class Prediction:
     ratios: list[PredictedRatio]
     refused: list[Refused]
     costs: LineCosts  # at the largest number of tasks
+    missed: int  # samples that miss the rate of one task
+    recorded_on: str  # the architecture of the recorded kernels
+    architecture: str  # that of the machine's
 
 
 def predict(
@@ -159,6 +162,9 @@ def predict(
         _ratios(found),
         refused,
         _costs(found, options, refused),
+        found.missed,
+        study.spec.arch,
+        model.architecture,
     )
 
 

@@ -11,8 +11,10 @@ from bigiron.analysis.lines.line_costs import line_costs
 from bigiron.analysis.replay.program import Program
 from bigiron.errors import UserError
 from bigiron.simulator import fitted, machine_files
+from bigiron.util.english import plural
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
+from bigiron.util.numbers import rate
 from bigiron.util.threads import StoppedError, is_stopped
 
 FITTED = ("crossing of nodes", "contended transfers", "keeping a line", "code under locks")
@@ -30,6 +32,9 @@ descriptions), of which kernel code has one or two done in a cycle until a read 
 
 Source: TypeAlias = "Callable[[np.random.Generator], Program]"
 """What gives a program for each sample: always the same from a trace, another order each time from counts."""
+
+
+_REACHED = 0.02  # relative error of a known rate in a sample that has it
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,14 @@ class Replayed:
     variants: Mapping[str, Draws]
     unknowns: Mapping[str, Floats]  # where in its range each was, 0 to 1, by sample
     slower: Floats  # what instructions took, of what the machine's file says
+    missed: int = 0  # samples that miss the known rate
 
 
 def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
     """Replay each variant on machines sampled from all ranges.
 
     A known rate sets how fast instructions are, for the other variants too: its variant is replayed first.
+    UserError if most samples miss it.
     """
     names = [*(name for name, *_ in options.machine.unknowns), *FITTED, LEFT_OUT, OVERLAPPED]
     places = machine_files.sobol_points(len(names) + 1, options.samples, options.seed)
@@ -101,7 +108,7 @@ def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
     drawn = [_drawn(options, place[:-1]) for place in places]
     tasks = sorted({1, *options.tasks})
     found: dict[str, Draws] = {}
-    slower = np.ones(options.samples)
+    slower, missed = np.ones(options.samples), 0
     if not options.known:
         unknowns[SPEED] = speed
         slower = np.array([options.constants.instructions.at(float(place)) for place in speed])
@@ -130,6 +137,7 @@ def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
                 raise UserError(f"{variant}: the replay failed: {outcome['error']}")
         if known:
             slower = np.array([outcome["slower"] for outcome in outcomes])
+            missed = _missed(variant, known, np.array([outcome["reached"] for outcome in outcomes]))
         found[variant] = Draws(
             _off(
                 options, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]
@@ -137,7 +145,7 @@ def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
             programs,
             [outcome["shares"] for outcome in outcomes],
         )
-    return Replayed(tasks, {variant: found[variant] for variant in sources}, unknowns, slower)
+    return Replayed(tasks, {variant: found[variant] for variant in sources}, unknowns, slower, missed)
 
 
 def _replayed(curves: Sequence[_sim.Curve]) -> list[dict[str, Any]]:
@@ -152,6 +160,24 @@ def _known(options: ReplayOptions, variant: str) -> tuple[int, float] | None:
     """The tasks and the throughput of a variant whose rate is known."""
     known = options.known
     return (known.tasks, known.throughput) if known and known.variant == variant else None
+
+
+def _missed(variant: str, known: tuple[int, float], reached: Floats) -> int:
+    """The samples that do not have the known rate, however fast instructions are; UserError if most do not.
+
+    >>> _missed("v", (1, 2e6), np.array([1.0, 1.01, 0.64]))
+    1
+    """
+    missed = int((abs(reached - 1) > _REACHED).sum())
+    if 2 * missed > len(reached):
+        tasks, given = known
+        median = float(np.median(reached)) * given
+        raise UserError(
+            f"{variant}: {missed} of {len(reached)} samples miss the given rate of {plural(tasks, 'task')}, "
+            f"{rate(given)}/s, at every speed of instructions that was tried ({rate(median)}/s in the "
+            "median): check the rate, or leave it out"
+        )
+    return missed
 
 
 def _replayable(variant: str, program: Program) -> _sim.Program:
