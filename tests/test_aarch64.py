@@ -14,9 +14,11 @@ from conftest import bigiron as command
 from executed import exact_instructions
 
 import bigiron
+from bigiron.analysis.replay import synthetic_operation
 from bigiron.architectures import AARCH64, aarch64
 from bigiron.errors import UserError
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.probes import locks
 from bigiron.probes.locks import refuse_inlined_spinlocks
 
 ARM = ("--arch", "aarch64", "--kernel")
@@ -89,6 +91,16 @@ def test_what_an_operation_executes_is_exact(open1_on_arm: Path) -> None:
     late = pl.concat_str("path", "function", separator=";").str.contains("el1h_64_irq|el0t_64_irq|irq_exit")
     assert table.filter(late & (pl.col("context") == "process")).is_empty()
     assert not table.filter(late & (pl.col("context") == "interrupt")).is_empty()
+
+
+def test_counts_have_the_number_of_system_calls(open1_on_arm: Path) -> None:
+    opened = bigiron.open_study(open1_on_arm)
+    (record,) = opened.records()
+    conflicts, work = (opened.table(record, probe) for probe in ("conflicts", "instructions"))
+    nothing_taken = pl.DataFrame(schema=dict(locks.SCHEMA))
+    counted = synthetic_operation.count(conflicts, nothing_taken, work, 4 * 500, 4, 4, threads=False)
+    assert (counted.system_calls, counted.faults) == pytest.approx((2, 0), abs=0.01)
+    assert "el0_svc" in counted.root.calls
 
 
 def test_call_paths_begin_with_the_system_call(open1_on_arm: Path) -> None:

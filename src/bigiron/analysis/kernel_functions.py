@@ -224,12 +224,21 @@ ENTRY_CODE = re.compile(
 SYSTEM_CALL = re.compile(r"__(?:x64|ia32|arm64|se|do)_sys_(\w+)|sys_(\w+)")
 """The function of a system call, whose name is in one of the groups."""
 
-PAGE_FAULT = "asm_exc_page_fault"
+PAGE_FAULTS = ("asm_exc_page_fault", "el0_da", "el0_ia")
+"""How a page fault enters the kernel from user mode: on x86; on arm64 for data, for instructions."""
 
-INSTRUCTIONS_PER_ENTRY = {"entry_SYSCALL_64": 40.0, PAGE_FAULT: 8.5}
-"""Instructions of one call, in kernels 5.10 to 7.2 on x86_64, from which numbers of calls are derived."""
+SHARED_ENTRY = r"^el0(t_64)?_sync;el0(t_64)?_sync_handler(;|$)"
+"""What call paths of all system calls and page faults on arm64 begin with."""
+
+INSTRUCTIONS_PER_SYSTEM_CALL = {"entry_SYSCALL_64": 40.0, "do_el0_svc": 12.0}
+"""Instructions of one call, from which numbers of calls are derived: in kernels 5.10 to 7.2 on x86_64, and in
+6.12 and 7.2 on arm64."""
+
+INSTRUCTIONS_PER_FAULT = {"asm_exc_page_fault": 8.5, "do_mem_abort": 24.0}
+"""The same of page faults."""
 
 INSTRUCTIONS_PER_CLEARED_PAGE = {
+    "clear_page": 264.0,  # arm64, with a `dc zva` for 64 bytes; 263 in 6.12
     "clear_page_erms": 4.0,
     "clear_page_rep": 6.0,
     "clear_page_orig": 700.0,
@@ -265,6 +274,9 @@ RCU_ITSELF = (
 """What RCU does around callbacks as grace periods pass: that follows the clock, and no operation."""
 
 
+ON_ARM64 = ("do_el0_svc", "do_mem_abort", "clear_page")
+"""Those of the names below that kernels for other architectures lack."""
+
 PLAIN_NAMES = (
     *LOCK_SLOW_PATHS,
     *SLOW_PATH_ENTRIES,
@@ -274,7 +286,8 @@ PLAIN_NAMES = (
     *QUEUING_CALLS,
     *LEAVING_CPU,
     *WAITING_FOR_WORK,
-    *INSTRUCTIONS_PER_ENTRY,
+    *INSTRUCTIONS_PER_SYSTEM_CALL,
+    *INSTRUCTIONS_PER_FAULT,
     *INSTRUCTIONS_PER_CLEARED_PAGE,
     *RCU_BATCH,
     *RCU_CORE,

@@ -74,7 +74,7 @@ class Reconstruction:
         entries = list(self.root.calls.items())
         for number in chance.permutation(len(entries)):
             name, call = entries[number]
-            times = sampled_count(self.faults, chance) if name == kernel_functions.PAGE_FAULT else 1
+            times = sampled_count(self.faults, chance) if name in kernel_functions.PAGE_FAULTS else 1
             for _ in range(times):
                 at += found.place(call, at, float(times))
         calls = max(1, sampled_count(self.system_calls + self.faults, chance))
@@ -106,7 +106,7 @@ def count(
         _call(root, path.split(";")).own += more
     touched = without_waiting(conflicts.filter(pl.col("context") == "process"))
     kept, lines, of_line = _lines(touched, beside, operations, Nodes(tasks, nodes), most_tasks)
-    taken = locks.filter(pl.col("context") == "process").with_columns(
+    taken = _from_entries(locks.filter(pl.col("context") == "process")).with_columns(
         line=pl.col("lock") - pl.col("lock") % 64
     )
     found, of_lock = _locks(taken, lines, of_line)
@@ -124,8 +124,9 @@ def count(
     for site in _interrupts(work, operations, tasks) if threads else ():
         _call(root, site.path).sites.append(site)
     own = dict(work.group_by("function").agg(pl.col("instructions").sum() / operations).iter_rows())
+    per_call = (kernel_functions.INSTRUCTIONS_PER_SYSTEM_CALL, kernel_functions.INSTRUCTIONS_PER_FAULT)
     system_calls, faults = (
-        own.get(name, 0.0) / each for name, each in kernel_functions.INSTRUCTIONS_PER_ENTRY.items()
+        sum(own.get(name, 0.0) / each for name, each in entries.items()) for entries in per_call
     )
     places = {line // 64: whose.number for line, whose in of_line.items()}
     return Reconstruction(lines, found, root, recorded.inclusive, system_calls, faults, places)
@@ -193,9 +194,14 @@ def work_of_operations(work: pl.DataFrame) -> pl.DataFrame:
 def without_waiting(table: pl.DataFrame) -> pl.DataFrame:
     """Without what waits for a lock: how often one tries is chance. `whole` is the path and the function."""
     whole = pl.concat_str("path", "function", separator=";").str.strip_chars_start(";")
-    table = table.with_columns(whole=whole)
+    table = _from_entries(table).with_columns(whole=whole)
     waiting = [path for path in table["whole"].unique() if kernel_functions.WAITING.search(path)]
     return table.filter(~pl.col("whole").is_in(waiting))
+
+
+def _from_entries(table: pl.DataFrame) -> pl.DataFrame:
+    """Paths begin with the kind of entry into the kernel, as on x86: not with what all kinds share."""
+    return table.with_columns(pl.col("path").str.replace(kernel_functions.SHARED_ENTRY, ""))
 
 
 def _tree(work: pl.DataFrame, operations: float) -> Call:
