@@ -18,6 +18,7 @@ from test_setup import ROOT
 
 import bigiron
 from bigiron import compile, doctor, prebuilt, workloads
+from bigiron.architectures import X86_64
 from bigiron.errors import UserError
 
 AGENT = b"an agent"
@@ -42,7 +43,7 @@ def wheel_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             member.size = len(AGENT)
             archive.addfile(member, io.BytesIO(AGENT))
     programs = {agent: "guest.tar.xz", boot: "guest.tar.xz", recorder: ""}
-    index = prebuilt.Index((), programs, {"gcc": {"openat": 257}})
+    index = prebuilt.Index((), programs, {"x86_64": {"openat": 257}})
     (folder / prebuilt.INDEX).write_bytes(msgspec.json.encode(index))
     return folder
 
@@ -62,6 +63,24 @@ def test_what_comes_compiled_needs_no_compiler() -> None:
         slices("dup1")
     with pytest.raises(UserError, match="no gcc on PATH to compile"):
         compile.agent(workloads.find("open1"), "gcc")  # on a real machine
+
+
+@pytest.mark.usefixtures("wheel_s")
+def test_what_comes_compiled_is_found_on_a_host_of_another_architecture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """tools/wheel.py makes it on x86_64, where the compiler for x86_64 is called gcc."""
+    recorder = compile.recorder_key()
+    monkeypatch.setattr(compile, "recorder_key", lambda: recorder)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    compiler = X86_64.compiler
+    assert compiler == "x86_64-linux-gnu-gcc"
+    assert compile.agent(workloads.find("open1"), compiler, time_slices=True).read_bytes() == AGENT
+    assert compile.boot(compiler).read_bytes() == AGENT
+    assert compile.system_calls.__wrapped__(compiler) == {"openat": 257}
+    assert compile.comes_compiled()
+    with pytest.raises(UserError, match="no gcc on PATH"):
+        compile.boot("gcc")  # for aarch64
 
 
 @pytest.mark.usefixtures("wheel_s")

@@ -113,7 +113,7 @@ def make_programs(folder: Path, arch: str) -> None:
             with program.open("rb") as content:
                 archive.addfile(member, content)
     link_recorder(folder / recorder / "recorder.so", arch)
-    calls = {X86_64.compiler: compile.system_calls(X86_64.compiler)}
+    calls = {X86_64.name: compile.system_calls(X86_64.compiler)}
     whole = prebuilt.Index(tuple(made_with(arch)), index, calls)
     (folder / prebuilt.INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1))
 

@@ -136,7 +136,7 @@ def guest_source() -> str:
 @cache
 def system_calls(compiler: str) -> dict[str, int]:
     """The numbers of system calls by name, as the C library's headers for an architecture have them."""
-    if known := prebuilt.index().system_calls.get(compiler):
+    if known := prebuilt.index().system_calls.get(_target(compiler)):
         return known
     program = shutil.which(compiler)
     if program is None:
@@ -179,7 +179,12 @@ def comes_compiled() -> bool:
 
 
 def _key(name: str, compiler: str, *parts: str) -> str:
-    return prebuilt.key(name, compiler, *_guest_files(), *parts, _this_file())
+    return prebuilt.key(name, _target(compiler), *_guest_files(), *parts, _this_file())
+
+
+def _target(compiler: str) -> str:
+    """The architecture that a compiler compiles for: the compiler's name depends on the host's."""
+    return next((one.name for one in architectures() if one.compiler == compiler), compiler)
 
 
 def _guest_files() -> list[str]:

@@ -27,12 +27,12 @@ class Index:
 
     made_with: tuple[str, ...] = ()  # compilers, C libraries and the plugin interface, one line each
     programs: Mapping[str, str] = field(default_factory=dict)  # by key: the archive, or "" of a plain file
-    system_calls: Mapping[str, dict[str, int]] = field(default_factory=dict)  # by compiler, by name
+    system_calls: Mapping[str, dict[str, int]] = field(default_factory=dict)  # by architecture, by name
 
 
-def key(name: str, compiler: str, *parts: str) -> str:
-    """The key of a program: 32 hexadecimal digits."""
-    return hashlib.sha256("\0".join((name, compiler, *parts)).encode()).hexdigest()[:32]
+def key(name: str, arch: str, *parts: str) -> str:
+    """The key of a program for an architecture, the same on every host: 32 hexadecimal digits."""
+    return hashlib.sha256("\0".join((name, arch, *parts)).encode()).hexdigest()[:32]
 
 
 def holds(wanted: str) -> bool:
