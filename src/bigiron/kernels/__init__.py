@@ -69,6 +69,7 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
             return store.keep(staging / "image", name, facts, twin.version, twin.source)
         file, chosen, place = distribution.download(wanted, arch, staging, on_step)
         package.extract_image(file, staging / "image")
+        image.unpack_zstd(staging / "image", f"the image in {chosen.name}")
         facts = image.read(staging / "image", f"the image in {chosen.name}")
         if (facts.release, facts.arch) != (chosen.release, arch):
             raise UserError(f"{chosen.name} holds another kernel: {facts.release} for {facts.arch}")
@@ -200,12 +201,14 @@ def _image_of_tree(tree: Path) -> Path:
 
 def _copy_image(path: Path, to: Path) -> str:
     """Copy the image, out of its package if it is in one; returns the package's version, else ""."""
+    version = ""
     if package.is_package(path):
         version = package.read_version(path)
         package.extract_image(path, to)
-        return version
-    try:
-        shutil.copyfile(path, to)
-    except OSError as error:
-        raise UserError(f"{path} cannot be copied into {to.parent.parent}: {error.strerror}") from None
-    return ""
+    else:
+        try:
+            shutil.copyfile(path, to)
+        except OSError as error:
+            raise UserError(f"{path} cannot be copied into {to.parent.parent}: {error.strerror}") from None
+    image.unpack_zstd(to, str(path))
+    return version

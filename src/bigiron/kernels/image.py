@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from bigiron.architectures import AARCH64, architectures
 from bigiron.errors import UserError
-from bigiron.util import lazy
+from bigiron.util import compression, lazy
 from bigiron.util.english import join_and
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _ARM64 = 183  # whose ELF files QEMU does not boot: they have no physical addres
 _SMALLEST = 4096  # bytes: mmap refuses an empty file, and every kernel is larger
 _BANNER = re.compile(rb"Linux version (\d[!-~]*) ([^\0\n]*)")
 _GZIP, _ZBOOT, _ARM64_IMAGE = b"\x1f\x8b", b"zimg", b"ARM\x64"  # at 0, 4 and 56
+_ZSTD = ("zstd", "zstd22")  # since Linux 6.13, and before
 _LARGEST = 1 << 30  # bytes of an image that is compressed
 _DEBIAN_VERSION = re.compile(r" Debian (\d\S*)")
 _ARM64_PAGES = {1: 4 << 10, 2: 16 << 10, 3: 64 << 10}  # bytes, by bits 1 and 2 of an arm64 Image's flags
@@ -60,6 +61,16 @@ def read(path: Path, called: str) -> Facts:
             if (whole := _whole_arm64_image(data, called)) is not None:
                 return _arm64_image(whole, called)
     raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
+
+
+def unpack_zstd(path: Path, called: str) -> None:
+    """Put the arm64 Image in the place of an EFI zboot image that has it compressed with zstd.
+
+    QEMU 10 unpacks only those with gzip.
+    """
+    data = path.read_bytes()
+    if len(data) >= _SMALLEST and data[4:8] == _ZBOOT and _compression(data) in _ZSTD:
+        path.write_bytes(_payload(data, called))
 
 
 def has_inlined_spinlocks(path: Path) -> bool:
@@ -100,29 +111,40 @@ def _bzimage(data: mmap.mmap, called: str) -> Facts:
     return Facts("x86_64", text.split()[0], _debian_version(text), "vmlinuz")
 
 
-def _payload(data: mmap.mmap, called: str) -> bytes:
+def _payload(data: bytes | mmap.mmap, called: str) -> bytes:
     """What an EFI zboot image unpacks: drivers/firmware/efi/libstub/zboot-header.S."""
     start, size = struct.unpack_from("<II", data, 8)
-    kind = data[24:56].partition(b"\0")[0].decode("ascii", "replace")
-    if kind != "gzip":
+    kind = _compression(data)
+    if kind not in ("gzip", *_ZSTD):
         raise UserError(
-            f"{called} is an EFI zboot image compressed with {kind}: give one with gzip, or the Image"
+            f"{called} is an EFI zboot image compressed with {kind}: give one with gzip or zstd, or the Image"
         )
     _check_length(data, start + size, called)
-    return _unpacked(data[start : start + size], called)
+    payload = data[start : start + size]
+    return (
+        _unpacked(payload, called) if kind == "gzip" else _image(compression.unzstd(payload, called), called)
+    )
+
+
+def _compression(zboot: bytes | mmap.mmap) -> str:
+    return zboot[24:56].partition(b"\0")[0].decode("ascii", "replace")
 
 
 def _unpacked(content: bytes, called: str) -> bytes:
     unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
-        image = unpacker.decompress(content, _LARGEST)
+        image = _image(unpacker.decompress(content, _LARGEST), called)
     except zlib.error as error:
         raise UserError(f"{called} is damaged ({error}): copy or build it again") from None
-    if image[56:60] != _ARM64_IMAGE:
-        raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
     if not unpacker.eof:
         raise UserError(f"{called} is cut short: copy or build it again")
     return image
+
+
+def _image(content: bytes, called: str) -> bytes:
+    if content[56:60] != _ARM64_IMAGE:
+        raise UserError(f"{called} is not a kernel: give {ACCEPTED}")
+    return content
 
 
 def _arm64_image(image: bytes | mmap.mmap, called: str) -> Facts:

@@ -55,14 +55,14 @@ def plain(packed: IO[bytes], compression: str, staging: Path, called: str) -> It
             yield packed
 
 
-def unzstd(content: bytes) -> bytes:
+def unzstd(content: bytes, called: str = "what zstd compressed") -> bytes:
     """A small file, such as a kernel's module, decompressed; UserError where it is damaged."""
     with tempfile.TemporaryDirectory() as staging:
         try:
-            with plain(io.BytesIO(content), "zstd", Path(staging), "what zstd compressed") as stream:
+            with plain(io.BytesIO(content), "zstd", Path(staging), called) as stream:
                 return stream.read(_LARGEST_SMALL)
         except OSError as error:
-            raise UserError(f"what zstd compressed is damaged: {error}") from None
+            raise UserError(f"{called} is damaged: {error}") from None
 
 
 @contextmanager
