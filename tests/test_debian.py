@@ -1,5 +1,6 @@
 """Debian's kernels from an archive on loopback, also in the states that a mirror has while it is updated."""
 
+import hashlib
 import os
 import struct
 import time
@@ -240,9 +241,9 @@ def test_a_library_of_the_release_before(
     assert versions == {"libbpf.a": "2", "libelf.a": "2", "libz.a": "1", "libzstd.a": "2"}
 
 
-def test_an_archive_that_was_never_read_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian 13's apt leaves out what it has no list of, unless it is asked not to look."""
-    (tmp_path / "sources.list").write_text("deb http://x.example/debian trixie main\n")
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The machine's own apt, with these sources, and no list."""
     (tmp_path / "lists").mkdir()
     settings = {
         "Dir::Etc::sourcelist": tmp_path / "sources.list",
@@ -254,4 +255,48 @@ def test_an_archive_that_was_never_read_is_known(tmp_path: Path, monkeypatch: py
     (tmp_path / "apt.conf").write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     monkeypatch.delenv(debian.MIRROR_VARIABLE, raising=False)
+    return tmp_path / "sources.list"
+
+
+def test_an_archive_that_was_never_read_is_known(sources: Path) -> None:
+    """Debian 13's apt leaves out what it has no list of, unless it is asked not to look."""
+    sources.write_text("deb http://x.example/debian trixie main\n")
     assert debian.mirrors() == ("http://x.example/debian/", "")
+
+
+def test_other_archives_of_origin_debian_are_not_its_main_one(sources: Path) -> None:
+    """Kernel developers have debian-debug among their sources, whose file comes before debian.sources."""
+    suites = {
+        "debian-debug": ("trixie-debug",),
+        "of-a-company": ("for-servers",),
+        "debian-security": ("trixie-security",),
+        "partial": ("trixie",),
+        "debian": ("trixie", "trixie-updates"),
+    }
+    lines = [
+        (f"x.example/{archive}", suite) for archive, of_archive in suites.items() for suite in of_archive
+    ]
+    sources.write_text("".join(f"deb http://{archive} {suite} main\n" for archive, suite in lines))
+    for archive, suite in lines:
+        known = sources.parent / "lists" / f"{archive.replace('/', '_')}_dists_{suite}_"
+        Path(f"{known}main_binary-amd64_Packages").touch()
+        Path(f"{known}Release").write_text(
+            f"Origin: Debian\nCodename: {suite}\nDate: Sat, 15 Nov 2025 09:00:00 UTC\n"
+            "Architectures: amd64\nComponents: main\n"
+            f"SHA256:\n {hashlib.sha256().hexdigest()} 0 main/binary-amd64/Packages\n"
+        )
+    assert debian.mirrors() == ("http://x.example/debian/", "http://x.example/debian-security/")
+
+
+def test_debian_s_own_archive_where_the_machine_has_none(sources: Path) -> None:
+    sources.write_text("deb http://archive.ubuntu.com/ubuntu questing main\n")
+    assert debian.mirrors() == (
+        "http://deb.debian.org/debian",
+        "http://security.debian.org/debian-security",
+    )
+    steps = list[str]()
+    debian._say_where(steps.append)
+    assert steps == [
+        "this machine's apt has no Debian archive: using http://deb.debian.org/debian "
+        "(BIGIRON_DEBIAN_MIRROR names another)"
+    ]

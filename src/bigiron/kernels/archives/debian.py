@@ -3,11 +3,11 @@
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bigiron.architectures import architecture
-from bigiron.errors import UserError
 from bigiron.kernels.archives import apt as apts
 from bigiron.kernels.archives import archive
 from bigiron.kernels.archives.apt import Apt
@@ -19,6 +19,12 @@ MAIN_SUITES = ("bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-b
 SECURITY_SUITES = ("bullseye-security", "bookworm-security", "trixie-security")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "BIGIRON_DEBIAN_MIRROR"
+_OWN = ("http://deb.debian.org/debian", "http://security.debian.org/debian-security")
+_RELEASES = (
+    "oldoldstable", "oldstable", "stable", "testing", "unstable",
+    "bullseye", "bookworm", "trixie", "forky", "sid",
+)  # fmt: skip
+"""What the names of suites begin with."""
 _OLDER = "get its package from snapshot.debian.org (bigiron kernel add FILE.deb)"
 _SOURCE = re.compile(r"Debian \S+, (linux-(image|binary)-\S+) (\S+)")
 
@@ -28,6 +34,7 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
 
     Returns the file, the package, and the suite it is in.
     """
+    _say_where(on_step)
     lists, flavour = apt(arch), flavour_of(wanted, arch)
     images = functools.partial(image_packages, lists, flavour)
     file, package = archive.download(_request(wanted, f"for {arch}", images), lists, to, on_step)
@@ -40,10 +47,18 @@ def download_source(wanted: str, to: Path, on_step: Callable[[str], None]) -> tu
 
     Returns the file, the package, and the suite it is in.
     """
+    _say_where(on_step)
     lists = apt("x86_64")  # a source is the same for all
     sources = functools.partial(source_packages, lists)
     file, package = archive.download(_request(wanted, "as source", sources), lists, to, on_step)
     return file, package, lists.suite_of(package)
+
+
+def _say_where(on_step: Callable[[str], None]) -> None:
+    if not os.environ.get(MIRROR_VARIABLE, "").split() and not mirrors_of_this_machine()[0]:
+        on_step(
+            f"this machine's apt has no Debian archive: using {_OWN[0]} ({MIRROR_VARIABLE} names another)"
+        )
 
 
 def _request(wanted: str, form: str, listed: Callable[[], list[Package]]) -> archive.Request:
@@ -178,29 +193,38 @@ def _sources() -> str:
 
 
 def mirrors() -> tuple[str, str]:
-    """The URIs of Debian's main and security archives: the variable's, else those this machine uses.
+    """The URIs of Debian's main and security archives: the variable's, this machine's, or Debian's own.
 
-    A machine whose lists were never updated does not know an index's origin: there the suite's name tells.
+    What comes from any of them is verified with Debian's keys.
     """
     override = os.environ.get(MIRROR_VARIABLE, "").split()
     if override:
         return override[0], override[1] if len(override) > 1 else ""
-    main = security = ""
+    main, security = mirrors_of_this_machine()
+    return (main, security) if main else _OWN
+
+
+def mirrors_of_this_machine() -> tuple[str, str]:
+    """The URIs of Debian's main and security archives in the sources of this machine's apt; "" of none.
+
+    A machine whose lists were never updated does not know an index's origin: there the suite's name tells.
+    Others than Debian's main archive also say that they are Debian's.
+    """
+    main, security = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     known = ("apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)")
     # apt 3 leaves out what it has no list of, unless it is told not to look.
     for line in (apts.output_of(*known) or apts.output_of(*known, "--no-release-info")).splitlines():
         origin, suite, uri = line.split("|", 2)
         if origin not in ("Debian", "$(ORIGIN)", "") or uri.startswith("cdrom:"):
             continue
+        if origin == "Debian" and (suite.partition("-")[0] not in _RELEASES or suite.endswith("-debug")):
+            continue
         if origin != "Debian" and suite not in (*MAIN_SUITES, *SECURITY_SUITES):
             continue
-        if suite.endswith("-security"):
-            security = security or uri
-        else:
-            main = main or uri
-    if not main:
-        raise UserError(
-            f"this machine's apt has no Debian archive: set {MIRROR_VARIABLE} to a mirror's URI "
-            "(and, after a space, its security archive's)"
-        )
-    return main, security
+        (security if suite.endswith("-security") else main)[uri].add(suite)
+    return _with_most(main), _with_most(security)
+
+
+def _with_most(suites: Mapping[str, set[str]]) -> str:
+    """The URI with the most suites, "" of none."""
+    return max(suites, key=lambda uri: len(suites[uri]), default="")
