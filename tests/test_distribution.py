@@ -29,6 +29,7 @@ DEBIAN_12 = 'NAME="Debian GNU/Linux"\nVERSION_ID="12"\nVERSION_CODENAME=bookworm
 DEBIAN_13 = 'NAME="Debian GNU/Linux"\nVERSION_ID="13"\nVERSION_CODENAME=trixie\nID=debian\n'
 FEDORA_43 = '# of Fedora\nNAME="Fedora Linux"\nVERSION="43 (Workstation Edition)"\nID=fedora\nVERSION_ID=43\n'
 ROCKY_9 = 'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.6"\n'
+MINT_22 = 'NAME="Linux Mint"\nID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="22"\n'
 ARCH = 'NAME="Arch Linux"\nID=arch\nBUILD_ID=rolling\n'
 LEAP = 'NAME="openSUSE Leap"\nID="opensuse-leap"\nID_LIKE="suse opensuse"\nVERSION_ID="16.0"\n'
 TUMBLEWEED = (
@@ -71,6 +72,9 @@ def test_what_a_distribution_lacks_is_said() -> None:
     assert parse(LEAP).install("mmdebstrap") == (
         "no package is known for Debian's mmdebstrap: build it from source"
     )
+    assert parse(ROCKY_9).install("debian-archive-keyring") == (
+        "no package is known for Debian's debian-archive-keyring: unpack Debian's"
+    )
     assert parse(UBUNTU_24_04).install("linux-perf") == "apt-get install linux-tools-generic"
 
 
@@ -81,11 +85,13 @@ def test_what_a_distribution_lacks_is_said() -> None:
         (DEBIAN_12, OLD, "apt-get install -t bookworm-backports qemu-system-x86"),
         (DEBIAN_13, None, "apt-get install qemu-system-x86"),
         (FEDORA_43, None, "dnf install qemu-system-x86"),
-        (NIXOS, None, "nix-shell -p qemu"),
+        (NIXOS, None, "nix-shell -p qemu, if that is QEMU 10.0 or 10.1; else build QEMU 10.0 or 10.1 from "),
+        (ROCKY_9, None, "build QEMU 10.0 or 10.1 from its source, "),  # it has only qemu-kvm
+        (MINT_22, None, "apt-get install qemu-system-x86, if that is QEMU 10.0 or 10.1; else build QEMU "),
         (UBUNTU_24_04, None, "Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 or 10.1 from its source, "),
         (UBUNTU_24_04, OLD, "Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 or 10.1 from its source, "),
         (TUMBLEWEED, None, "openSUSE Tumbleweed 20261120 has QEMU 11.1: build QEMU 10.0 or 10.1 "),
-        (ARCH, None, "pacman -S qemu-system-x86"),
+        (ARCH, None, "pacman -S qemu-system-x86, if that is QEMU 10.0 or 10.1; else build QEMU "),
         (ARCH, OLD, "build QEMU 10.0 or 10.1 from its source, "),  # what pacman installed will not do
     ],
 )

@@ -17,12 +17,13 @@ _OS_RELEASE = ("/etc/os-release", "/usr/lib/os-release")
 _FAMILIES = {
     "debian": "apt-get install",
     "fedora": "dnf install",
+    "rhel": "dnf install",
     "arch": "pacman -S",
     "opensuse": "zypper install",
     "nixos": "nix-shell -p",
 }
 """By the name of ID or ID_LIKE: the command that installs packages."""
-_ALSO = {"ubuntu": "debian", "rhel": "fedora", "centos": "fedora", "suse": "opensuse"}
+_ALSO = {"ubuntu": "debian", "centos": "rhel", "amzn": "rhel", "suse": "opensuse"}
 
 _NONE = "-"  # no package is known that has it as bigiron needs it
 _AS_DEBIAN = "="  # calls it
@@ -66,10 +67,19 @@ zlib1g-dev                zlib-ng-compat-static zlib                    zlib-dev
 """
 """Fedora builds no static libelf (elfutils-libelf-devel-static is switched off), Arch no static libbpf.
 Fedora's cross compilers build kernels and no programs; those of openSUSE have another prefix."""
+_NOT_IN_RHEL = """
+apt btrfs-progs debian-archive-keyring distribution-gpg-keys f2fs-tools gcc-x86-64-linux-gnu libbpf-dev
+libzstd-dev mmdebstrap qemu-system-arm qemu-system-ppc qemu-system-x86 qemu-user-static ubuntu-keyring
+zlib1g-dev
+"""
+"""What RHEL and its rebuilds lack of Fedora's packages: their qemu-kvm has no plugins. Of static libraries
+they have glibc's, in CodeReady Builder."""
 
 _QEMU = {
+    "debian 11": "5.2",
     "debian 12": "7.2",
     "debian 13": "10.0",
+    "ubuntu 22.04": "6.2",
     "ubuntu 24.04": "8.2",
     "ubuntu 25.10": "10.1",
     "ubuntu 26.04": "10.2",
@@ -77,6 +87,7 @@ _QEMU = {
     "fedora 43": "10.1",
     "fedora 44": "10.2",
     "fedora 45": "11.1",
+    "opensuse-leap 15.6": "8.2",
     "opensuse-tumbleweed": "11.1",
 }
 """The QEMU of a distribution by ID and VERSION_ID, or by ID where that is a date: their package indexes,
@@ -87,10 +98,12 @@ def _table() -> Mapping[str, Mapping[str, str]]:
     """By the name in ID: Debian's name of a package, and this distribution's."""
     families, *rows = (line.split() for line in _NAMES.strip().splitlines())
     same = {name: name for name in _SAME.split()}
-    return {
+    table = {
         family: same | {row[0]: row[0] if row[at] == _AS_DEBIAN else row[at] for row in rows}
         for at, family in enumerate(families)
     }
+    newer_python = {"python3-venv": "python3.12"}
+    return table | {"rhel": table["fedora"] | newer_python | dict.fromkeys(_NOT_IN_RHEL.split(), _NONE)}
 
 
 _PACKAGES = _table()
@@ -125,8 +138,13 @@ class Distribution:
         unknown = " ".join(package for package, name in names.items() if name == _NONE)
         steps = [" ".join((self.command, *known))] if known else []
         if unknown:
-            steps.append(f"no package is known for Debian's {unknown}: build it from source")
+            how = "unpack Debian's" if unknown.endswith("-keyring") else "build it from source"
+            steps.append(f"no package is known for Debian's {unknown}: {how}")
         return "; ".join(steps)
+
+    def has(self, package: str) -> bool:
+        """Whether a package is known, or the distribution is not."""
+        return not self.family or self._name(package) != _NONE
 
     @property
     def command(self) -> str:

@@ -82,15 +82,18 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     package = _PACKAGES.get(Path(binary).name, Path(binary).name)
     if (system.id, system.codename) == ("debian", "bookworm"):
         return f"apt-get install -t bookworm-backports {package}"
-    if (found and not system.qemu) or (system.qemu and Qemu(Path(binary), system.qemu, True).fault):
-        its_own = f"{system.name} has QEMU {system.qemu}: " if system.qemu else ""
-        target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
-        newest = ".".join(map(str, NEWEST))
-        return (
-            f"{its_own}build QEMU {OLDEST}.0 or {newest} from its source, and put it first on PATH: "
-            f"./configure --target-list={target} --enable-plugins && make install"
-        )
-    return system.install(package)
+    target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
+    versions = f"QEMU {OLDEST}.0 or {'.'.join(map(str, NEWEST))}"
+    build = (
+        f"build {versions} from its source, and put it first on PATH: "
+        f"./configure --target-list={target} --enable-plugins && make install"
+    )
+    if system.qemu:
+        fault = Qemu(Path(binary), system.qemu, True).fault
+        return f"{system.name} has QEMU {system.qemu}: {build}" if fault else system.install(package)
+    if found or not system.has(package):
+        return build
+    return f"{system.install(package)}, if that is {versions}; else {build}"
 
 
 @lru_cache
