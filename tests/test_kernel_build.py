@@ -15,7 +15,7 @@ from conftest import Answer, bigiron, measured
 from bigiron import kernels
 from bigiron.cases import cases
 from bigiron.errors import UserError
-from bigiron.kernels import builder, configuration, source, store
+from bigiron.kernels import builder, commits, configuration, source, store
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.image import Facts
 from bigiron.kernels.source import Source
@@ -104,6 +104,31 @@ def unread(tree: Path) -> dict[Path, tuple[int, ...]]:
         )
         for file, stat in found.items()
     }
+
+
+def test_a_revision_of_a_bare_mirror(tree: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "linux.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(tree), str(mirror))
+    found = find(f"{mirror}@v1")
+    assert (found.tree, found.objects) == (find(f"{tree}@v1").tree, mirror / "objects")
+    assert "kernel/fork.c" in checked_out(found, found.tree, tmp_path / "checked-out")
+    assert commits.git_tree(mirror) == mirror
+
+
+def test_a_partial_clone_says_how_to_complete_it(tree: Path, tmp_path: Path) -> None:
+    """CI clones so: what another commit has is fetched when git itself reads it."""
+    git(tree, "config", "uploadpack.allowFilter", "true")
+    (tree / "kernel/exit.c").write_text("changed\n")
+    git(tree, "-c", "user.name=me", "-c", "user.email=me@here", "commit", "--quiet", "-a", "-m", "second")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--filter=blob:none", f"file://{tree}", str(clone))
+    assert find(f"{clone}@HEAD").tree
+    complete = f"git -C {clone} fetch --refetch --no-filter"
+    with pytest.raises(UserError) as raised:
+        find(f"{clone}@v1")
+    assert str(raised.value) == f"{clone} is a partial clone that lacks files of v1: {complete}"
+    git(clone, *complete.split()[3:])
+    assert find(f"{clone}@v1").tree == find(f"{tree}@v1").tree
 
 
 def test_a_tree_as_it_is_now(tree: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.kernels.builder import build
 from bigiron.kernels.kernel import Kernel
-from bigiron.kernels.source import bytes_of_tree, commit_id, of_tree
+from bigiron.kernels.source import bytes_of_tree, commit_id, is_repository, of_tree
 from bigiron.util.sanitize import sanitize
 
 _NEVER_BUILT = ("Documentation/", "LICENSES/", "samples/", "tools/testing/", "tools/perf/")
@@ -171,7 +171,7 @@ def matters(path: str, arch: str, compiled: Collection[str] | None) -> bool:
 def git_tree(tree: Path, option: str = "--linux ") -> Path:
     """The tree's folder; UserError if it is no git repository. `option`: how it was given."""
     tree = tree.resolve()
-    if not (tree / ".git").exists():
+    if not is_repository(tree):
         raise UserError(f"{option}{tree}: it is not a git repository: give a clone of the kernel's")
     return tree
 

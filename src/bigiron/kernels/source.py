@@ -9,6 +9,7 @@ import hashlib
 import lzma
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -214,6 +215,7 @@ def _from_ref(folder: Path, ref: str) -> Source:
     tree = _object_id(folder, f"{ref}^{{tree}}")
     if "Kconfig" not in of_tree(folder, "ls-tree", "--name-only", tree).stdout.splitlines():
         raise _no_source(f"{folder}@{ref}")
+    _check_is_whole(folder, tree, ref)
     return Source(_family(folder), f"{folder}@{ref}", "", tree, objects)
 
 
@@ -226,9 +228,25 @@ def _family(folder: Path) -> str:
     return f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]}"
 
 
+def _check_is_whole(folder: Path, tree: str, ref: str) -> None:
+    """UserError where a partial clone lacks files of the tree: only git itself would fetch them."""
+    partial = r"^(extensions\.partialclone|remote\..*\.promisor)$"
+    if of_tree(folder, "config", "--get-regexp", partial).returncode == 0:
+        listed = of_tree(folder, "rev-list", "--objects", "--missing=print", tree)
+        if any(line.startswith("?") for line in listed.stdout.splitlines()):
+            fetch = f"git -C {shlex.quote(str(folder))} fetch --refetch --no-filter"
+            raise UserError(f"{folder} is a partial clone that lacks files of {ref}: {fetch}")
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether a folder is the top of a git repository, or a bare one such as a mirror."""
+    is_bare = (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+    return is_bare or (folder / ".git").exists()
+
+
 def _objects(folder: Path) -> Path | None:
-    """Where the git repository whose top is this folder keeps its objects; None if there is none."""
-    if not (folder / ".git").exists():
+    """Where the git repository in this folder keeps its objects; None if there is none."""
+    if not is_repository(folder):
         return None
     return folder / _theirs(folder, "--git-path", "objects")
 
