@@ -80,6 +80,12 @@ def test_a_report_for_a_bug_has_versions_and_nothing_private(tmp_path: Path) -> 
         assert re.search(rf"^(ok|missing|limited) +{name}: ", answer.out, re.MULTILINE), name
 
 
+def test_more_cpus_fit_than_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gib, cpus in ((1, "30 CPUs"), (24, "833 CPUs (512 are the most that were tried with success)")):
+        monkeypatch.setattr("bigiron.machines.vm.vm.host_mib", lambda gib=gib: gib << 10)
+        assert doctor._memory().found == f"{gib:.1f} GiB: virtual machines of up to {cpus}"
+
+
 def test_a_report_is_a_text() -> None:
     assert doctest.testmod(bug_report).failed == 0
     answer = command("doctor", "--report", "--format", "json")

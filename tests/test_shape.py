@@ -20,6 +20,7 @@ from bigiron.machines.vm import server as servers
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.server import Server, server
 from bigiron.machines.vm.topology import Topology
+from bigiron.machines.vm.vm_engine import VmEngine
 from bigiron.simulator import machine_files
 from bigiron.study import plan
 from bigiron.study.spec import Spec, Variant
@@ -121,6 +122,7 @@ def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
         ("--like x86-2s --cpus 7", "7 CPUs do not divide evenly among the 2 nodes of x86-2s"),
         ("--like x86-2s --cpus 256", "x86-2s has 128 CPUs, not 256"),
         ("--like x86-2s --cpus 8 --topology nodes=2", "both like = 'x86-2s' and topology = 'nodes=2'"),
+        ("--cpus 5000", "5000 CPUs: emulated machines of x86_64 have at most 4096"),
         ("--like x86-2s --arch ppc64le", "2 threads per core: the emulated machines have at most 1"),
         ("--like epyc --memory 999999999", "and this host has"),
         (
@@ -134,6 +136,17 @@ def test_shapes_that_cannot_be(options: str, complaint: str, tmp_path: Path) -> 
     assert (answer.status, answer.out) == (2, "")
     assert re.search(complaint, answer.complaint), answer.complaint
     assert not (tmp_path / "s").exists()
+
+
+def test_more_cpus_than_any_machine_came_up_with(caplog: pytest.LogCaptureFixture) -> None:
+    vms = VmEngine("x86_64", "", memory=64)
+    vms.prepare([8, 512])
+    assert not caplog.messages
+    vms.prepare([8, 1024])
+    assert caplog.messages == [
+        "no virtual machine with more than 512 CPUs has come up yet: "
+        "one with 1024 may take 259 minutes until it fails (--deadline)"
+    ]
 
 
 # What depends on the shape

@@ -159,11 +159,14 @@ def _own_workloads_only(check: Check) -> Check:
 
 
 def _memory() -> Check:
+    from bigiron.machines.vm.topology import MOST_BOOTED
     from bigiron.machines.vm.vm import host_mib, least_mib, memory_mib
 
     here = host_mib()
-    cpus = max((n for n in range(1, 8193) if least_mib(memory_mib(n), n) <= here), default=0)
+    cpus = max((n for n in range(1, X86_64.most_cpus + 1) if least_mib(memory_mib(n), n) <= here), default=0)
     found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
+    if cpus > MOST_BOOTED:
+        found += f" ({MOST_BOOTED} are the most that were tried with success)"
     if cpus < _DEMO_CPUS:
         return Check("memory", "limited", found, "use smaller virtual machines: --memory MIB")
     return Check("memory", "ok", found)

@@ -33,7 +33,7 @@ ARCHITECTURE = Architecture(
     cross="powerpc64le-linux-gnu-",
     cross_package="gcc-powerpc64le-linux-gnu",
     line_bytes=128,
-    most_cpus=8192,
+    most_cpus=4096,  # of pseries
     most_threads=1,
     # QEMU 10's pseries: all CPUs but the first stand still, until the kernel's watchdog ends the machine.
     resumes=False,

@@ -1,6 +1,7 @@
 """The engine of virtual machines: one for each cell."""
 
 import hashlib
+import logging
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from bigiron.machines.vm.qemu import require_qemu
 from bigiron.machines.vm.qemu_command import counter_khz
 from bigiron.machines.vm.root_disk import RootDisk
 from bigiron.machines.vm.server import server
-from bigiron.machines.vm.topology import Topology
+from bigiron.machines.vm.topology import MOST_BOOTED, Topology
 from bigiron.machines.vm.vm import (
     VirtualMachine,
     check_memory,
@@ -32,6 +33,8 @@ from bigiron.machines.vm.vm import (
 )
 
 _USUAL_CPUS = 8
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,14 @@ class VmEngine(Engine):
             self.file_system.made()
         for number in cpus:
             check_memory(self._most_mib(number), number)
+        if (most := max(cpus, default=0)) > MOST_BOOTED:
+            _log.warning(
+                "no virtual machine with more than %d CPUs has come up yet: one with %d may take %d minutes "
+                "until it fails (--deadline)",
+                MOST_BOOTED,
+                most,
+                self.deadline_s(most) // 60,
+            )
 
     def side_by_side(self, cpus: int) -> int:
         """One a core, as far as what they touch fits into half the memory."""
