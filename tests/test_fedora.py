@@ -80,6 +80,21 @@ def test_the_newest_of_both_repositories(mirror: Fedora, cache: Path) -> None:
     assert left == packages | {f"{folder}/{one}" for one in ("updates.json", "releases.json", ".lock")}
 
 
+def test_a_release_that_has_ended_is_in_the_archive(mirror: Fedora, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror.publish("releases", [kernel_core(mirror)])
+    mirror.publish("updates", [kernel_core(mirror, "9.10.2-200.fc43")])
+    monkeypatch.delenv(fedora.MIRROR_VARIABLE)
+    monkeypatch.setattr(fedora, "_MIRROR", f"{mirror.mirror.uri}/gone")
+    monkeypatch.setattr(fedora, "_ARCHIVE", mirror.mirror.uri)
+    assert kernels.fetch("fedora/43").version == "9.10.2-200.fc43"
+    asked = len(mirror.mirror.asked_for)
+    assert kernels.fetch(f"fedora/43-{VERSION}").version == VERSION
+    assert len(mirror.mirror.asked_for) == asked + 1  # its lists are fresh
+    monkeypatch.setenv(fedora.MIRROR_VARIABLE, f"{mirror.mirror.uri}/gone")
+    with pytest.raises(UserError, match="404"):
+        kernels.fetch("fedora/43-9.8")
+
+
 def test_an_exact_version_that_is_here_under_another_name(mirror: Fedora) -> None:
     mirror.publish("updates", [kernel_core(mirror)])
     newest = kernels.fetch("fedora/43")

@@ -22,6 +22,8 @@ MIRROR_VARIABLE = "BIGIRON_FEDORA_MIRROR"
 KEYS = (Path("/usr/share/distribution-gpg-keys/fedora"), Path("/etc/pki/rpm-gpg"))
 _MIRROR = "https://dl.fedoraproject.org/pub/fedora/linux"
 _SECONDARY = "https://dl.fedoraproject.org/pub/fedora-secondary"  # of the others
+_ARCHIVE = "https://archives.fedoraproject.org/pub/archive/fedora/linux"  # of releases that have ended
+_SECONDARY_ARCHIVE = "https://archives.fedoraproject.org/pub/archive/fedora-secondary"
 _PRIMARY = ("x86_64", "aarch64")  # architectures
 _IMAGE = "kernel-core"
 _MODULES = (_IMAGE, "kernel-modules-core", "kernel-modules")  # the first has modules.builtin
@@ -65,12 +67,14 @@ def download_modules(kernel: Kernel, to: Path) -> list[Path]:
 def repositories(number: str, arch: str) -> Repodata:
     """The lists of a release for an architecture."""
     rpm_keys.check()
-    usual = _MIRROR if arch in _PRIMARY else _SECONDARY
-    mirror = (os.environ.get(MIRROR_VARIABLE) or usual).rstrip("/")
-    both = (
-        Repository("updates", f"{mirror}/updates/{number}/Everything/{arch}"),
-        Repository("releases", f"{mirror}/releases/{number}/Everything/{arch}/os"),
-    )
+    usual = (_MIRROR, _ARCHIVE) if arch in _PRIMARY else (_SECONDARY, _SECONDARY_ARCHIVE)
+    named = os.environ.get(MIRROR_VARIABLE, "").rstrip("/")
+    mirrors = (named,) if named else usual
+    places = {
+        "updates": f"updates/{number}/Everything/{arch}",
+        "releases": f"releases/{number}/Everything/{arch}/os",
+    }
+    both = [Repository(name, *(f"{mirror}/{place}" for mirror in mirrors)) for name, place in places.items()]
     return Repodata(TITLE, f"fedora-{number}-{arch}", arch, both, _MODULES, _key(number))
 
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
@@ -56,6 +56,7 @@ class Repository:
 
     name: str  # updates
     uri: str
+    archived: str = ""  # its URI once it has been taken away there; "": there is none
 
 
 class Repodata:
@@ -87,7 +88,7 @@ class Repodata:
             why, unread = "", list[Repository]()
             for repository in self._repositories:
                 try:
-                    self._update(repository, on_step)
+                    self._update_either(repository, on_step)
                 except UserError as error:
                     why, unread = why or str(error), [*unread, repository]
         if not unread:
@@ -100,7 +101,17 @@ class Repodata:
     def _is_fresh(self, repository: Repository) -> bool:
         kept = self._read(repository)
         age = archive.age_s(self._file(repository))
-        return kept is not None and kept.uri == repository.uri and age < archive.FRESH_SECONDS
+        known = kept is not None and kept.uri in (repository.uri, repository.archived)
+        return known and age < archive.FRESH_SECONDS
+
+    def _update_either(self, repository: Repository, on_step: Callable[[str], None]) -> None:
+        """From the archive, where the repository is not to be found any more."""
+        try:
+            self._update(repository, on_step)
+        except UserError as error:
+            if not repository.archived or "404" not in str(error):
+                raise
+            self._update(replace(repository, uri=repository.archived), on_step)
 
     def _update(self, repository: Repository, on_step: Callable[[str], None]) -> None:
         """Read a repository's list and keep it; UserError says why that could not be done."""
@@ -166,7 +177,9 @@ class Repodata:
     def _listed(self) -> Iterator[tuple[Repository, Listed]]:
         for repository in self._repositories:
             if kept := self._read(repository):
-                yield from ((repository, one) for one in kept.packages)
+                is_archived = kept.uri == repository.archived
+                place = replace(repository, uri=kept.uri) if is_archived else repository
+                yield from ((place, one) for one in kept.packages)
 
     def _read(self, repository: Repository) -> KeptList | None:
         try:
