@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from test_kernels import arm64_image
 
 from bigiron import kernels
 from bigiron.commands.kernel import add
@@ -69,7 +70,12 @@ def rpm(
     return file
 
 
-def arch_package(file: Path, files: Mapping[str, bytes], more: tuple[tarfile.TarInfo, ...] = ()) -> Path:
+def arch_package(
+    file: Path,
+    files: Mapping[str, bytes],
+    more: tuple[tarfile.TarInfo, ...] = (),
+    compress: Callable[[bytes], bytes] = zstd,
+) -> Path:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for one in more:
@@ -78,7 +84,7 @@ def arch_package(file: Path, files: Mapping[str, bytes], more: tuple[tarfile.Tar
             info = tarfile.TarInfo(path)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-    file.write_bytes(zstd(data.getvalue()))
+    file.write_bytes(compress(data.getvalue()))
     return file
 
 
@@ -122,6 +128,21 @@ def test_an_arch_package(place: str, debian_6_1: Kernel, empty_cache: Path, tmp_
     added = kernels.add(file, "arch")
     assert (added.sha256, added.name, added.version) == (debian_6_1.sha256, "arch", debian_6_1.version)
     assert kernels.lacks(file)[-1] == ("configuration (whether it has symbols and types shows when it boots)")
+
+
+def test_arm64_images_of_opensuse_and_arch(empty_cache: Path, tmp_path: Path) -> None:
+    opensuse = "./usr/lib/modules/6.4.0-default"
+    whole = arm64_image([(4096, 4096)])
+    files = {
+        "./boot/Image-6.4.0-default.gz": b"of another program",
+        f"{opensuse}/vmlinux.xz": b"vmlinux",
+        f"{opensuse}/Image": whole,
+    }
+    added = kernels.add(rpm(tmp_path / "kernel-default-6.4.0-1.aarch64.rpm", files))
+    assert (added.arch, added.image.read_bytes()) == ("aarch64", whole)
+    files = {"boot/Image.gz": gzip.compress(whole), "boot/Image": whole}
+    package = tmp_path / "linux-aarch64-6.18.1-1-aarch64.pkg.tar.xz"
+    assert kernels.add(arch_package(package, files, compress=lzma.compress), "arch").sha256 == added.sha256
 
 
 def test_the_packed_vmlinux_of_opensuse_is_passed_over(

@@ -12,8 +12,11 @@ from bigiron.errors import UserError
 from bigiron.util.subprocesses import last_line
 
 # Debian: /boot up to 6.18, then /usr/lib/modules (packages linux-binary-*). Fedora, Arch and openSUSE: there
-# or in /lib/modules; openSUSE has a vmlinux-*.gz in /boot. Never a debug package's usr/lib/debug.
-IMAGE = re.compile(r"(\./)?(boot/vmlinu[xz]-[^/]+(?<!\.[gx]z)|(usr/)?lib/modules/[^/]+/vmlinu[xz])")
+# or in /lib/modules; openSUSE has a vmlinux-*.gz in /boot. On arm64 openSUSE's and Arch's are called Image.
+# Never a debug package's usr/lib/debug.
+IMAGE = re.compile(
+    r"(\./)?(boot/(vmlinu[xz]-[^/]+|Image(-[^/]+)?)(?<!\.[gx]z)|(usr/)?lib/modules/[^/]+/(vmlinu[xz]|Image))"
+)
 _SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
 FILE_LIMIT = 64 << 20  # bytes of a module
 _NO_REASON = "dpkg-deb could not read it"

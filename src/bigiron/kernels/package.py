@@ -1,4 +1,4 @@
-"""What is inside a distribution's package of a kernel: Debian's .deb, .rpm, and Arch's .pkg.tar.zst.
+"""What is inside a distribution's package of a kernel: Debian's .deb, .rpm, and Arch's .pkg.tar.zst or .xz.
 
 The last two are read here, by the formats' descriptions (rpm's docs/manual/format.md; cpio(5), "New ASCII
 Format"). Whatever links, device nodes or `../` paths a package holds, no path of its choosing is ever opened:
@@ -21,7 +21,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import deb
 from bigiron.util import compression
 
-SUFFIXES = (".deb", ".rpm", ".pkg.tar.zst")
+SUFFIXES = (".deb", ".rpm", ".pkg.tar.zst", ".pkg.tar.xz")
 
 _CONFIG = re.compile(r"(\./)?(boot/config-[^/]+|(usr/)?lib/modules/[^/]+/config)")
 _MODULE = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/kernel/.+\.ko(\.[a-z]+)?")
@@ -33,6 +33,7 @@ _READ_FROM_A_CONFIG = {
 _ADVICE = {
     ".rpm": "give Fedora's kernel-core or openSUSE's kernel-default",
     ".pkg.tar.zst": "give Arch's package linux or linux-lts",
+    ".pkg.tar.xz": "give Arch Linux ARM's package linux-aarch64",
 }
 _LEAD, _LEAD_BYTES = b"\xed\xab\xee\xdb", 96
 _HEADER, _HEADER_LIMIT = b"\x8e\xad\xe8\x01", 256 << 20  # bytes: rpm's own limit
