@@ -120,6 +120,17 @@ def test_a_damaged_package_says_what_to_do(wheel_s: Path) -> None:
         slices("open1")
 
 
+def test_the_container_has_the_newest_of_several_wheels(tmp_path: Path) -> None:
+    machine = platform.machine()
+    for version, arch in (("0.9.0", machine), ("0.10.0", machine), ("0.11.0", "another")):
+        (tmp_path / f"bigiron-{version}-cp311-abi3-manylinux_2_28_{arch}.whl").touch()
+    chosen = re.search(r'--no-cache-dir (".*") \\$', (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert chosen
+    script = f"echo {chosen[1].replace('/tmp', str(tmp_path))}"
+    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == f"{tmp_path}/bigiron-0.10.0-cp311-abi3-manylinux_2_28_{machine}.whl\n"
+
+
 # The wheel itself
 
 
