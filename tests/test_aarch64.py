@@ -186,7 +186,8 @@ def test_a_kernel_with_inlined_spinlocks_is_refused_before_it_boots(
     assert (answer.status, answer.complaint) == (
         2,
         f"probe {probe}: {kernel} has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use a kernel with "
-        "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out",
+        "CONFIG_PREEMPTION, such as debian/7.2 or one of `bigiron kernel build --config` with "
+        "CONFIG_PREEMPT=y, or leave the probe out",
     )
     assert not (tmp_path / "s").exists()
 

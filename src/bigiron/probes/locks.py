@@ -69,7 +69,8 @@ def refuse_inlined_spinlocks(probe: str, symbols: SymbolTable) -> None:
 def _inlined_spinlocks(probe: str, kernel: str) -> UserError:
     return UserError(
         f"probe {probe}: {kernel} has its spinlocks inlined (CONFIG_INLINE_SPIN_LOCK): use a kernel with "
-        "CONFIG_PREEMPTION, such as debian/7.2, or leave the probe out"
+        "CONFIG_PREEMPTION, such as debian/7.2 or one of `bigiron kernel build --config` with "
+        "CONFIG_PREEMPT=y, or leave the probe out"
     )
 
 
