@@ -559,6 +559,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder / "m"
 
 
+def test_calls_on_another_architecture(measured: Path, tmp_path: Path) -> None:
+    """One matrix is of one architecture, whose agent makes the calls."""
+    arm64 = ("debian/7.2", "--arch", "aarch64", "--tests", measured.parent / "tests")
+    answer = bigiron("matrix", *arm64, "-o", measured)
+    assert answer.status == 2 and "or on another architecture: use another folder" in answer.complaint
+    assert bigiron("matrix", *arm64, "-o", tmp_path / "m").status == 0
+    assert not lines_of(tmp_path / "m", 1) and not lines_of(tmp_path / "m", 3)
+    assert "struct mm_struct.mmap_lock" in lines_of(tmp_path / "m", 2)
+    assert "struct files_struct.file_lock" in lines_of(tmp_path / "m", 4)
+
+
 def lines_of(folder: Path, test: int) -> set[str]:
     (column,) = Matrix(folder).columns
     return {one.name for one in column.outcomes[test].conflicts if not one.pair}

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bigiron.architectures import X86_64
 from bigiron.commands.common.complaints import stopped
 from bigiron.commands.common.options import Jobs, RunByDefault, choice
 from bigiron.commands.common.output import say
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the matrix's folder")]
+_Arch = Annotated[str, typer.Option(help="architecture of the kernels: x86_64, aarch64 or ppc64le")]
 _Number = Annotated[int, typer.Argument(metavar="TEST", help="the test's number")]
 
 
@@ -58,6 +60,7 @@ def run(
         int,
         typer.Option(help="more than 2: repeat the tests that are conflict-free on 2 CPUs on this many CPUs"),
     ] = store.PAIR,
+    arch: _Arch = X86_64.name,
     jobs: Jobs = 0,
 ) -> None:
     """Run the tests that have not yet run on these kernels, and show all results.
@@ -67,9 +70,9 @@ def run(
     if tests and extended:
         raise UserError("--extended and --tests both choose the tests to run: give one of them")
     family = situations.EXTENDED if extended else situations.COMMUTER
-    places = runner.places(kernel, fs, say("kernel"), cpus)
+    places = runner.places(kernel, arch, fs, say("kernel"), cpus)
     try:
-        matrix = store.create(output, _tests(tests, output, family), runner.identity())
+        matrix = store.create(output, _tests(tests, output, family), runner.identity(arch))
         with matrix.writing():
             pairs = [dataclasses.replace(place, cpus=store.PAIR) for place in places]
             left_out = 0
@@ -123,6 +126,7 @@ def test(
     cpus: Annotated[
         int, typer.Option(help="with --kernel: number of CPUs that make calls at once")
     ] = store.PAIR,
+    arch: _Arch = X86_64.name,
 ) -> None:
     """Show one test, its calls and the cache lines that they share, or run it alone.
 
@@ -137,7 +141,7 @@ def test(
     if cpus != store.PAIR and not kernel:
         raise UserError(f"--cpus {cpus}: needs --kernel, which runs the test again")
     if kernel:
-        (place,) = runner.places([kernel], fs or "tmpfs", say("kernel"), cpus)
+        (place,) = runner.places([kernel], arch, fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = machine.run(place, [found], 0, Event(), lambda _stage: None)
         name = store.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
         print(report.of_test(found, {name: outcome}), end="")

@@ -21,7 +21,6 @@ from bigiron.matrix.store import PAIR, Column, Matrix
 from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads
 
-ARCH = "x86_64"
 MOST_CPUS = 64  # that make calls: guest/pairs/workers.h
 _MOST_GIVEN_UP = 3  # batches of one place in a row: then it is the place
 
@@ -38,9 +37,9 @@ class Progress:
     stage: str
 
 
-def identity() -> str:
-    """Of what counts: the recorder, and the agent that makes the calls."""
-    parts = [compile.recorder(), compile.matrix_agent(architecture(ARCH).compiler)]
+def identity(arch: str) -> str:
+    """Of what counts: the recorder, and the agent that makes the calls on an architecture."""
+    parts = [compile.recorder(), compile.matrix_agent(architecture(arch).compiler)]
     settings = (
         machine.OTHER_CPUS,
         machine.RUNS,
@@ -53,16 +52,18 @@ def identity() -> str:
     return hashlib.sha256(contents + repr(settings).encode()).hexdigest()
 
 
-def places(names: Sequence[str], fs: str, on_step: Callable[[str], None], cpus: int = PAIR) -> list[Place]:
+def places(
+    names: Sequence[str], arch: str, fs: str, on_step: Callable[[str], None], cpus: int = PAIR
+) -> list[Place]:
     """Where tests are to run; UserError for a kernel or a file system that is not to be had."""
     if cpus % 2 or not PAIR <= cpus <= MOST_CPUS:
         raise UserError(f"--cpus {cpus}: a test needs two CPUs, so use an even number up to {MOST_CPUS}")
     if fs not in KINDS:
         raise UserError(f"--fs {fs}: use one of {', '.join(KINDS)}")
-    require_qemu(architecture(ARCH).qemu)
+    require_qemu(architecture(arch).qemu)
     found = []
     for name in names:
-        kernel, file_system = kernels.find(name, ARCH, on_step), FileSystem(fs)
+        kernel, file_system = kernels.find(name, arch, on_step), FileSystem(fs)
         file_system.check_kernel(kernel)
         if file_system.size_mib:
             file_system.made()

@@ -178,7 +178,10 @@ def create(folder: Path, tests: str, recorder: str) -> Matrix:
         if there.tests_sha256 != head.tests_sha256:
             raise UserError(f"{folder} was made with other tests: use another folder")
         if there.recorder_sha256 != head.recorder_sha256:
-            raise UserError(f"{folder} was made with another version of the recorder: use another folder")
+            raise UserError(
+                f"{folder} was made with another version of the recorder, or on another architecture: "
+                "use another folder"
+            )
         return Matrix(folder)
     if folder.exists() and not all(_is_begun(file, tests) for file in folder.iterdir()):
         raise UserError(f"{folder} exists and is not a matrix: use another folder")
