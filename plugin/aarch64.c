@@ -79,6 +79,8 @@ static enum insn_kind classify(const uint8_t *bytes, size_t size)
 		return classify_branch(insn);
 	if (is(insn, 0xffffffe0, 0xd50b7420)) /* dc zva; no code does it to address 0 */
 		return (insn & 31) == 31 ? INSN_OTHER : INSN_FILL;
+	if (is(insn, 0x3b200c00, 0x19000400)) /* cpy*, set* (FEAT_MOPS): the emulated core has none */
+		return INSN_UNSEEN;
 	return is_load_or_store(insn) && base_of(insn) == SP ? INSN_STACK : INSN_OTHER;
 }
 

@@ -414,6 +414,7 @@ void accesses_watch(struct qemu_plugin_insn *insn, enum insn_kind kind, const ui
 
 	switch (kind) {
 	case INSN_OTHER:
+	case INSN_UNSEEN:
 		watch_access(insn, QEMU_PLUGIN_MEM_RW, traced, exclusive);
 		break;
 	case INSN_CALL_BY_MEMORY:

@@ -12,6 +12,7 @@ enum insn_kind {
 	INSN_OTHER,	       /* record its accesses */
 	INSN_FILL,	       /* stores over a range of memory that its registers tell */
 	INSN_STRING,	       /* repeats other accesses over ranges of memory */
+	INSN_UNSEEN,	       /* loads and stores of which the emulator does not tell */
 	INSN_STACK,	       /* addresses its own stack by the stack pointer: nothing to record */
 	INSN_CALL,	       /* its store, or the stack register, shows where the stack is */
 	INSN_CALL_BY_MEMORY,   /* so does its store; its load is recorded */

@@ -19,6 +19,7 @@
 #include "symbols.h"
 #include "time_slices.h"
 #include "traces.h"
+#include "translation.h"
 
 static uint64_t stack_accesses[NR_CONTEXTS];
 
@@ -50,8 +51,9 @@ static void write_lost(FILE *out)
 		chains.chains, stacks_evicted(), entries);
 	fprintf(out, ",\"allocations\":%lu,\"pages\":%lu,\"traced_accesses\":%lu", allocators_lost(), pages_lost(),
 		traces_lost());
-	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu}", symbols.parts,
+	fprintf(out, ",\"symbols\":%lu,\"functions\":%lu,\"entry_points\":%lu,\"lock_functions\":%lu", symbols.parts,
 		symbols.functions, symbols.entries, symbols.lock_functions);
+	fprintf(out, ",\"unseen\":%lu}", translation_unseen());
 }
 
 static void write_per_cpu_offsets(FILE *out)

@@ -20,6 +20,7 @@ static struct {
 	qemu_plugin_id_t id;
 	qemu_plugin_vcpu_udata_cb_t on_mark;
 	bool armed;
+	uint64_t unseen;
 } translation;
 
 /* `before` is the code before the instruction; NULL if that is not known. */
@@ -92,6 +93,7 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 				translate_access(insn, kind, code, size, 0, NULL, 0);
 			break;
 		}
+		translation.unseen += kind == INSN_UNSEEN;
 		translate_entry(insn, pc);
 		/* After the entry: the block belongs to what was entered. */
 		if (i == 0 && request.what & (RECORD_INSTRUCTIONS | RECORD_LOCKS | RECORD_PROGRAM))
@@ -160,6 +162,11 @@ static void install(qemu_plugin_id_t id)
 {
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_flush_cb(id, on_flush);
+}
+
+uint64_t translation_unseen(void)
+{
+	return translation.unseen;
 }
 
 void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark)

@@ -18,6 +18,9 @@ void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark);
 void translation_arm(bool armed);
 bool translation_is_armed(void);
 
+/* Instructions of the kernel whose accesses the emulator does not tell: how many were translated. */
+uint64_t translation_unseen(void);
+
 /* Throw all translated code away: what is to be instrumented has changed. */
 void translation_again(void);
 

@@ -12,6 +12,7 @@
 static const char *const insn_kinds[] = {
 	[INSN_OTHER] = "other",
 	[INSN_STRING] = "string",
+	[INSN_UNSEEN] = "unseen",
 	[INSN_STACK] = "stack",
 	[INSN_CALL] = "call",
 	[INSN_RETURN] = "return",

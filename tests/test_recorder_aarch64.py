@@ -68,6 +68,14 @@ KINDS = {
         retaa
         retab
     """,
+    "unseen": """
+        .arch armv8.8-a
+        cpyfp [x0]!, [x1]!, x2!
+        cpyfm [x0]!, [x1]!, x2!
+        cpye [x0]!, [x1]!, x2!
+        setp [x0]!, x1!, x2
+        sete [x0]!, x1!, x2
+    """,
     "interrupt return": """
         eret
         eretaa

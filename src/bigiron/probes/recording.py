@@ -100,6 +100,7 @@ _LOSSES = {
     "functions": "functions of the kernel, for which the recorder had no room",
     "entry_points": "entry points of the kernel, for which the recorder had no room",
     "lock_functions": "functions that take locks, for which the recorder had no room",
+    "unseen": "instructions that copy or set memory, whose accesses the emulator does not report",
     "time_slices": "recordings with time slices by instructions: QEMU lacks cpu_exit, so they end by time",
     "windows": "windows of a program, for whose cache lines the recorder had no room",
 }
