@@ -14,6 +14,7 @@ from bigiron.analysis.comparison.findings import LineFinding
 from bigiron.analysis.lines import shape
 from bigiron.analysis.lines.matching import Line, Row
 from bigiron.analysis.lines.shared_lines import LinesAt
+from bigiron.architectures import AARCH64
 from bigiron.errors import UserError
 from bigiron.machines.shape_change import CHANGES
 from bigiron.machines.vm import server as servers
@@ -68,6 +69,22 @@ def test_real_servers_tell_their_memory() -> None:
     xeon = server("xeon-5418y-x2")
     assert (xeon.cpus, xeon.nodes, xeon.mib, xeon.distances) == (48, 2, 128 << 10, FAR)
     assert server("epyc").part(256) == Topology(2, 2, 64, 2, ((10, 32), (32, 10)))
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "gib"),
+    [
+        ("graviton-16", 1, 32),
+        ("graviton2-16", 1, 64),
+        ("graviton3", 1, 256),
+        ("graviton4-x2", 2, 768),
+        ("grace", 1, 480),
+    ],
+)
+def test_arm_s_servers_too(name: str, nodes: int, gib: int) -> None:
+    found = server(str(Path(__file__).parent.parent / f"sim/machines/{name}.toml"))
+    assert (found.nodes, found.mib >> 10) == (nodes, gib)
+    found.part(nodes * 4).check(AARCH64)
 
 
 def test_the_examples() -> None:
