@@ -730,8 +730,8 @@ def test_a_variable_that_is_called_as_its_struct_is_shown_with_its_fields(tmp_pa
     shown = [line.split()[2] for line in text.splitlines() if "/4" in line or "1/0" in line]
     assert shown == ["widget.count", "widget.ops"]
     assert text.endswith("\nno move or padding of whole variables saves 5 % of that\n")
-    answer = bigiron("layout", study, "widget", "--pad", "wigdet:64")
-    assert "around widget has no field 'wigdet'" in answer.err
+    answer = bigiron("layout", study, "widget", "--pad", "gadget:64")
+    assert "around widget has no field 'gadget'" in answer.err
 
 
 @pytest.mark.parametrize(
