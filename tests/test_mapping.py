@@ -402,7 +402,8 @@ def test_a_program_is_asked_for_in_words_that_bigiron_knows(
     assert isinstance(parse(asked.root), Packages)
     assert program.checked(asked).per == found.program.per  # type: ignore[union-attr]
     assert command_words(asked, 4)
-    assert (asked.tasks, bool(asked.warm_up_s or asked.begin_at), asked.record_s > 0) == ([4], True, True)
+    tasks = [4] if asked.takes_tasks else [1]  # what is not told has one thread: of no other is that known
+    assert (asked.tasks, bool(asked.warm_up_s or asked.begin_at), asked.record_s > 0) == (tasks, True, True)
 
 
 @pytest.mark.parametrize(
@@ -445,6 +446,11 @@ def test_another_workload_is_named_as_a_difference_unless_it_is_the_report_s_own
     )
     own = mail("will-it-scale", {"test": "open1", "mode": "thread"}, "will-it-scale.per_thread_ops")
     assert _what(own, "open1", None) == Mapped("open1", "thread")
+    fsmark = mail("fsmark", {"filesize": "16MB", "fs": "xfs", "fs2": "nfsv4", "sync_method": "NoSync"})
+    kept = _what(fsmark, "fsmark/NoSync", None)
+    assert (kept.workload, kept.replaces) == ("fsmark/NoSync", True)
+    assert kept.differs[-1] == "tmpfs instead of xfs and nfsv4"
+    assert not any("instead of fsmark" in one for one in kept.differs)
     mine = HERE / "workloads" / "fork1.c"
     of_file = _what(own, "", mine)
     assert (of_file.workload_file, of_file.replaces) == (str(mine), True)

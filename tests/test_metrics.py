@@ -303,7 +303,10 @@ def test_outputs_without_a_number_of_operations(format: str, file: str, complain
         readers.operations(format, "")((FIGURES / file).read_text())
 
 
-@pytest.mark.parametrize("unit", ["transactions/s", "reads / sec", "MB per second", "ms", "s"])
+@pytest.mark.parametrize(
+    "unit",
+    ["transactions/s", "reads / sec", "MB per second", "ops_per_sec", "tps", "Mbps", "IOPS", "ms", "s"],
+)
 def test_a_rate_is_no_number_of_operations(unit: str) -> None:
     with pytest.raises(UserError, match="in a virtual machine --metric reads a number of operations"):
         readers.operations(r"tps = (\S+)", unit)

@@ -92,6 +92,11 @@ def test_what_is_shown_says_the_unit(root: Path, tmp_path: Path) -> None:
     assert "recorded    the whole command" in shown
     assert bigiron("report", study, "-o", tmp_path / "r.html").status == 0
     assert "tool (per system call)" in (tmp_path / "r.html").read_text()
+    # As an older version would have counted the second cell.
+    assert in_vm(root, "tool count 500", "--per", "system-call", "--reps", "2", study=study).status == 0
+    (second,) = study.glob("cells/*-r2/cell.json")
+    second.write_text(second.read_text().replace('"system call"', '"million instructions"'))
+    assert "has counts per system call and million instructions" in bigiron("compare", study).complaint
 
 
 @pytest.mark.parametrize(

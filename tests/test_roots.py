@@ -258,6 +258,7 @@ def test_archives_that_are_damaged(tmp_path: Path) -> None:
         "bit.tar": whole[:header] + flipped + whole[header + 1 :],
         "at-a-header.tar": whole[:header],
         "in-a-header.tar": whole[: header + 100],
+        "two.tar": whole + whole,
         "half.tar.gz": gzip.compress(whole)[:-200],
         "half.tar.xz": lzma.compress(whole)[:-40],
         "half.tar.zst": packed[:-20],

@@ -24,6 +24,7 @@
 #define CHANGES "/changes" /* what programs write */
 #define READ_SHARE 16 /* one part of the memory is for files of the image, but not more than: */
 #define MOST_READ (512ul << 20)
+#define PAGE 4096 /* what a file or a folder takes at least, with its name */
 
 static int wait_for_disk(void)
 {
@@ -104,8 +105,11 @@ static int read_file(const char *path, const struct stat *status, int kind, stru
 	ssize_t length;
 	int fd;
 
+	if (bytes_left < PAGE)
+		return FTW_STOP;
 	if (kind == FTW_D && place->level && is_left_out(path, status))
 		return FTW_SKIP_SUBTREE;
+	bytes_left -= PAGE;
 	if (kind != FTW_F || !S_ISREG(status->st_mode) || (unsigned long)status->st_size > bytes_left)
 		return FTW_CONTINUE;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

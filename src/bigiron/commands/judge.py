@@ -38,6 +38,7 @@ from bigiron.workloads.of_benchmark import (
     fs_named,
     fs_of,
     mode_of,
+    without_fs,
     workload_of,
 )
 from bigiron.workloads.registry import find, from_file
@@ -159,18 +160,18 @@ def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Mapped:
     if not (workload or workload_file):
         return workload_of(mail.benchmark, mail.parameters, mail.metric)
     given = from_file(workload_file) if workload_file else find(workload)
-    with contextlib.suppress(UserError):
-        own = workload_of(mail.benchmark, mail.parameters, mail.metric)
-        if workload and own.workload == workload:
-            return own
     fs, test = fs_of(mail.parameters), mail.parameters.get("test", "")
-    differs = [f"{given.name} instead of {mail.benchmark} {test}".rstrip()]
-    differs += [f"tmpfs instead of {fs_named(mail.parameters)}"] if fs is None else []
+    on_tmpfs = () if fs is not None else (f"tmpfs instead of {fs_named(mail.parameters)}",)
+    with contextlib.suppress(UserError):
+        parameters = without_fs(mail.parameters) if on_tmpfs else mail.parameters
+        own = workload_of(mail.benchmark, parameters, mail.metric)
+        if workload and own.workload == workload:
+            return replace(own, differs=(*own.differs, *on_tmpfs), replaces=bool(on_tmpfs))
     return Mapped(
         workload,
         mode_of(mail.parameters),
         fs or "",
-        differs=tuple(differs),
+        differs=(f"{given.name} instead of {mail.benchmark} {test}".rstrip(), *on_tmpfs),
         workload_file=str(workload_file or ""),
         replaces=True,
     )

@@ -40,7 +40,10 @@ def _formats() -> dict[str, Format]:
 
 
 _JSON = "json:"
-_TIMED = re.compile(r"(?:^|/|\bper)\s*(?:[mun]?s|sec|seconds?|min|minutes?)\b", re.IGNORECASE)
+_TIMED = re.compile(
+    r"(?:^|/|(?<![a-z])per)[\s_-]*(?:[mun]?s|secs?|seconds?|min|minutes?)\b|(?:iops|[tq]ps|[kmg]bps)$",
+    re.IGNORECASE,
+)
 _NO_RATE = "in a virtual machine --metric reads a number of operations, not a rate or a time"
 
 

@@ -112,8 +112,11 @@ class _Image:
             plain = self._staging / f"layer-{number}"
             with self._blob(name) as packed:
                 _decompress(packed, plain, f"{name} of {self._called}", _digest_in(name))
-            archive = self._stack.enter_context(_tar(plain, f"{name} of {self._called}"))
+            called = f"{name} of {self._called}"
+            archive = self._stack.enter_context(_tar(plain, called))
             _add_layer(archive, tree)
+            if not _digest_in(name):
+                _check_end(archive, called)
 
     def _layers(self) -> list[str]:
         return self._chosen(self._images(self._document("index.json", _Manifest), 0))
@@ -259,14 +262,17 @@ def _members(archive: tarfile.TarFile, called: str) -> list[tarfile.TarInfo]:
 
 
 def _check_end(archive: tarfile.TarFile, called: str) -> None:
-    """UserError if its list of members ends at anything but the zeros that end an archive.
+    """UserError if its members end at anything but zeros, which end an archive and fill its last record.
 
-    tarfile takes a damaged header for the end, and a missing one too.
+    tarfile takes a damaged header for the end, and a missing one too; it reads no archive behind another.
     """
     file = cast(IO[bytes], archive.fileobj)
     file.seek(archive.offset)
     if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
         raise _not_whole(called, f"it has no valid header at byte {archive.offset}")
+    while rest := file.read(_CHUNK):
+        if rest.strip(b"\0"):
+            raise _not_whole(called, "more follows its end: give one archive")
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:

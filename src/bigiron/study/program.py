@@ -82,7 +82,8 @@ def check_times(spec: Spec) -> None:
     """UserError for a recorded part that ends after the time that the agent gives the command."""
     asked = spec.warm_up_s + spec.record_s
     for cpus, tasks in points(spec):
-        slower = dilation.instructions_per_ns(min(tasks, cpus)) if spec.clock == "instructions" else 1
+        is_slowed = spec.clock == "instructions" or cpus >= dilation.SLOWED_FROM
+        slower = dilation.instructions_per_ns(min(tasks, cpus)) if is_slowed else 1
         most = patience_s(spec, cpus) / slower
         if asked > most:
             raise UserError(

@@ -36,6 +36,7 @@ from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
 from bigiron.util.cache_dir import STAGING, locked
+from bigiron.util.english import join_and
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
 
@@ -240,11 +241,15 @@ class Study:
 
     @property
     def operation(self) -> str:
-        """What one operation of a program is: `bogo op`, `system call`; "" for a workload."""
+        """What one operation of a program is: `bogo op`; "" for a workload. UserError where cells differ."""
         if not self.spec.runs_program:
             return ""
         facts = (one for record in self.records() if record.measured for one in record.facts.values())
-        return next((str(one["operation"]) for one in facts if one.get("operation")), "")
+        names = list(dict.fromkeys(str(one["operation"]) for one in facts if one.get("operation")))
+        if len(names) > 1:
+            several = f"{self.folder} has counts per {join_and(names)}, by several versions of bigiron"
+            raise UserError(f"{several}: measure it again into another folder")
+        return names[0] if names else ""
 
     @property
     def workload(self) -> str:

@@ -29,6 +29,7 @@ from bigiron.workloads.of_benchmark.mapped import (
     fs_named,
     fs_of,
     mode_of,
+    without_fs,
 )
 from bigiron.workloads.registry import find
 
@@ -41,6 +42,7 @@ __all__ = [
     "fs_named",
     "fs_of",
     "mode_of",
+    "without_fs",
     "workload_of",
 ]
 

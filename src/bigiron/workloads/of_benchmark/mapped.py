@@ -122,6 +122,11 @@ def fs_named(parameters: Parameters) -> str:
     return " and ".join(name for name in names if name not in ("", "-"))
 
 
+def without_fs(parameters: Parameters) -> Parameters:
+    """The parameters as of a report that names no file system."""
+    return {key: value for key, value in parameters.items() if key not in ("fstype", "fs", *_ON_TOP)}
+
+
 def of_disk(parameters: Parameters) -> tuple[str, ...]:
     """In what the disk of a virtual machine differs from the report's: it is memory.
 

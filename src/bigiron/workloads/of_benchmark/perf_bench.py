@@ -49,7 +49,7 @@ def perf_bench(parameters: Parameters, metric: str) -> Mapped:
             )
         first = "perf bench mem memcpy --size 1KB --nr_loops 1"
         program = Program("linux-perf", f"perf bench {arguments}", per, ready=(first,))
-        return Mapped(program=program)
+        return Mapped(program=program, tasks=None if "{tasks}" in arguments else 1)
     if test.startswith(_OF_PERF):
         raise UserError(
             f"perf bench {test} measures perf or the distance of memory, which no count explains: {INSTEAD}"
