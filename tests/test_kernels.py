@@ -115,7 +115,7 @@ def test_no_network(empty_cache: Path, closed_mirror: None) -> None:
 
 def test_no_apt(empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"no apt-config on PATH: .* or use `bigiron kernel add PATH`$"):
+    with pytest.raises(UserError, match=r"no apt-get on PATH: .*; or use `bigiron kernel add PATH`$"):
         kernels.fetch("debian/6.1")
 
 
