@@ -526,6 +526,24 @@ def test_options_that_changed_lines_need_are_named_where_they_are_off(given: Giv
     assert found.options == series.of_range(given.tree.folder, f"{base}..{topic}").options == {"NEW"}
 
 
+def test_options_are_needed_where_the_code_is_compiled_only_with_them() -> None:
+    def needed(condition: str, file: str = "fs/open.c") -> set[tuple[str, ...]]:
+        diff = f"diff --git a/{file} b/{file}\n{condition}\n-one\n+two\n #endif\n"
+        return {tuple(sorted(one)) for one in options.needed(diff, "x86_64")}
+
+    assert needed(" #ifdef CONFIG_KVM") == {("KVM",)}
+    assert needed(" #if defined(CONFIG_X86) || defined(CONFIG_ARM64)") == {("ARM64", "X86")}
+    assert needed(" #if defined(CONFIG_A) && \\\n \tdefined(CONFIG_B) && \\\n+\tdefined(CONFIG_C)") == {
+        ("A",),
+        ("B",),
+        ("C",),
+    }
+    assert needed(" # if needed, as CONFIG_LTO_CLANG", "fs/Makefile") == set()
+    assert needed(" #ifdef CONFIG_KVM", "arch/arm64/kvm/arm.c") == set(), "it is no part of this kernel"
+    same = replace(examined(), same="image", options_off=(("ARM64", "X86"),))
+    assert "Changed lines need CONFIG_ARM64 or CONFIG_X86, which is off" in changelog.identical(same)
+
+
 def test_what_no_workload_reaches_is_said(given: Given) -> None:
     base = given.tree.head
     changed = kernel_c(1, open1=0, chance=0) + "int __x64_sys_new(void) { return do_open(); }\n"

@@ -39,7 +39,8 @@ class Examined:
     functions: FunctionDifferences | None = None
     """Which functions differ; None: the images cannot be compared by function, or are the same."""
     not_compiled: tuple[str, ...] = ()  # changed files that the configuration does not build
-    options_off: tuple[str, ...] = ()  # that changed lines need, where the images are the same
+    options_off: tuple[tuple[str, ...], ...] = ()
+    """Alternatives that changed lines need, where the images are the same."""
     compared: tuple[Compared, ...] = ()  # the workloads that ran
     not_reached: tuple[Subject, ...] = ()
     system_calls: tuple[str, ...] = ()  # that lead to the change by direct calls, where no workload does

@@ -78,10 +78,11 @@ def _functions(one: Examined) -> str:
 
 
 def identical(one: Examined) -> str:
-    off = join_and([f"CONFIG_{name}"[:_NAME] for name in one.options_off[:_FUNCTIONS]])
+    needed = [" or ".join(f"CONFIG_{name}"[:_NAME] for name in names) for names in one.options_off]
+    off = join_and(needed[:_FUNCTIONS])
     is_off = "is" if len(one.options_off) == 1 else "are"
-    needed = f" Changed lines need {off}, which {is_off} off (--config sets options)." if off else ""
-    return f"{sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}{needed}"
+    advice = f" Changed lines need {off}, which {is_off} off (--config sets options)." if off else ""
+    return f"{sameness(one).capitalize()}, so no count can differ: nothing was run.{_left_out(one)}{advice}"
 
 
 def sameness(one: Examined) -> str:
