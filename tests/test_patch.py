@@ -1188,6 +1188,29 @@ def test_what_is_left_on_average_over_the_places_is_worse_or_better() -> None:
     assert verdict(inodes(74.7), inodes(61.7, 3), -0.2) == "worse", "a better place hides it"
 
 
+@pytest.mark.parametrize("now", [1.0, 0.0])
+def test_the_figures_are_those_that_decide(now: float, tmp_path: Path) -> None:
+    """The base booted with a bad place, and the new kernel with a good one."""
+    places = LayoutCounts(3.0, 0.0, 3.0, 1.5), LayoutCounts(now, 0.0, 4.0, 2.5)
+    worse = change("struct foo.a", 3.0, now, share=-0.3, by_alignment=places)
+    one = examined(open1=[worse])
+    assert command._status([one]) == 1
+    figures = f"struct foo.a: 3.00 -> {'1.00' if now else '0'} accesses"
+    average = f"{figures} (all fields, average over alignments: 1.50 -> 2.50)"
+    assert f"worse: {average}" in " ".join(report.as_text([one, one]).split())
+    assert average in " ".join(report.block(one).split())
+    assert ElementTree.fromstring(report.as_junit([one])).get("failures") == "1"
+    row = "| `struct foo.a` | accesses (all fields, average over alignments) | 2.500 | 1.500 | 1.500 |"
+    assert row in report.as_comment([one])
+
+    idle, kernel = Bench(tmp_path, 1, None, ProgressBar([])), Kernel(*"kkkk", tmp_path, "", "")
+    predicted = tuple(outlook.effects(idle, one.compared[0], kernel, kernel))
+    assert not any(effect.change for effect in predicted)
+    said = " ".join(report.block(replace(one, effects=predicted)).split())
+    assert "No prediction for open1: on average over alignments, a count changes in the other" in said
+    assert outlook._growth(idle, one.compared[0].subject, worse, kernel, kernel) is None
+
+
 # CI
 
 

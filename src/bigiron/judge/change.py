@@ -93,6 +93,14 @@ class Change:
         return before.can_be(after.recorded) and after.can_be(before.recorded)
 
     @property
+    def on_average(self) -> tuple[float, float] | None:
+        """Accesses to the whole struct, before and after: the average over its places, if these decide."""
+        if not (self.by_alignment and self.is_luck):
+            return None
+        before, after = self.by_alignment
+        return before.expected, after.expected
+
+    @property
     def lasting(self) -> float:
         """How much of it remains on average over the objects' places: 1 if they do not decide it.
 

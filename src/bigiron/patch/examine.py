@@ -154,7 +154,7 @@ class Examiner:
             found,
             compared=tuple(counted),
             grown=tuple(outlook.grown(self.bench, changed, *both, self.cpus)),
-            effects=tuple(outlook.effects(self.bench, changed[0][0].subject, *both)),
+            effects=tuple(outlook.effects(self.bench, changed[0][0], *both)),
         )
 
     def _compare(

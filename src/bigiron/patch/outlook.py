@@ -22,6 +22,7 @@ AT = 512
 
 TASKS = 256
 _SAMPLES = 16
+_TURNS = "on average over alignments, a count changes in the other direction"
 _PROBE = {"coherence": "conflicts", "locks": "locks", "instructions": "instructions"}
 
 
@@ -104,9 +105,14 @@ def grown(
 
 
 def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
-    """None: too few numbers of CPUs were counted, or it is of writes or some instructions: no series."""
+    """None: too few numbers of CPUs were counted, or it is of writes or some instructions: no series.
+
+    Nor is what changes in the other direction on average over the objects' places extrapolated.
+    """
     kernel = after if change.after >= change.before else before
     if change.instruction or change.locks or change.elsewhere or change.unit == "writes":
+        return None
+    if change.lasting < 0:
         return None
     try:
         study = bench.alone(subject, [kernel])
@@ -128,8 +134,11 @@ def _row(rows: Sequence[growth.Row], object: str) -> growth.Row | None:
     return max(same or of_type, key=lambda one: one.most, default=None)
 
 
-def effects(bench: Bench, subject: Subject, before: Kernel, after: Kernel) -> list[Effect]:
+def effects(bench: Bench, one: Compared, before: Kernel, after: Kernel) -> list[Effect]:
     """The predicted change of throughput on each machine, or why there is none."""
+    subject = one.subject
+    if any(change.lasting < 0 for change in one.changes):
+        return [Effect(subject, machine, TASKS, None, _TURNS) for machine in MACHINES]
     with StoppableThreads() as threads:
         predicted = [threads.submit(_effect, bench, subject, machine, before, after) for machine in MACHINES]
         return [result(one) for one in predicted]

@@ -121,7 +121,7 @@ def _title(subject: Subject) -> str:
 
 
 def in_words(change: Change) -> str:
-    """An object and its count before and after.
+    """An object and its count before and after; that of its struct on average, where the places decide.
 
     >>> in_words(Change("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
     'nr_opens: 0 -> 1.00 accesses'
@@ -138,7 +138,12 @@ def in_words(change: Change) -> str:
             under = f" under {change.locks[0].object[:_NAME]}" if change.locks else ""
             return f"instructions{' elsewhere' if change.elsewhere else under}: {figures}"
     lines = "adjacent cache lines of " if change.is_pair else ""
-    return f"{lines}{change.object[:_NAME]}: {figures} {change.unit}"
+    average = ""
+    if change.on_average:
+        average = (
+            f" (all fields, average over alignments: {' -> '.join(map(short_count, change.on_average))})"
+        )
+    return f"{lines}{change.object[:_NAME]}: {figures} {change.unit}{average}"
 
 
 def _growth(one: Examined, change: Change) -> str:

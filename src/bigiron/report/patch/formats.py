@@ -124,6 +124,8 @@ def _finding(change: Change, kind: str) -> LimitedCount:
     before, after, unit = change.before, change.after, change.unit
     if change.held and after <= before and change.held[0] < change.held[1]:
         (before, after), unit = change.held, "instructions held"
+    if change.on_average:
+        (before, after), unit = change.on_average, f"{unit} (all fields, average over alignments)"
     # What costs more may be counted as often: a lock that now excludes others, say.
     limit = (
         min(before, math.nextafter(after, 0.0))
