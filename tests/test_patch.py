@@ -672,6 +672,24 @@ def test_a_change_of_boot_code_runs_every_workload(given: Given) -> None:
 
 
 @pytest.mark.slow
+def test_what_no_workload_reaches_is_said_where_boot_code_changes_too(given: Given) -> None:
+    """All subjects run, but none that is only tried as the subjects do not reach the change."""
+    more = "int __x64_sys_new(void) {{ return do_open() * {0}; }}\n"
+    more += '__attribute__((section(".init.text"))) int set_up(void) {{ return {0}; }}\n'
+    text = kernel_c(1, open1=0, chance=0)
+    base, topic = (given.tree.commit(f"{n}", fs__open_c=text + more.format(n)) for n in (32, 65))
+    one = only(given.examined(series.of_range(given.tree.folder, f"{base}..{topic}"), first=["getppid1"]))
+    assert one.functions and one.functions.everywhere == ("set_up",)
+    assert ({each.subject.name for each in one.compared}, one.reached) == ({"getppid1"}, 0)
+    said = " ".join(report.block(one).split())
+    assert "No workload of 3 reaches a changed function: system calls that lead there: new; no change" in said
+    assert "1 ran in any case, as set_up (used at boot, or a table of functions) may change any." in said
+    document = json.loads(report.as_json([one]))[0]
+    assert document["not_reached"] == ["open1", "unlink1"] and document["ran_anyway"] == ["getppid1"]
+    assert "# SKIP no changed function" in report.as_ktap([one])
+
+
+@pytest.mark.slow
 def test_a_growth_cell_that_fails_is_no_failure_of_the_kernel(given: Given) -> None:
     base, topic = given.tree.head, given.tree.commit("count", fs__open_c=kernel_c(2, open1=4, chance=0))
     given.fails = lambda _title, cell: cell.cpus == 4

@@ -117,7 +117,7 @@ def patch(
 ) -> None:
     """Build a base and a topic, count what every workload does on both, and print a block for the changelog.
 
-    Only workloads that reach a changed function run.
+    Only workloads that reach a changed function run, or all if boot code or a table of functions changed.
 
     The same command again runs only the cells that are missing; a base's counts are kept for the next patch.
 

@@ -45,7 +45,8 @@ class Examined:
     not_reached: tuple[Subject, ...] = ()
     system_calls: tuple[str, ...] = ()  # that lead to the change by direct calls, where no workload does
     tables: tuple[str, ...] = ()  # variables that hold a pointer to a function that leads there
-    ran_anyway: tuple[Subject, ...] = ()  # that were asked for, and reach no changed function
+    ran_anyway: tuple[Subject, ...] = ()
+    """That reach no changed function: they were asked for, or what differs may change any."""
     elsewhere: tuple[Subject, ...] = ()  # that reach one only in interrupts and kernel threads
     grown: tuple[Grown, ...] = ()
     effects: tuple[Effect, ...] = ()
@@ -81,7 +82,7 @@ class Examined:
 class Reach:
     """Which workloads reach a change."""
 
-    run: Sequence[Subject]  # those that reach it or may, and those that were asked for
+    run: Sequence[Subject]  # those that reach it or may, and those that run in any case
     others: Sequence[Subject] = ()
     anyway: Sequence[Subject] = ()  # of those that run: they do not reach it
     elsewhere: Sequence[Subject] = ()  # of those that run: they reach it outside of process context only
@@ -178,10 +179,10 @@ class Examiner:
         """The workloads that execute a changed function on the kernel before.
 
         Where it has none, because only data and new functions differ, or nothing is known of functions, all
-        may; also if what differs is executed at boot, or is a table of functions. So may a workload that
-        fails there: comparing it tells why.
+        may. So may a workload that fails there: comparing it tells why. If what differs is executed at boot,
+        or is a table of functions, all subjects run.
         """
-        if not (functions and functions.of_base) or functions.everywhere:
+        if not (functions and functions.of_base):
             return Reach(self.subjects)
         changed = {*map(executed.same_function, (*functions.of_base, *functions.users))}
         found = self._reaching_of(self.subjects, before, changed)
@@ -190,10 +191,14 @@ class Examiner:
             found = self._reaching_of([*self.subjects, *self.others], before, changed)
         names = {one.name for one in (*found.run, *found.others)}
         self.say(f"{len(found.reached)} of {plural(len(names), 'workload')} reach a changed function")
-        if found.reached:
+        if not found.reached:
+            calls, tables = self._leading_to(before, functions)
+            found = replace(found, calls=calls, tables=tables)
+        if not functions.everywhere:
             return found
-        calls, tables = self._leading_to(before, functions)
-        return replace(found, calls=calls, tables=tables)
+        more = [one for one in found.others if one in self.subjects]
+        others = [one for one in found.others if one not in self.subjects]
+        return replace(found, run=[*found.run, *more], others=others, anyway=[*found.anyway, *more])
 
     def _reaching_of(self, subjects: Sequence[Subject], before: Kernel, changed: set[str]) -> Reach:
         self.bench.count(

@@ -225,8 +225,14 @@ def _rest(one: Examined) -> str:
         parts.append(f"{len(one.failed)} failed: {first_n([_title(each.subject) for each in one.failed], 2)}")
     if lost := [each for each in one.compared if each.lost]:
         parts.append(f"counts were lost in {len(lost)}: {_title(lost[0].subject)} ({lost[0].lost[0]})")
-    if one.reached and one.not_reached:
-        parts.append(f"{one.workloads - one.reached} do not reach a changed function")
+    if one.reached and (others := one.workloads - one.reached):
+        parts.append(f"{others} do not reach a changed function")
+    if one.ran_anyway and one.functions and one.functions.everywhere:
+        names = first_n([name[:_NAME] for name in one.functions.everywhere], _FUNCTIONS)
+        ran = len({each.name for each in one.ran_anyway})
+        parts.append(
+            f"{ran} ran in any case, as {names} (used at boot, or a table of functions) may change any"
+        )
     if elsewhere := len({each.name for each in one.elsewhere}):
         reach = "reaches" if elsewhere == 1 else "reach"
         parts.append(f"{elsewhere} {reach} one only in interrupts or kernel threads, which are not compared")

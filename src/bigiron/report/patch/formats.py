@@ -114,7 +114,7 @@ def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
     if one.same:
         return "all workloads", identical(one)
     if one.not_reached and not one.why_not:
-        others = one.workloads - one.reached
+        others = one.workloads - len({each.subject.name for each in one.compared})
         return plural(others, "other workload"), "no changed function is reached"
     return None
 
@@ -163,6 +163,7 @@ def _document(one: Examined) -> dict[str, Any]:
         "options_off": list(one.options_off),
         "workloads": [_workload(each) for each in one.compared],
         "not_reached": sorted({each.name for each in one.not_reached}),
+        "ran_anyway": sorted({each.name for each in one.ran_anyway}),
         "only_in_other_contexts": sorted({each.name for each in one.elsewhere}),
         "system_calls": list(one.system_calls),
         "tables": list(one.tables),
