@@ -290,7 +290,7 @@ points = st.builds(
     variant=texts,
     kernel=texts,
     cpus=st.integers(1, 1024),
-    tasks=st.integers(1, 9999),
+    tasks=st.none() | st.integers(1, 9999),
     clock_slower=st.sampled_from([1, 64]),
     lines=st.lists(knowns, max_size=3),
     instructions=st.none() | works,

@@ -76,6 +76,19 @@ def judged(
     )
 
 
+def test_tasks_whose_number_is_unknown_are_taken_to_be_one_per_cpu() -> None:
+    kernels = {"base": counts(*line(2)), "new": counts(*line(4))}
+    no_locks, same_work = pl.DataFrame(schema=LOCKS), work(5000)
+    known = (
+        of("conflicts", **kernels),
+        of("locks", base=no_locks, new=no_locks),
+        of("instructions", base=same_work, new=same_work),
+    )
+    unknown = (replace(one, points={(TASKS, None): one.points[TASKS, TASKS]}) for one in known)
+    found = [judgement.judge(*three, "base", "new", Claim(True, None)) for three in (known, unknown)]
+    assert found[0] == found[1] and found[0].tasks == TASKS and found[0].changes
+
+
 def test_a_line_that_is_written_more_often_is_coherence() -> None:
     found = judged((line(2), [], work(5000)), (line(4), [], work(5000)))
     (change,) = found.changes

@@ -49,6 +49,7 @@ from bigiron.report import patch as report
 from bigiron.report.patch import changelog
 from bigiron.report.progress import ProgressBar
 from bigiron.study.plan import Cell
+from bigiron.study.spec import Spec
 from bigiron.study.store import Failure, Study, new_record
 from bigiron.workloads import Workload
 
@@ -1025,6 +1026,17 @@ def test_what_is_worse_in_one_workload_and_better_in_another_is_both() -> None:
     assert "- instructions: 1,000 -> 1,050 in open1" in lines, lines
     assert "- instructions: 1,000 -> 900.0 in unlink1" in lines
     assert command._status([one]) == 1
+
+
+def test_the_tasks_of_a_program_are_not_numbered() -> None:
+    one = examined(open1=[change("f", 0, 1)])
+    program = Subject("redis-benchmark", Spec(root="r", command="redis-benchmark", variant=[]))
+    of_it = replace(one, compared=(replace(one.compared[0], subject=program),))
+    for step, in_block, in_check in (
+        (one, "8 CPUs and tasks, per", "open1, 8 CPUs, 8 tasks"),
+        (of_it, "8 CPUs, per", "redis-benchmark, 8 CPUs\n"),
+    ):
+        assert in_block in " ".join(report.block(step).split()) and in_check in report.as_ktap([step])
 
 
 def test_a_change_is_shown_where_it_is_most_of_an_operation_and_once() -> None:

@@ -301,7 +301,8 @@ def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
 def test_whether_the_number_of_tasks_is_known(
     command: str, tasks: list[int] | Literal["all"], known: bool
 ) -> None:
-    assert Spec(root="r", command=command, tasks=tasks, variant=[]).knows_tasks is known
+    spec = Spec(root="r", command=command, tasks=tasks, variant=[])
+    assert spec.knows_tasks is known and spec.known_tasks(8) == (8 if known else None)
 
 
 def test_each_service_gets_its_own_words() -> None:

@@ -98,7 +98,8 @@ def as_toml(baseline: Baseline) -> str:
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
-        head = [f"{name} = {_value(getattr(point, name))}" for name in _HEAD]
+        known = ((name, getattr(point, name)) for name in _HEAD)
+        head = [f"{name} = {_value(value)}" for name, value in known if value is not None]
         if point.boots > 1:
             head.append(f"boots = {point.boots}")
         if point.memory_mib:

@@ -25,7 +25,7 @@ _NO_COUNTS = "the baseline has none"
 _NO_OLDER_KERNEL = "the history only has newer kernels"
 _LOST = {"conflicts": "lost_accesses", "instructions": "lost_instructions"}
 
-_Place = tuple[str, int, int]  # variant, CPUs, tasks
+_Place = tuple[str, int, int | None]  # variant, CPUs, tasks if known
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,8 @@ def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place,
                 raise UserError(
                     f"{cell}: the recorder had no room for {lost} counts, so they are too low to check"
                 )
-        places.setdefault((record.variant, record.cpus, record.tasks), []).append(record)
+        place = record.variant, record.cpus, study.spec.known_tasks(record.tasks)
+        places.setdefault(place, []).append(record)
     return places
 
 

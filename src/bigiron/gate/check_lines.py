@@ -67,7 +67,8 @@ class BaselinePoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     kernel: str = ""
     """The measured release, as information; it is not compared."""
     cpus: int
-    tasks: int
+    tasks: int | None = None
+    """None: unknown."""
     boots: int = 1
     """The number of boots that were measured."""
     memory_mib: int = 0

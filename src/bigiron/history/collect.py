@@ -209,7 +209,7 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
         },
         operations=round(record.operations(probes[0])),
         cpus=record.cpus,
-        tasks=record.tasks if study.spec.knows_tasks else 0,
+        tasks=study.spec.known_tasks(record.tasks) or 0,
     )
 
 

@@ -41,9 +41,14 @@ class Setup:
     base: str
     new: str
     cpus: int
-    tasks: int
+    tasks: int | None  # None: unknown
     at_cpus: int
     at_tasks: int
+
+    @property
+    def busy(self) -> int:
+        """The measured tasks; where their number is unknown, one per CPU."""
+        return self.tasks or self.cpus
 
     @property
     def names(self) -> tuple[str, str]:
@@ -206,7 +211,7 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
         (cpus, tasks)
         for (cpus, tasks), cells in measured.points.items()
         if 2 * cpus <= setup.cpus
-        and tasks == max(min(2, setup.tasks), round(cpus * setup.tasks / setup.cpus))
+        and tasks == (setup.tasks and max(min(2, setup.tasks), round(cpus * setup.tasks / setup.cpus)))
         and set(setup.names) <= set(cells)
     ]
     if not fewer:

@@ -82,8 +82,9 @@ def judge(
 
     Smaller numbers of CPUs show how accesses to per-CPU cache lines grow.
     """
-    point = cpus, tasks = max(lines.points)
-    setup = Setup(base, new, cpus, tasks, max(claim.cpus or cpus, cpus), max(claim.tasks or tasks, tasks))
+    point = max(lines.points)
+    cpus, tasks = point[0], point[1] or point[0]
+    setup = Setup(base, new, *point, max(claim.cpus or cpus, cpus), max(claim.tasks or tasks, tasks))
     differences = compare(lines, locks, instructions, setup)
     both = differences.base, differences.new
     every = sorted(differences.changes(), key=lambda change: -abs(change.cost))

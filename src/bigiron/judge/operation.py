@@ -109,7 +109,7 @@ def _costly(counts: Counts, name: str) -> dict[str, float]:
 
 def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line:
     line = row.lines[name]
-    users = min(1.0, max(line.writers, line.readers) / setup.tasks)
+    users = min(1.0, max(line.writers, line.readers) / setup.busy)
     weight = OF_A_PAIR if line.halves else 1.0
     if counts.fewer is None or not is_per_cpu(row):
         accesses = per_operation(row, setup.names, "accesses", setup.cpus)[name]
@@ -128,6 +128,6 @@ def _lock(counts: Counts, setup: Setup, name: str, lock: str) -> Lock:
     return Lock(
         sum(one.taken for one in repetitions) / len(repetitions),
         sum(one.held for one in repetitions) / len(repetitions),
-        max(one.users for one in repetitions) / setup.tasks,
+        max(one.users for one in repetitions) / setup.busy,
         any(one.excludes for one in repetitions),
     )

@@ -51,6 +51,7 @@ def _undecided(study: Study) -> Iterator[tuple[int, int]]:
             for compared in probe.compare(measurements.read(study, probe.name), Options()).points:
                 if compared.has_undecided:
                     found.add((compared.cpus, compared.tasks))
-    for point in points(study.spec):
-        if point in found and repetitions_at(study.spec, *point) < study.spec.most_boots:
-            yield point
+    for cpus, tasks in points(study.spec):
+        may_have_more = repetitions_at(study.spec, cpus, tasks) < study.spec.most_boots
+        if may_have_more and (cpus, study.spec.known_tasks(tasks)) in found:
+            yield cpus, tasks

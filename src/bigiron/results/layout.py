@@ -44,7 +44,7 @@ class Layout:
     workload: str
     variant: str
     cpus: int
-    tasks: int
+    tasks: int | None  # None: unknown
     contexts: tuple[str, ...]
     recorded: Recorded
     uses: list[Use]
@@ -83,7 +83,7 @@ def layout_study(
         study.workload,
         name,
         record.cpus,
-        record.tasks,
+        study.spec.known_tasks(record.tasks),
         contexts,
         found,
         members.uses(),

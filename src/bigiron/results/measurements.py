@@ -5,12 +5,12 @@ from itertools import chain
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, Missing
+from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, Missing, Point
 from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
 from bigiron.study.caveats import losses, machine_differences, why_missing
-from bigiron.study.store import CellRecord, Study
+from bigiron.study.store import CellRecord, MeasuredCells, Study
 
 NOT_RECORDED = "the probe was not recorded"
 
@@ -35,14 +35,10 @@ def read(study: Study, probe: str) -> Measurements:
             point: machine_differences(chain(*cells.values())) for point, cells in measured.items()
         },
         changed=tuple(_changed(study, probe)) if probe == probes.DEFAULT else (),
-        knows_tasks=study.spec.knows_tasks,
     )
 
 
-_Measured = Mapping[tuple[int, int], Mapping[str, list[CellRecord]]]
-
-
-def _cells(study: Study, measured: _Measured, probe: str) -> dict[tuple[int, int], dict[str, list[Cell]]]:
+def _cells(study: Study, measured: MeasuredCells, probe: str) -> dict[Point, dict[str, list[Cell]]]:
     return {
         point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
         for point, cells in measured.items()

@@ -90,7 +90,7 @@ def stacks_of(
     return StackComparison(
         title=(
             f"{study.workload}, {last.variant}, "
-            f"{cpus_and_tasks(last.cpus, last.tasks if study.spec.knows_tasks else None)}, {probe}"
+            f"{cpus_and_tasks(last.cpus, study.spec.known_tasks(last.tasks))}, {probe}"
         ),
         cpus=last.cpus,
         tasks=last.tasks,

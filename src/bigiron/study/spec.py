@@ -216,6 +216,10 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         """Whether the number of tasks is what runs: a program that is not told makes as many as it likes."""
         return not self.runs_program or self.tasks != "all" or self.takes_tasks
 
+    def known_tasks(self, tasks: int) -> int | None:
+        """The number of tasks of a cell, as results name it; None where it is not known."""
+        return tasks if self.knows_tasks else None
+
     @property
     def file_system(self) -> FileSystem | None:
         """The requested file system that the workload uses, if any."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -98,6 +98,10 @@ class CellRecord(msgspec.Struct, kw_only=True):
         """How many times slower the machine's clock was than the host's clock."""
         slower = self.environment.get("clock_slower", 1)
         return slower if isinstance(slower, int) else 1
+
+
+MeasuredCells: TypeAlias = dict[tuple[int, int | None], dict[str, list[CellRecord]]]
+"""By CPUs and tasks (None: unknown), then by variant, one of each repetition."""
 
 
 @dataclass(frozen=True)
@@ -216,20 +220,20 @@ class Study:
         them = "it" if len(added) == 1 else "them"
         return f"run `{command} --probe {','.join(added)}` to measure its cells again with {them}"
 
-    def measured(self, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
+    def measured(self, probe: str) -> MeasuredCells:
         """The measured cells with a probe, by CPUs and tasks, then by variant. UserError if there is none."""
         if not (found := self.measured_with("", probe)):
             why = "see `bigiron show`" if probe in self.spec.probes else self.recording(probe)
             raise UserError(f"{self.folder} has no measured cell with the probe {probe}: {why}")
         return found
 
-    def measured_with(self, change: str, probe: str) -> dict[tuple[int, int], dict[str, list[CellRecord]]]:
+    def measured_with(self, change: str, probe: str) -> MeasuredCells:
         """Like `measured`, on machines with this change of shape; empty if there are none."""
         measured = [record for record in self.records(change) if record.measured and probe in record.tables]
         names = [variant.name for variant in self.spec.variant]
-        points: dict[tuple[int, int], dict[str, list[CellRecord]]] = {}
+        points: MeasuredCells = {}
         for record in sorted(measured, key=lambda r: (r.cpus, r.tasks, names.index(r.variant))):
-            point = points.setdefault((record.cpus, record.tasks), {})
+            point = points.setdefault((record.cpus, self.spec.known_tasks(record.tasks)), {})
             point.setdefault(record.variant, []).append(record)
         return points
 
@@ -291,7 +295,7 @@ class Study:
                 pl.lit(record.id).alias("cell"),
                 pl.lit(record.variant).alias("variant"),
                 pl.lit(record.cpus, pl.UInt32).alias("cpus"),
-                pl.lit(record.tasks, pl.UInt32).alias("tasks"),
+                pl.lit(self.spec.known_tasks(record.tasks), pl.UInt32).alias("tasks"),
                 pl.lit(record.repetition, pl.UInt32).alias("repetition"),
                 pl.all(),
             )

@@ -80,9 +80,14 @@ class Recorded:
         return self._any.cpus
 
     @property
-    def tasks(self) -> int:
-        """How many run."""
+    def tasks(self) -> int | None:
+        """How many run; None: unknown."""
         return self._any.tasks
+
+    @property
+    def busy(self) -> int:
+        """The same; where it is unknown, one per CPU."""
+        return self.tasks or self.cpus
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ def _line_effects(
     rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None
 ) -> tuple[str, dict[str, Effect]]:
     """What is counted, and what that costs: accesses, or writes where these explain the cost better."""
-    customers = round(max(row.cpus for row in rows) * recorded.tasks / recorded.cpus) or 1
+    customers = round(max(row.cpus for row in rows) * recorded.busy / recorded.cpus) or 1
     places = float(len(rows)) if ObjectName.parse(rows[0].object).cpu is not None else 1.0
     transfer = cost.TRANSFER * (cost.OF_A_PAIR if rows[0].halves else 1.0)
 
@@ -336,7 +341,7 @@ def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkF
             for one in locks
         ]
         more = counts[1] - counts[0]
-        return Effect(*counts, cost.longer(_alone(recorded, before), queues, recorded.tasks, more)[0])
+        return Effect(*counts, cost.longer(_alone(recorded, before), queues, recorded.busy, more)[0])
 
     return replace(finding, locks=locks, effects=_effects(recorded, effect))
 
@@ -354,7 +359,7 @@ def _mean(lock: Counted, figure: int, variant: str) -> float:
 
 
 def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
-    customers = round(lock.figures[CPUS].most * recorded.tasks / recorded.cpus) or 1
+    customers = round(lock.figures[CPUS].most * recorded.busy / recorded.cpus) or 1
 
     def effect(before: str, after: str) -> Effect:
         queue = _lock_queue(lock, before, after)

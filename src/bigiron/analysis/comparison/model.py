@@ -50,6 +50,9 @@ class Cell:
         return float(sum(self.facts["operations"])) or 1.0
 
 
+Point: TypeAlias = tuple[int, int | None]
+"""CPUs and tasks; None: unknown, as a program was not told how many to start."""
+
 Cells: TypeAlias = Mapping[str, Sequence[Cell]]
 """By variant, one of each repetition."""
 
@@ -65,15 +68,14 @@ class Measurements:
     operations: float  # of a task, or of a program; where cells differ, the most
     scope: str
     machine: str  # that was simulated; else ""
-    points: Mapping[tuple[int, int], Cells]  # by CPUs and tasks
-    lost: Mapping[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    points: Mapping[Point, Cells]
+    lost: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
-    machine_differences: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    machine_differences: Mapping[Point, str] = field(default_factory=dict)
     """How the machines of the variants differ there, where they do, in a sentence."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
     operation: str = ""  # what one is, of a program: a bogo op, a system call
-    knows_tasks: bool = True  # whether as many run as its points say
 
     @property
     def recorded(self) -> str:
@@ -98,13 +100,9 @@ class Measurements:
     def at_each(self, compare_at: CompareAt, options: Options) -> tuple[ComparedPoint, ...]:
         """What is compared at each number of CPUs and tasks."""
         return tuple(
-            compare_at(self.place(cpus, tasks, cells, options), cells, self, options)
+            compare_at(options.place(cpus, tasks, cells), cells, self, options)
             for (cpus, tasks), cells in self.points.items()
         )
-
-    def place(self, cpus: int, tasks: int, variants: Iterable[str], options: Options) -> Place:
-        """Where these variants are compared."""
-        return replace(options.place(cpus, tasks, variants), knows_tasks=self.knows_tasks)
 
     @property
     def time_notes(self) -> tuple[str, ...]:
@@ -126,8 +124,8 @@ class ChangedShape:
     """What was measured on machines with one thing of their shape changed."""
 
     of: str  # memory, nodes, time slices or the boot
-    to: Mapping[tuple[int, int], str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
-    points: Mapping[tuple[int, int], Cells]
+    to: Mapping[Point, str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
+    points: Mapping[Point, Cells]
     boots: bool  # those machines have boots of their own
 
 
@@ -148,7 +146,7 @@ class Options:
         there = list(variants)
         return self.base if self.base in there else there[0]
 
-    def place(self, cpus: int, tasks: int, variants: Iterable[str]) -> Place:
+    def place(self, cpus: int, tasks: int | None, variants: Iterable[str]) -> Place:
         """Where these variants are compared."""
         there = tuple(variants)
         return Place(cpus, tasks, there, self.base_of(there))
@@ -255,13 +253,12 @@ class Place:
     """Where variants are compared."""
 
     cpus: int
-    tasks: int
+    tasks: int | None  # None: unknown
     variants: tuple[str, ...]
     base: str  # one of them, with which the others are compared
-    knows_tasks: bool = True  # whether as many run
 
     def __str__(self) -> str:
-        return cpus_and_tasks(self.cpus, self.tasks if self.knows_tasks else None)
+        return cpus_and_tasks(self.cpus, self.tasks)
 
     @property
     def where(self) -> str:
@@ -333,8 +330,8 @@ class ComparedPoint:
         return self.at.cpus
 
     @property
-    def tasks(self) -> int:
-        """That ran the workload."""
+    def tasks(self) -> int | None:
+        """That ran the workload; None: unknown."""
         return self.at.tasks
 
     @property

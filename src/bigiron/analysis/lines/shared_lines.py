@@ -16,6 +16,7 @@ from bigiron.analysis.comparison.model import (
     Measurements,
     Options,
     Place,
+    Point,
     Row,
 )
 from bigiron.analysis.comparison.profiles import Figure
@@ -52,7 +53,7 @@ class LinesAt:
     """The shared cache lines at one number of CPUs and tasks."""
 
     cpus: int
-    tasks: int
+    tasks: int | None  # None: unknown
     variants: list[str]
     base: str
     rows: list[Lines]  # largest predicted cost, or change of it, first; then largest change, then heaviest
@@ -121,7 +122,7 @@ def _check_pairs(measured: Measurements) -> None:
         )
 
 
-def _point(measured: Measurements, point: tuple[int, int], options: Options) -> LinesAt:
+def _point(measured: Measurements, point: Point, options: Options) -> LinesAt:
     cells = measured.points[point]
     columns: dict[str, list[Line]] = {}
     recycled: dict[str, tuple[float, float]] = {}
@@ -181,7 +182,7 @@ def _profile(cell: Cell, options: Options) -> pl.DataFrame:
     )
 
 
-def _changes(measured: Measurements, point: tuple[int, int], options: Options) -> list[shape.Change]:
+def _changes(measured: Measurements, point: Point, options: Options) -> list[shape.Change]:
     """The same lines on machines of other shapes."""
     return [
         shape.Change(
@@ -237,7 +238,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = make_rows.total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
-    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base, measured.knows_tasks)
+    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
     return ComparedPoint(
         at,
         probe="conflicts",

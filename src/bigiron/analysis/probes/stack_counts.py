@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Item, Measure, Options, Place, Row
+from bigiron.analysis.comparison.model import (
+    ComparedPoint,
+    Comparison,
+    Item,
+    Measure,
+    Options,
+    Place,
+    Point,
+    Row,
+)
 from bigiron.analysis.comparison.profiles import Figure, Weights
 from bigiron.util.numbers import count
 
@@ -25,11 +34,11 @@ class StackCounts:
     what: str  # that is counted, per operation
     unit: str
     notes: tuple[str, ...]
-    points: Mapping[tuple[int, int], Mapping[str, Sequence[Weights]]]
+    points: Mapping[Point, Mapping[str, Sequence[Weights]]]
     """By CPUs and tasks, then by variant, one of each repetition."""
-    lost: Mapping[tuple[int, int], tuple[str, ...]]
+    lost: Mapping[Point, tuple[str, ...]]
     """What was lost on the way at each of them, in sentences."""
-    machine_differences: Mapping[tuple[int, int], str]
+    machine_differences: Mapping[Point, str]
     """How the machines of the variants differ there, where they do."""
 
 

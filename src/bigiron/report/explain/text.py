@@ -5,13 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from bigiron.analysis.comparison import explain, make_rows, model
 from bigiron.analysis.comparison.costly import WEIGHTS
 from bigiron.analysis.comparison.explain import LEAST, Explained, Recorded
 from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
-from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options
+from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options, Point
 from bigiron.analysis.comparison.model import Row as Counted
 from bigiron.analysis.comparison.profiles import Figure
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
@@ -31,7 +31,6 @@ from bigiron.util.object_name import ObjectName
 PROBES = ("conflicts", "locks", "instructions")
 """The probes that are explained, if recorded."""
 
-_Place: TypeAlias = tuple[int, int]  # CPUs and tasks
 _AtPlace = TypeVar("_AtPlace", LinesAt, ComparedPoint)
 
 _WIDTH = 72  # of a mail
@@ -52,7 +51,6 @@ class Explanation:
     missing: tuple[str, ...]  # probes that were not recorded there
     caveats: tuple[str, ...] = ()  # missing counts, differences between machines
     measured: tuple[str, ...] = ()  # how a real machine's profile agrees, in sentences
-    knows_tasks: bool = True
     alone: Explanation | None = None
     """What limits a program on the first variant, where no difference between the variants is known."""
 
@@ -80,7 +78,7 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     return replace(explained, alone=_explanation(study, alone, point, options, None))
 
 
-def _with_alignments(study: Study, point: _Place, found: Explanation) -> Explanation:
+def _with_alignments(study: Study, point: Point, found: Explanation) -> Explanation:
     """With what each kernel would count wherever objects can lie, where the probe layout was recorded."""
     recorded = study.measured_with("", layout.PROBE).get(point, {})
     if found.contexts != conflicts.CONTEXTS[:1] or not set(found.recorded.variants) <= set(recorded):
@@ -115,7 +113,7 @@ def _of_variant(measured: Measurements, name: str) -> Measurements:
 def _explanation(
     study: Study,
     there: Mapping[str, Measurements],
-    point: _Place,
+    point: Point,
     options: Options,
     lines: SharedLines | None,
 ) -> Explanation:
@@ -142,17 +140,16 @@ def _explanation(
         min(len(cells) for measured in there.values() for cells in measured.points[point].values()),
         tuple(name for name in PROBES if name not in there),
         tuple(_caveats(study, there, point)),
-        knows_tasks=first.knows_tasks,
     )
 
 
-def _costly(there: Mapping[str, Measurements], point: _Place, options: Options) -> list[Costly]:
+def _costly(there: Mapping[str, Measurements], point: Point, options: Options) -> list[Costly]:
     cells = there["instructions"].points[point] if "instructions" in there else {}
     return instructions.costly_ones(cells, options) if cells else []
 
 
 def _held_by_instructions(
-    there: Mapping[str, Measurements], point: _Place, options: Options, of_lock: ComparedPoint | None
+    there: Mapping[str, Measurements], point: Point, options: Options, of_lock: ComparedPoint | None
 ) -> set[tuple[str, str]]:
     if not of_lock or "instructions" not in there or len(of_lock.variants) < 2:
         return set()
@@ -167,9 +164,9 @@ def _held_by_instructions(
     return locks.held_by_instructions(shared, of_locks, of_work, of_lock.base, options.contexts)
 
 
-def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Measurements]]:
+def _to_explain(read: Mapping[str, Measurements]) -> tuple[Point, dict[str, Measurements]]:
     """The largest machine on which most variants were measured, and the probes that have all of them."""
-    variants: dict[_Place, set[str]] = {}
+    variants: dict[Point, set[str]] = {}
     for measured in read.values():
         for point, cells in measured.points.items():
             variants.setdefault(point, set()).update(cells)
@@ -179,11 +176,11 @@ def _to_explain(read: Mapping[str, Measurements]) -> tuple[_Place, dict[str, Mea
     return point, there
 
 
-def _only(points: Sequence[_AtPlace], place: _Place) -> _AtPlace:
+def _only(points: Sequence[_AtPlace], place: Point) -> _AtPlace:
     return next(point for point in points if (point.cpus, point.tasks) == place)
 
 
-def _caveats(study: Study, read: Mapping[str, Measurements], point: _Place) -> Iterator[str]:
+def _caveats(study: Study, read: Mapping[str, Measurements], point: Point) -> Iterator[str]:
     """Warnings about the counts, and what was not explained."""
     any_probe = next(iter(read.values()))
     yield from filter(None, [any_probe.machine_differences.get(point, ""), *any_probe.lost.get(point, ())])
@@ -220,7 +217,7 @@ def as_text(found: Explanation) -> str:
 def heading(found: Explanation) -> str:
     """What the findings are about, or that there are none."""
     recorded = found.recorded
-    tasks = f" and {plural(recorded.tasks, 'task')}" if found.knows_tasks else ""
+    tasks = f" and {plural(recorded.tasks, 'task')}" if recorded.tasks else ""
     where = f"{found.workload} with {plural(recorded.cpus, 'CPU')}{tasks}"
     if found.contexts != conflicts.CONTEXTS[:1]:
         where += f" ({', '.join(found.contexts)} context)"

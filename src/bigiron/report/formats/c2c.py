@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from bigiron.analysis.comparison.model import Measurements, Options
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.lines.matching import TOLERANCE
+from bigiron.util.english import cpus_and_tasks
 from bigiron.util.lazy import polars as pl
 
 _NONE = "N/A"
@@ -42,7 +43,6 @@ def encode(measured: Measurements, options: Options) -> str:
     """The base variant's first repetition, on the most CPUs; the most accessed cache line first."""
     point = max(point for point, cells in measured.points.items() if options.base in cells)
     cell = measured.points[point][options.base or ""][0]
-    at = measured.place(*point, measured.points[point], options)
     touched = conflicts.shared(cell.table, cell.operations, options.contexts)
     lines = (
         touched.group_by("line", "object")
@@ -51,7 +51,7 @@ def encode(measured: Measurements, options: Options) -> str:
         .sort("accesses_per_op", "line", descending=[True, False])
     )
     head = [
-        f"# What bigiron counted: {measured.workload} on {options.base}, {at}, "
+        f"# What bigiron counted: {measured.workload} on {options.base}, {cpus_and_tasks(*point)}, "
         f"{cell.operations:,.0f} operations in {' and '.join(options.contexts)} context.",
         "# Records, loads and stores are counts of accesses, not samples; N/A: not counted.",
     ]

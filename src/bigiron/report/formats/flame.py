@@ -56,7 +56,7 @@ def flame_of(study: Study, probe: str, base: str, contexts: Contexts) -> Flame:
     weighed = stacks.by_repetition(study, probe, contexts, measured)
     base = base if base in weighed else next(iter(weighed))
     what = stacks.what(probe, chain(*measured.values()))
-    return Flame(probe, what, cpus, tasks, tuple(weighed), base, tree_of(weighed))
+    return Flame(probe, what, cpus, tasks or cpus, tuple(weighed), base, tree_of(weighed))
 
 
 def tree_of(weighed: Mapping[str, Sequence[Weights]]) -> Frame:

@@ -41,9 +41,10 @@ def _paragraphs(one: Examined, most: int, details: int) -> Iterator[list[str]]:
     if one.why_not:
         yield _wrapped(f"{one.after.title}: {one.why_not}")
         return
+    tasks = " and tasks" if all(each.subject.spec.knows_tasks for each in one.compared) else ""
     yield _wrapped(
         f"Counted with bigiron {bigiron.__version__} (no times): {one.after.short} compared with "
-        f"{one.before.short}, {CPUS} CPUs and tasks, per operation. {_functions(one)}"
+        f"{one.before.short}, {CPUS} CPUs{tasks}, per operation. {_functions(one)}"
     )
     if one.same:
         yield _wrapped(identical(one))

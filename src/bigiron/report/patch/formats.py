@@ -21,7 +21,7 @@ from bigiron.report.formats import comment, junit, ktap
 from bigiron.report.formats.html import ENVIRONMENT, policy, style_of
 from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
 from bigiron.report.patch.changelog import block, how_to_reach, identical, in_words, sameness
-from bigiron.util.english import first_n, plural
+from bigiron.util.english import cpus_and_tasks, first_n, plural
 
 _SHOWN = 40  # rows of a page's table
 
@@ -99,7 +99,7 @@ def _points_of(one: Examined, commit: str) -> Iterator[CheckedPoint]:
     """Each workload that ran as a point of a check, and one that stands for all others."""
     before = f"{commit}, " if commit else ""
     for each in one.compared:
-        place = f"{before}{each.subject.title}, {CPUS} CPUs, {CPUS} tasks"
+        place = f"{before}{each.subject.title}, {cpus_and_tasks(CPUS, each.subject.spec.known_tasks(CPUS))}"
         findings = [_finding(change, "small") for change in each.small]
         findings += [_finding(change, "chance") for change in each.by_chance]
         findings += [_finding(change, "real") for change in each.changes]

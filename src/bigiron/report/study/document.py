@@ -400,7 +400,10 @@ def _charts_of(found: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator
         return
     chosen = [last.total] if last.total else list(last.rows[:_MOST_CHARTS])
     for row in chosen:
-        at = [(table.cpus if many_cpus else table.tasks, _row_named(table, row.main.name)) for table in found]
+        at = [
+            (table.cpus if many_cpus else table.tasks or 0, _row_named(table, row.main.name))
+            for table in found
+        ]
         lines = tuple(
             Line(
                 variant,
