@@ -590,7 +590,7 @@ def study_of(
     study = store.create(folder, spec, workloads.find("getppid1"))
     more = pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")
     objects = pl.concat([objects_table(88, 8) if slab is None else slab, more])
-    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0, "elsewhere": 1234}
+    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0, "other_accesses": 1234}
     made = {
         "layout": Table(accesses_table(accesses, objects), facts),
         "layout_objects": Table(objects),
@@ -624,6 +624,15 @@ def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
     assert "}; /* 88 bytes, 2 cache lines if it begins one */\nlayout records slab objects and" in answer.out
     assert " variables: 123.400 accesses per operation to other memory" in answer.out
     assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
+
+
+def test_a_study_that_does_not_have_the_number_of_other_accesses_says_nothing_of_them(tmp_path: Path) -> None:
+    """Until November 2026 its facts had `elsewhere`, the sum of reads and writes."""
+    study = study_of(tmp_path / "s", hot_widget())
+    (cell,) = study.glob("cells/*/cell.json")
+    cell.write_text(cell.read_text().replace('"other_accesses"', '"elsewhere"'))
+    assert "other memory" not in bigiron("layout", study, "struct widget").out
+    assert bigiron("layout", study, "struct none").err.endswith(", and variables, by their names\n")
 
 
 def test_a_struct_in_an_anonymous_struct_is_taken_apart(tmp_path: Path) -> None:

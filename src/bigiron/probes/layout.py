@@ -47,7 +47,7 @@ def _collect(raw: RawOutput) -> Table:
     facts = left.operations | {
         "line_bytes": raw.architecture.line_bytes,
         "lost_accesses": left.recording.lost["accesses"],
-        "elsewhere": int(elsewhere["reads", "writes"].max_horizontal().sum()),
+        "other_accesses": int(elsewhere["reads", "writes"].max_horizontal().sum()),
     }
     return Table(
         accesses.select(pl.col(name).cast(kind) for name, kind in tables.ACCESSES.items()).sort(tables.ORDER),

@@ -94,7 +94,7 @@ def layout_study(
         [] if changes else search.proposals(members, before),
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
-        tables.left_out if tables.elsewhere else "",
+        tables.left_out,
         in_source,
     )
 
@@ -124,7 +124,7 @@ def cell(study: Study, variant: str) -> CellRecord:
 def _tables(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> Tables:
     read = measurements.cell(study, record, PROBE)
     accesses = read.table.filter(pl.col("context").is_in(contexts))
-    elsewhere = int(read.facts.get("elsewhere", 0)) / read.operations
+    elsewhere = int(read.facts.get("other_accesses", 0)) / read.operations
     size = int(read.facts["line_bytes"])
     return Tables(accesses, read.more["objects"], read.more["fields"], read.operations, size, elsewhere)
 

@@ -30,7 +30,9 @@ class Tables:
 
     @property
     def left_out(self) -> str:
-        """The accesses that the tables do not have."""
+        """The accesses that the tables do not have; "" if there are none or their number is not known."""
+        if not self.elsewhere:
+            return ""
         return (
             f"{count(self.elsewhere)} accesses per operation to other memory, in all contexts, were left out"
         )
@@ -105,7 +107,7 @@ def _unknown(tables: Tables, wanted: str) -> str:
     there = first_n([f"'struct {name}'" for name in touched], _MOST_NAMED)
     return (
         f"{wanted!r}: no accesses to it were recorded; layout records slab objects whose type is known, here "
-        f"{there or 'none'}, and variables, by their names; {tables.left_out}"
+        f"{there or 'none'}, and variables, by their names{tables.left_out and f'; {tables.left_out}'}"
     )
 
 
