@@ -278,6 +278,7 @@ def test_a_creation_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
         (["show", "FOLDER/none"], "is not a matrix: make one with bigiron matrix KERNEL"),
         (["test", "FOLDER/m", "77"], "has no test 77"),
         (["test", "FOLDER/m", "1", "--fs", "ext4"], "needs --kernel"),
+        (["test", "FOLDER/m", "1", "--arch", "aarch64"], "--arch aarch64: needs --kernel"),
         (["show", "FOLDER/m", "--pair", "open"], "has no test of this pair; its calls are"),
         (["show", "FOLDER/m", "--pair", "open/open"], "has no test of this pair; its calls are"),
         (["debian/6.12", "-o", "FOLDER/m", "--fs", "ntfs"], "use one of tmpfs, ext4"),

@@ -126,7 +126,9 @@ def test(
     cpus: Annotated[
         int, typer.Option(help="with --kernel: number of CPUs that make calls at once")
     ] = store.PAIR,
-    arch: _Arch = X86_64.name,
+    arch: Annotated[
+        str, typer.Option(help="with --kernel: its architecture: x86_64, aarch64 or ppc64le")
+    ] = X86_64.name,
 ) -> None:
     """Show one test, its calls and the cache lines that they share, or run it alone.
 
@@ -136,10 +138,9 @@ def test(
     found = next((one for one in matrix.tests if one.number == number), None)
     if not found:
         raise UserError(f"{folder} has no test {number}: it has {len(matrix.tests)}, see bigiron matrix show")
-    if fs and not kernel:
-        raise UserError(f"--fs {fs}: needs --kernel, which runs the test again")
-    if cpus != store.PAIR and not kernel:
-        raise UserError(f"--cpus {cpus}: needs --kernel, which runs the test again")
+    for option, given, usual in (("fs", fs, ""), ("cpus", cpus, store.PAIR), ("arch", arch, X86_64.name)):
+        if given != usual and not kernel:
+            raise UserError(f"--{option} {given}: needs --kernel, which runs the test again")
     if kernel:
         (place,) = runner.places([kernel], arch, fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = machine.run(place, [found], 0, Event(), lambda _stage: None)
