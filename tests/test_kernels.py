@@ -356,6 +356,12 @@ def test_an_arm64_image_that_qemu_does_not_unpack(empty_cache: Path, tmp_path: P
         kernels.add(file)
 
 
+def test_an_image_that_needs_no_unpacking_is_not_read_whole(tmp_path: Path) -> None:
+    with (tmp_path / "vmlinux").open("wb") as file:
+        file.truncate(1 << 40)  # a hole: more than there is memory
+    image.unpack_zstd(tmp_path / "vmlinux", "vmlinux")
+
+
 @pytest.mark.parametrize(
     ("exports", "inlined"),
     [

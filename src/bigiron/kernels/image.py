@@ -68,9 +68,10 @@ def unpack_zstd(path: Path, called: str) -> None:
 
     QEMU 10 unpacks only those with gzip.
     """
-    data = path.read_bytes()
-    if len(data) >= _SMALLEST and data[4:8] == _ZBOOT and _compression(data) in _ZSTD:
-        path.write_bytes(_payload(data, called))
+    with path.open("rb") as file:
+        head = file.read(56)
+    if head[4:8] == _ZBOOT and _compression(head) in _ZSTD:
+        path.write_bytes(_payload(path.read_bytes(), called))
 
 
 def has_inlined_spinlocks(path: Path) -> bool:
