@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bigiron.machines.engine import Job, Programs
 from bigiron.probes import Options, Table, conflicts, throughput
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
+from bigiron.simulator import machine_files
 from bigiron.study import cell as cell_of
 from bigiron.study import extend, plan, pool, run, store
 from bigiron.study import spec as specs
@@ -337,6 +339,27 @@ def test_what_contradicts_a_study(change: dict[str, Any], complaint: str, tmp_pa
     with pytest.raises(UserError, match=complaint):
         store.create(tmp_path / "s", msgspec.structs.replace(study.spec, **change), None)
     assert library.open_study(tmp_path / "s").spec == study.spec
+
+
+@pytest.mark.parametrize(
+    ("figure", "changed", "complaint"),
+    [("hit_ns = 1.4", "hit_ns = 1.5", ""), ("memory_gib = 128", "memory_gib = 256", "like_sha256 = ")],
+)
+def test_a_machine_file_may_get_other_latencies(
+    figure: str, changed: str, complaint: str, tmp_path: Path
+) -> None:
+    """A virtual machine like it has CPUs, nodes and memory, but none of its latencies."""
+    mine, workload = tmp_path / "mine.toml", workloads.find("getppid1")
+    mine.write_text(machine_files.text("x86-2s"))
+    spec = msgspec.structs.replace(new_study(tmp_path / "old").spec, like=str(mine), like_sha256="old")
+    study = store.create(tmp_path / "s", spec, workload)
+    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    mine.write_text(mine.read_text().replace(figure, changed))
+    asked = msgspec.structs.replace(spec, like_sha256="new", repetitions=3)
+    with pytest.raises(UserError, match=complaint) if complaint else nullcontext():
+        assert len(store.create(tmp_path / "s", asked, workload).plan()) == 6
+        assert library.open_study(tmp_path / "s").spec.like_sha256 == "new"
+        assert (tmp_path / "s/machine.toml").read_text() == mine.read_text()
 
 
 def test_options_beside_a_study(tmp_path: Path) -> None:

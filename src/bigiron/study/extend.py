@@ -4,11 +4,13 @@ Any other change is refused, because the existing cells would not fit the new qu
 """
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from bigiron.errors import UserError
+from bigiron.machines.vm.server import server
 from bigiron.study.spec import Spec, document, whole
 
 _ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape", "probes")
@@ -29,6 +31,17 @@ def union_of(old: Spec, asked: Spec) -> Spec | None:
         key: getattr(both, key) for key in (*lists, "most_boots", "look", "workload_file", "check_shape")
     }
     return both if replace(asked, **added) == both else None
+
+
+def with_machine(old: Spec, asked: Spec, machine: Path) -> Spec:
+    """The old question with the `like_sha256` of the asked one, if the old machine's file has the same shape.
+
+    Virtual machines have none of the other figures.
+    """
+    changed = old.like == asked.like and old.like_sha256 != asked.like_sha256
+    if changed and server(str(machine)) == server(asked.like):
+        return replace(old, like_sha256=asked.like_sha256)
+    return old
 
 
 def with_options(spec: Spec, given: Mapping[str, Any], source: str) -> Spec:

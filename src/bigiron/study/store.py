@@ -411,12 +411,13 @@ def _widened(folder: Path, spec: Spec) -> Spec:
     if not (folder / "study.toml").exists():
         return spec
     study = open_study(folder)
-    difference = _first_difference(study.spec, spec)
+    known = extend.with_machine(study.spec, spec, folder / "machine.toml")
+    difference = _first_difference(known, spec)
     if not difference:
-        return study.spec
+        return known
     if not any(record.measured for record in study.records()):
         return spec
-    union = extend.union_of(study.spec, spec)
+    union = extend.union_of(known, spec)
     if not union:
         raise UserError(
             f"study {folder} has another question ({difference}): give another -o, or delete the study"
