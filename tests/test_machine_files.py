@@ -1,5 +1,6 @@
 """Machine files: listed, shown, checked, and measured here."""
 
+import doctest
 import os
 import tomllib
 from pathlib import Path
@@ -106,6 +107,10 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     assert machine.has_processor and any("transfer" in name for name, *_ in machine.unknowns)
     clock = tomllib.loads(here.read_text())["processor"]["turbo_ghz"]
     assert clock[0][0] == 1 and all(ghz > 0 for _cores, ghz in clock)
+
+
+def test_the_examples() -> None:
+    assert doctest.testmod(machine_measure).failed == 0
 
 
 def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:

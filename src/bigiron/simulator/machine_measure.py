@@ -12,7 +12,7 @@ from time import sleep
 import tomli_w
 
 from bigiron import _sim
-from bigiron.architectures import known_arch
+from bigiron.architectures import architectures
 from bigiron.errors import UserError
 
 _LEVELS = ("socket", "node", "group", "core", "thread")
@@ -142,7 +142,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
     machine: dict[str, object] = {
         "name": name,
         "description": f"measured: {_model()}, {len(cpus)} CPUs",
-        "architecture": known_arch(os.uname().machine),
+        **_architecture(os.uname().machine),
         "node": _LEVELS[_NODE],
         "hit_ns": _rounded(_sim.hit_ns(cpus[0])),
         "hit_source": "measured: loads of one line, one after the other",
@@ -161,6 +161,15 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         ranges += _processor_ranges(processor)
     machine |= {"contended": _contended(host.a_thread_of_each_core_first(), say), "range": ranges}
     return tomli_w.dumps(machine | {"level": levels})
+
+
+def _architecture(machine: str) -> dict[str, object]:
+    """The key for what `uname -m` says; none for a machine whose kernels bigiron cannot boot.
+
+    >>> _architecture("aarch64"), _architecture("riscv64")
+    ({'architecture': 'aarch64'}, {})
+    """
+    return {"architecture": machine} if machine in {one.name for one in architectures()} else {}
 
 
 def _processor(
