@@ -34,6 +34,14 @@ def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file
         assert "shared read" in [figure["of"] for figure in machine["range"]]
 
 
+def test_every_machine_of_an_architecture_names_it() -> None:
+    files = ROOT.glob("sim/machines/*.toml")
+    silent = {file.stem for file in files if "architecture" not in tomllib.loads(file.read_text())}
+    assert silent == {"uniform"}
+    assert machine_files.load("uniform", "aarch64").architecture == "aarch64"
+    assert machine_files.load("altix-512", "aarch64").architecture == "ia64"
+
+
 @pytest.mark.parametrize(
     ("name", "node", "cache", "nodes"),
     [

@@ -61,10 +61,11 @@ def trace_of_steps(*steps: tuple[str, str, str, str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=[*columns, "function"], orient="row")
 
 
-def traced(folder: Path, **variants: pl.DataFrame) -> Study:
+def traced(folder: Path, arch: str = "x86_64", **variants: pl.DataFrame) -> Study:
     """A study whose cells have these traces."""
     spec = Spec(
         workload="open1",
+        arch=arch,
         cpus=[4],
         probes=["conflicts"],
         variant=[Variant(name=name, kernel="debian/6.12") for name in variants],
@@ -263,6 +264,14 @@ def test_another_architecture_than_the_machine_s_is_named(tmp_path: Path) -> Non
         assert (document["recorded_on"], document["architecture"]) == ("x86_64", architecture)
         text = " ".join(bigiron("predict", study.folder, "--machine", machine, *asked).out.split())
         assert (says in text) == (architecture != "x86_64")
+
+
+def test_a_machine_whose_file_names_no_architecture_has_that_of_the_kernels(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", "aarch64", v=events(1))
+    mine = tmp_path / "mine.toml"
+    mine.write_text(machine_files.text("graviton3").replace('architecture = "aarch64"\n', ""))
+    document = answered(study, "--machine", str(mine), "--tasks", "2")
+    assert (document["recorded_on"], document["architecture"]) == ("aarch64", "aarch64")
 
 
 def test_a_rate_that_cache_lines_do_not_allow_is_counted_or_refused(tmp_path: Path) -> None:

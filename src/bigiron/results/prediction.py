@@ -132,7 +132,7 @@ def predict(
     default: extrapolated from the study. `longer`: by how many instructions the operations of each variant
     take longer than those they execute, by function.
     """
-    model = _machine(machine)
+    model = _machine(machine, study.spec.arch)
     tasks = sorted({*(tasks or doublings(machine)), *(measured.throughput if measured else ())})
     if max(tasks) > model.cpus:
         raise UserError(f"{max(tasks)} tasks: {model.name} has {model.cpus} CPUs")
@@ -181,11 +181,11 @@ def _refuse_without_first(first: str, refused: Sequence[Refused], given: Mapping
 
 def line_costs(study: Study, machine: str) -> LineCosts:
     """What share of the tasks' time each shared cache line takes with a task on every CPU of the machine."""
-    return predict(study, machine, [_machine(machine).cpus]).costs
+    return predict(study, machine, [_machine(machine, study.spec.arch).cpus]).costs
 
 
-def _machine(name: str) -> _sim.Machine:
-    model = machine_files.load(name)
+def _machine(name: str, arch: str) -> _sim.Machine:
+    model = machine_files.load(name, arch)
     if not model.has_processor:
         raise UserError(
             f"{name} does not describe its processors: add the table [processor] "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 from bigiron import _sim
@@ -37,10 +38,14 @@ def text(name: str) -> str:
         raise UserError(f"{name} is not a machine file: it is not text") from None
 
 
-def load(name: str) -> _sim.Machine:
-    """The machine of this name or file."""
+def load(name: str, arch: str = "") -> _sim.Machine:
+    """The machine of this name or file. `arch` is its architecture if the file names none."""
+    toml = text(name)
     try:
-        return _sim.Machine.from_toml(text(name))
+        machine = _sim.Machine.from_toml(toml)
+        if arch and "architecture" not in tomllib.loads(toml):
+            machine = _sim.Machine.from_toml(f'architecture = "{arch}"\n{toml}')
+        return machine
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
 
