@@ -136,6 +136,11 @@ def test_a_study_keeps_what_it_is_like(tmp_path: Path) -> None:
         ("--like altix-512", "altix-512 does not give the machine's memory: copy it"),
         ("--like altix", "no machine 'altix': `bigiron machine list` lists them"),
         ("--like none.toml", "cannot read none.toml|No such file"),
+        ("--like graviton3", "graviton3 is a machine of aarch64, but the kernels are of x86_64: give --arch"),
+        (
+            "--like epyc --arch aarch64 --cpus 8",
+            "epyc is a machine of x86_64, but the kernels are of aarch64",
+        ),
         ("--like x86-2s --cpus 7", "7 CPUs do not divide evenly among the 2 nodes of x86-2s"),
         ("--like x86-2s --cpus 256", "x86-2s has 128 CPUs, not 256"),
         ("--like x86-2s --cpus 8 --topology nodes=2", "both like = 'x86-2s' and topology = 'nodes=2'"),

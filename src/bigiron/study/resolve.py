@@ -216,7 +216,13 @@ def _on_engine(spec: Spec) -> Spec:
     if spec.like:
         digest = hashlib.sha256(machine_files.text(spec.like).encode()).hexdigest()
         spec = msgspec.structs.replace(spec, like=whole("like", spec.like), like_sha256=digest)
-    return msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+    spec = msgspec.structs.replace(spec, cpus=engine.cpus(spec.cpus), arch=engine.arch(spec.arch))
+    if spec.like and (found := machine_files.load(spec.like, spec.arch).architecture) != spec.arch:
+        raise UserError(
+            f"{spec.like} is a machine of {found}, but the kernels are of {spec.arch}: "
+            f"give --arch {found}, or another machine"
+        )
+    return spec
 
 
 def _with_clock(spec: Spec) -> Spec:
