@@ -96,7 +96,7 @@ def test_what_is_shown_says_the_unit(root: Path, tmp_path: Path) -> None:
     assert in_vm(root, "tool count 500", "--per", "system-call", "--reps", "2", study=study).status == 0
     (second,) = study.glob("cells/*-r2/cell.json")
     second.write_text(second.read_text().replace('"system call"', '"million instructions"'))
-    assert "has counts per system call and million instructions" in bigiron("compare", study).complaint
+    assert "has counts per million instructions and system call" in bigiron("compare", study).complaint
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """A study on disk (docs/reference/study-toml.md): study.toml, and a folder for every cell measured so far.
 
 Invariant: a folder in cells/ under its final name is complete. It is made under a temporary name, then
-renamed, and nothing in it changes afterwards. The next attempt replaces a failed cell, and a cell that has
-more probes replaces one that lacks them.
+renamed, and never changed. A failed cell is replaced, and one that lacks probes by one that has more.
 """
 
 from __future__ import annotations
@@ -249,11 +248,10 @@ class Study:
         if not self.spec.runs_program:
             return ""
         facts = (one for record in self.records() if record.measured for one in record.facts.values())
-        names = list(dict.fromkeys(str(one["operation"]) for one in facts if one.get("operation")))
-        if len(names) > 1:
-            several = f"{self.folder} has counts per {join_and(names)}, by several versions of bigiron"
-            raise UserError(f"{several}: measure it again into another folder")
-        return names[0] if names else ""
+        names = sorted({str(one["operation"]) for one in facts if one.get("operation")})
+        if len(names) > 1:  # by versions of bigiron that divide by different things
+            raise UserError(f"{self.folder} has counts per {join_and(names)}: measure it again elsewhere")
+        return "".join(names)
 
     @property
     def workload(self) -> str:
@@ -395,10 +393,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether the folder has only the files of a study whose creation failed, as on a full disk.
-
-    Cells without a study.toml are not free to be overwritten: their question is unknown.
-    """
+    """Whether it has only files of a study whose creation failed, and no cells, whose question is unknown."""
     return (
         folder.is_dir()
         and _OURS.issuperset(path.name for path in folder.iterdir())
