@@ -196,7 +196,7 @@ def test_repetitions_draw_other_random_numbers_and_take_the_same_time(tmp_path: 
     measured("mmap1", *KERNEL, "--cpus", "8", *clock, "-o", tmp_path / "s")
     study = store.open_study(tmp_path / "s")
     first, second = study.records()
-    assert first.recorded_ns == pytest.approx(second.recorded_ns, rel=0.01)
+    assert first.recorded_ns == pytest.approx(second.recorded_ns, rel=0.05)
     locks = [study.table(record, "locks") for record in (first, second)]
     assert not locks[0].equals(locks[1])  # a new slab has its objects in another order
 

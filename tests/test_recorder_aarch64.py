@@ -126,6 +126,8 @@ def expected(place: int, text: str) -> str:
         return "other" if operands else "return"
     if name.startswith("eret"):
         return "interrupt return"
+    if name.startswith(("cpy", "set")) and "!" in operands:  # glibc copies with them since 2.41
+        return "unseen"
     if name == "dc" and operands.startswith("zva, x") and operands != "zva, xzr":
         return f"fill by 64 from {operands.removeprefix('zva, ')}"
     return "stack" if "[sp" in operands else "other"
