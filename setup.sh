@@ -174,7 +174,7 @@ add_backports() {
     [ -z "$(apt-get indextargets "Codename: $release-backports")" ] || return 0
     uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" "Origin: Debian" | head -n 1)
     [ -n "$uri" ] || fail "apt has no source of Debian $release here to take the address of its backports from"
-    say "adding $list: QEMU 10 and the keys of Ubuntu and Fedora come from $release-backports"
+    say "adding $list: QEMU 10 comes from $release-backports"
     printf '%s\n' "Types: deb" "URIs: $uri" "Suites: $release-backports" "Components: main" "Signed-By: $keyring" |
         as_root tee "$list" >/dev/null
     apt_get update -q -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- -o APT::Get::List-Cleanup=0 ||

@@ -1241,6 +1241,12 @@ def test_the_figures_are_those_that_decide(now: float, tmp_path: Path) -> None:
     assert outlook._growth(idle, one.compared[0].subject, worse, kernel, kernel) is None
 
 
+def test_a_command_without_a_count_is_refused_before_anything_is_built() -> None:
+    answer = bigiron("patch", "no-tree", "v1..v2", "--root", "r", "--command", "c")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.complaint.startswith("--command needs --per here: system-call, instruction or ")
+
+
 # CI
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import polars as pl
 import pytest
 from conftest import Answer, bigiron, measured
@@ -370,6 +371,10 @@ def test_cache_lines_are_matched_by_functions_and_named_by_bytes(tables: Study) 
 def test_what_was_not_counted_has_its_reason(tables: Study) -> None:
     user = c2c((9, (("main", 0, 1),))).replace("[k] main", "[.] main")
     assert counted(agreement(tables, user)) == ["user memory: count it with --scope user"]
+    of_program = msgspec.structs.replace(tables.spec, root="r", command="c", per="system-call")
+    assert counted(agreement(Study(tables.folder, of_program), user)) == [
+        "user memory: of a program only the kernel's memory is counted"
+    ]
     assert counted(agreement(tables, c2c((9, (("do_fork", 0, 1),))))) == [
         "no recorded operation executes do_fork"
     ]

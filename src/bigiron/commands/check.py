@@ -23,7 +23,7 @@ def check(
     ] = None,
     format: Annotated[str, choice(report.FORMATS, "output format")] = "text",
 ) -> None:
-    """Fail with exit status 1 if the study has more conflicts per operation than a baseline or a history.
+    """Fail with exit status 1 if conflicts or instructions per operation exceed a baseline or a history.
 
     Example: `bigiron check s --record open1.toml`, and later `bigiron check t --baseline open1.toml`
     """

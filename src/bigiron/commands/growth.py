@@ -27,7 +27,7 @@ def growth(
         str, choice((one.name for one in probes.probes() if one.growth), help="the probe whose counts to fit")
     ] = probes.DEFAULT,
 ) -> None:
-    """Fit how the accesses to each shared cache line grow with the CPU count, fastest growing first.
+    """Fit how accesses to each shared cache line, or instructions of each function, grow with the CPU count.
 
     Example: `bigiron growth s --at 512`
     """

@@ -190,6 +190,8 @@ def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subjec
         if program != ProgramOptions():
             raise UserError("--root and its options need --command: give one")
         return []
+    if not program.per:
+        raise UserError("--command needs --per here: system-call, instruction or the name of a system call")
     asked = OfAStudy(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
     kernel = Variants(kernel=["none"])
     machine = MachineOptions()

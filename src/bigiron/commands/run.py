@@ -145,7 +145,7 @@ class ProgramOptions:
         str,
         typer.Option(
             help="count per system-call, per instruction (a million in user mode) or per call of the system "
-            "call NAME, instead of per operation of --metric"
+            "call NAME; without it `run` counts per operation of --metric"
         ),
     ] = ""
 

@@ -68,7 +68,16 @@ def _lines(study: Study, measured: Measured, counted: Measurements, options: Opt
     point = _largest(shared_lines.line_up(counted, options).points)
     first = counted.points[point.cpus, point.tasks][point.base][0]
     counts = conflicts.shared(first.table, first.operations, options.contexts)
-    return measured_lines.match(measured, point, counts, _executed(study, point), counted.scope)
+    uncounted = _why_no_user_memory(study, counted)
+    return measured_lines.match(measured, point, counts, _executed(study, point), uncounted)
+
+
+def _why_no_user_memory(study: Study, counted: Measurements) -> str:
+    if counted.scope != "kernel":
+        return ""
+    if study.spec.root:
+        return "user memory: of a program only the kernel's memory is counted"
+    return "user memory: count it with --scope user"
 
 
 def _executed(study: Study, point: LinesAt) -> set[str] | None:

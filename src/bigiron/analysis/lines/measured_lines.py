@@ -56,12 +56,13 @@ def _family(function: str) -> str:
 
 
 def match(
-    measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: Set[str] | None, scope: str
+    measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: Set[str] | None, user: str
 ) -> Agreement:
     """The cache lines of a profile beside those of the base variant.
 
     `counts` are `conflicts.shared` of the base's first repetition; `executed` are all functions that its
-    operations execute, None if they were not recorded; `scope` is the one that was recorded.
+    operations execute, None if they were not recorded; `user` is why user memory was not counted, empty if
+    it was.
     """
     rows = [row for row in point.rows if row.accesses(point.base) >= TOLERANCE]
     rows.sort(key=lambda row: (-point.cost([row]), -row.accesses(point.base)))
@@ -79,7 +80,7 @@ def match(
         if unclear[one]:
             names = first_n(list(dict.fromkeys(counted[at].name for at in unclear[one])), 3)
             return f"only functions of locks tell what it is: {names}? (`perf c2c record -g` keeps callers)"
-        return _why_no_line(measured, measured.things[one], known, executed, scope)
+        return _why_no_line(measured, measured.things[one], known, executed, user)
 
     at = Place(point.cpus, point.tasks, tuple(point.variants), point.base)
     return agreement(measured, at, counted, found, why, lambda one, other: _fields(ours[one], theirs[other]))
@@ -254,11 +255,11 @@ def _field(ours: Sequence[_Touch], theirs: Sequence[_Touch], byte: int | None) -
 
 
 def _why_no_line(
-    measured: Measured, thing: MeasuredThing, known: Set[str], executed: Set[str] | None, scope: str
+    measured: Measured, thing: MeasuredThing, known: Set[str], executed: Set[str] | None, user: str
 ) -> str:
     """Why nothing was counted of a cache line; `known` are the functions that touch counted ones."""
     if not thing.is_kernel:
-        return "user memory: count it with --scope user" if scope == "kernel" else _NOT_THESE
+        return user or _NOT_THESE
     functions = [name for name in thing.functions if not _family(name)]
     if functions and known.isdisjoint(functions):
         if executed is None:
