@@ -32,6 +32,17 @@ def test_predictions_say_what_the_page_of_curves_says_of_their_ranges() -> None:
     assert f", as did {share} of published points that nothing was fitted to" == predict._HELD_OUT
 
 
+def test_pages_that_cite_curves_nothing_was_fitted_to_have_their_median_error() -> None:
+    docs = BENCHMARKS.parent / "docs"
+    page = (docs / "validation" / "curves.md").read_text()
+    ((curves, error),) = re.findall(r"Over all (\d+) curves on \d+ machines the median error is (\d+)", page)
+    citing = [file for file in docs.rglob("*.md") if "curves.md#curves-that-nothing" in file.read_text()]
+    assert citing
+    for file in [*citing, docs.parent / "README.md"]:
+        text = " ".join(file.read_text().split())
+        assert f"{curves} others" in text and f"{error} %" in text, file
+
+
 def test_every_curve_was_published_and_has_a_machine_and_a_workload() -> None:
     published = curves.published()
     for curve, (recording, machine, *_) in CURVES.items():
