@@ -42,7 +42,7 @@ pub type CurveResult = Result<ReplayedCurve, Failure>;
 /// Bounds of the factor on the time of instructions.
 const MIN_SLOWER: f64 = 0.02;
 const MAX_SLOWER: f64 = 200.0;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 /// The relative error of the throughput at which fitting ends.
 const CLOSE: f64 = 0.005;
 
@@ -68,18 +68,35 @@ impl Curve {
     ) -> Result<(f64, f64), Failure> {
         let mut slower = self.setting.slower;
         let mut closest = (slower, f64::INFINITY);
-        for _ in 0..ROUNDS {
+        let (mut too_fast, mut too_slow) = (0.0, f64::INFINITY);
+        for round in 0..ROUNDS {
             let found = replay(&self.machine, program, Setting { tasks, slower, ..self.setting }, stop)?;
             let takes = tasks as f64 / found.throughput;
             let work = takes * (found.shares[WORK] + found.shares[MEMORY]);
             let wanted = work + tasks as f64 / rate - takes;
-            let next = (slower * (wanted / work).clamp(0.2, 5.0)).clamp(MIN_SLOWER, MAX_SLOWER);
+            let factor = (wanted / work).clamp(0.2, 5.0);
             let reached = found.throughput / rate;
             if (reached - 1.0).abs() < CLOSE {
-                return Ok((next, reached));
+                return Ok(((slower * factor).clamp(MIN_SLOWER, MAX_SLOWER), reached));
             }
             if (reached - 1.0).abs() < (closest.1 - 1.0).abs() {
                 closest = (slower, reached);
+            }
+            if reached > 1.0 {
+                too_fast = slower;
+            } else {
+                too_slow = slower;
+            }
+            // Waiting takes up what less work leaves, and gives way to more: such a step is too small.
+            let mut next = slower * factor;
+            if too_fast == 0.0 || too_slow.is_infinite() {
+                next = slower * factor.powi(1 << round);
+            } else if !(too_fast < next && next < too_slow) {
+                next = (too_fast * too_slow).sqrt();
+            }
+            next = next.clamp(MIN_SLOWER, MAX_SLOWER);
+            if next == slower {
+                break;
             }
             slower = next;
         }
@@ -140,5 +157,26 @@ mod tests {
         assert!((reached(5e6) - 1.0).abs() < 0.01, "{}", reached(5e6));
         // The line goes from one CPU to the other in 100 ns.
         assert!((reached(2e7) - 0.5).abs() < 0.02, "{}", reached(2e7));
+    }
+
+    #[test]
+    fn a_rate_near_what_a_line_allows_is_reached() {
+        let line = ProgramLine { name: "line".into(), scope: Scope::Shared };
+        let access = Event::Access { line: 0, touch: Touch::Atomic, others: false };
+        let curve = |rate: f64| Curve {
+            machine: Machine::uniform(16, ns(1), ns(100)),
+            program: Program {
+                lines: vec![line.clone()],
+                locks: vec![],
+                operations: vec![vec![Event::Work(1000.0), access]],
+            },
+            tasks: vec![16],
+            setting: Setting::plain(1),
+            known: Some((16, rate)),
+        };
+        for rate in [2e6, 5e6, 8e6, 9e6, 9.5e6, 9.8e6] {
+            let reached = curve(rate).replayed(&Arc::default()).unwrap().reached;
+            assert!((reached - 1.0).abs() < 0.01, "{rate}: {reached}");
+        }
     }
 }
