@@ -292,6 +292,8 @@ points = st.builds(
     cpus=st.integers(1, 1024),
     tasks=st.none() | st.integers(1, 9999),
     clock_slower=st.sampled_from([1, 64]),
+    topology=st.sampled_from([[], [2, 2, 4, 1]]),
+    recorder=texts,
     lines=st.lists(knowns, max_size=3),
     instructions=st.none() | works,
     functions=st.lists(functions, max_size=3),
@@ -344,6 +346,14 @@ BARE = b"workload = ''\nworkload_sha256 = ''\nmode = ''\narch = ''\n"
         (b"\xff\xfe", "is not a baseline"),
         (BARE + b"probes = ['locks']\n", r"is not a baseline: Invalid enum value 'locks' - at `probes\[0\]`"),
         (BARE + b"probes = []\n", "is not a baseline: Expected `array` of length >= 1 - at `probes`"),
+        (BARE + b"[[point]]\nvariant = ''\ncpus = 1\nboots = -1\n", "Expected `int` >= 1"),
+        (BARE + b"[[point]]\nvariant = ''\ncpus = 1\nboots = 1000000000000\n", "Expected `int` <= 1000"),
+        (
+            BARE
+            + b"[[point]]\nvariant = ''\ncpus = 1\nlines = [{ object = '', writes = 1.0, accesses = 1.0, "
+            b"functions = {}, boot_writes = [1.0], boot_accesses = [] }]\n",
+            "has not as many boot_writes as boot_accesses",
+        ),
         (None, "cannot read"),
     ],
 )
@@ -558,6 +568,57 @@ def test_counts_of_a_slowed_clock_are_compared_only_with_their_like(
     assert bigiron("check", slowed, "--record", tmp_path / "slowed.toml").status == 0
     assert bigiron("check", slowed, "--baseline", tmp_path / "slowed.toml").status == 0
     assert bigiron("check", studies[NEW], "--baseline", tmp_path / "slowed.toml").status == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "words"),
+    [
+        ("nodes", 2, "with sockets, nodes, cores and threads [1, 1, "),
+        ("qemu", "another", "the study with another"),
+        ("recorder", "another", "the study with another"),
+    ],
+)
+def test_counts_of_another_recorder_or_machine_are_not_compared(
+    name: str, now: object, words: str, studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    study = tmp_path / "s"
+    shutil.copytree(studies[NEW], study)
+    (cell,) = study.glob("cells/*/cell.json")
+    record = json.loads(cell.read_text())
+    record["environment"][name] = now
+    cell.write_text(json.dumps(record))
+    answer = bigiron("check", study, "--baseline", baseline)
+    assert (answer.status, words in answer.complaint) == (2, True), answer
+    older = re.sub(r"^(topology|qemu|recorder) = .*\n", "", baseline.read_text(), flags=re.MULTILINE)
+    (tmp_path / "older.toml").write_text(older)
+    assert bigiron("check", study, "--baseline", tmp_path / "older.toml").status == 0
+
+
+def test_recording_keeps_the_points_that_a_study_does_not_have(
+    studies: dict[str, Path], baseline: Path, tmp_path: Path
+) -> None:
+    of_eight = baseline.read_text().replace("cpus = 2\ntasks = 2\n", "cpus = 8\ntasks = 8\n")
+    baseline.write_text(of_eight.replace('debian/6.12"\nkernel', 'another"\nkernel'))
+    answer = bigiron("check", studies[NEW], "--record", baseline)
+    assert answer.out.endswith(" at 2 points, 1 of them not in the study\n"), answer
+    assert [point.place for point in baselines.read(baseline).point] == [
+        f"{NEW}, 2 CPUs, 2 tasks", f"{NEW}, 8 CPUs, 8 tasks"
+    ]  # fmt: skip
+    for was, now, words in (
+        ('mode = "process"', 'mode = "thread"', "was recorded with mode thread, the study with process"),
+        ('["conflicts", "instructions"]', '["conflicts"]', f"has {NEW}, 8 CPUs, 8 tasks, which the study"),
+    ):
+        (tmp_path / "other.toml").write_text(baseline.read_text().replace(was, now))
+        refused = bigiron("check", studies[NEW], "--record", tmp_path / "other.toml")
+        assert (refused.status, words in refused.complaint) == (2, True), refused
+
+
+def test_user_memory_is_not_compared_with_a_history(studies: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(studies[NEW], tmp_path / "s")
+    file = tmp_path / "s/study.toml"
+    file.write_text(file.read_text().replace('scope = "kernel"', 'scope = "user"'))
+    answer = bigiron("check", tmp_path / "s", "--history", tmp_path)
+    assert (answer.status, "has scope user" in answer.complaint) == (2, True), answer
 
 
 def test_a_study_with_a_missing_cell_is_refused(

@@ -83,6 +83,12 @@ def read(path: Path) -> Baseline:
             f"{path} has format {baseline.format}, but this bigiron reads {FORMAT}: "
             "record a new baseline (--record)"
         )
+    if any(
+        len(line.boot_writes) != len(line.boot_accesses) for point in baseline.point for line in point.lines
+    ):
+        raise UserError(
+            f"{path} is not a baseline: a cache line has not as many boot_writes as boot_accesses"
+        )
     return baseline
 
 
@@ -98,14 +104,17 @@ def as_toml(baseline: Baseline) -> str:
     scalars = [(name, getattr(baseline, name)) for name in baseline.__struct_fields__ if name not in left_out]
     parts = [_HEADER + "".join(f"{name} = {_value(value)}\n" for name, value in scalars)]
     for point in baseline.point:
-        known = ((name, getattr(point, name)) for name in _HEAD)
-        head = [f"{name} = {_value(value)}" for name, value in known if value is not None]
+        values = ((name, getattr(point, name)) for name in _HEAD)
+        head = [f"{name} = {_value(value)}" for name, value in values if value is not None]
         if point.boots > 1:
             head.append(f"boots = {point.boots}")
         if point.memory_mib:
             head.append(f"memory_mib = {point.memory_mib}")
         if point.clock_slower > 1:
             head.append(f"clock_slower = {point.clock_slower}")
+        for name in ("topology", "qemu", "recorder"):
+            if known := getattr(point, name):
+                head.append(f"{name} = {_value(known)}")
         if point.instructions:
             head.append(f"instructions = {_value(_fields(point.instructions))}")
         tables = [
@@ -149,6 +158,16 @@ def _key(name: str) -> str:
 
 
 def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
+    """UserError if the baseline does not belong to the question of a study, or to its workload's source."""
+    refuse_another_question(baseline, path, spec)
+    if baseline.workload_sha256 != spec.workload_sha256:
+        raise UserError(
+            f"baseline {path} was recorded with another version of workload {baseline.workload}: "
+            "record a new baseline (--record)"
+        )
+
+
+def refuse_another_question(baseline: Baseline, path: Path, spec: Spec) -> None:
     """UserError if the baseline does not belong to the question of a study."""
     for what, old, new in (
         ("workload", baseline.workload, spec.workload),
@@ -162,8 +181,3 @@ def refuse_another(baseline: Baseline, path: Path, spec: Spec) -> None:
             raise UserError(
                 f"baseline {path} was recorded with {what} {old}, the study with {new}: use another baseline"
             )
-    if baseline.workload_sha256 != spec.workload_sha256:
-        raise UserError(
-            f"baseline {path} was recorded with another version of workload {baseline.workload}: "
-            "record a new baseline (--record)"
-        )

@@ -1,6 +1,6 @@
 """The gate: compares a study with a baseline or with a history, and records baselines (docs/howto/ci.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class Recorded:
     path: Path
     baseline: Baseline
     changed: bool  # False: the file had the same content already
+    kept: int = 0  # points that the study does not have
 
 
 def check_study(study: Study, path: Path) -> list[CheckedPoint]:
@@ -87,6 +88,11 @@ def _findings(
 
 def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
     """Compare each point of a study with the kernel before its own in a history."""
+    scope = study.spec.options[ConflictsOptions].scope
+    if scope != "kernel":
+        raise UserError(
+            f"{study.folder} has scope {scope}: a history only has the kernel's memory (--scope kernel)"
+        )
     history = open_history(path)
     probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
     left_out = {probe: "the study did not record it" for probe in check_lines.PROBES if probe not in probes}
@@ -115,10 +121,13 @@ def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
 
 
 def record(study: Study, path: Path) -> Recorded:
-    """Write a study's counts as a baseline. An existing file keeps the counts that have not changed."""
+    """Write a study's counts as a baseline.
+
+    An existing file keeps the counts that have not changed, and the points that the study does not have.
+    """
     old = baselines.read(path) if path.exists() else None
-    if old and old.workload != study.spec.workload:
-        raise UserError(f"{path} is of workload {old.workload}, the study of {study.spec.workload}")
+    if old:
+        baselines.refuse_another_question(old, path, study.spec)
     probes = [probe for probe in check_lines.PROBES if probe in study.spec.probes]
     measured = _measured(study, probes)
     first = next(iter(measured.values()))
@@ -142,14 +151,45 @@ def record(study: Study, path: Path) -> Recorded:
             instructions_tolerance=old.instructions_tolerance,
             relative_instructions_tolerance=old.relative_instructions_tolerance,
         )
-    was = _by_place(old) if old else {}
-    points = [
-        _point(study, place, records, was.get(place), new) for place, records in sorted(measured.items())
-    ]
-    new = msgspec.structs.replace(new, point=points)
+    was = _of_same_variant(_by_place(old), measured) if old else {}
+    points = {
+        place: _point(study, place, records, was.get(place), new) for place, records in measured.items()
+    }
+    kept = {place: point for place, point in was.items() if place not in measured}
+    if old and kept:
+        _refuse_another_head(old, new, path, kept.values())
+    ordered = sorted(
+        (points | kept).values(), key=lambda point: (point.variant, point.cpus, point.tasks or 0)
+    )
+    new = msgspec.structs.replace(new, point=ordered)
     if new != old:
         baselines.write(path, new)
-    return Recorded(path, new, new != old)
+    return Recorded(path, new, new != old, len(kept))
+
+
+def _of_same_variant(
+    points: Mapping[_Place, BaselinePoint], measured: Iterable[_Place]
+) -> dict[_Place, BaselinePoint]:
+    """A baseline's points; its only variant is the study's only one, whatever their names."""
+    names = {variant for variant, _, _ in measured}
+    if len(names) != 1 or len({variant for variant, _, _ in points}) != 1:
+        return dict(points)
+    (name,) = names
+    return {
+        (name, cpus, tasks): msgspec.structs.replace(point, variant=name)
+        for (_, cpus, tasks), point in points.items()
+    }
+
+
+def _refuse_another_head(old: Baseline, new: Baseline, path: Path, kept: Iterable[BaselinePoint]) -> None:
+    """UserError if what the file says of all its points would no longer be so for those that it keeps."""
+    for name in new.__struct_fields__:
+        was, now = getattr(old, name), getattr(new, name)
+        if name != "point" and was != now:
+            raise UserError(
+                f"{path} has {'; '.join(point.place for point in kept)}, which the study does not have, "
+                f"with {name} {was}, the study has {now}: measure all points, or record another file"
+            )
 
 
 def _point(
@@ -166,6 +206,9 @@ def _point(
         boots=len(records),
         memory_mib=_memory_mib(records),
         clock_slower=records[0].clock_slower,
+        topology=_topology(records),
+        qemu=_known(records, "qemu"),
+        recorder=_known(records, "recorder"),
     )
     if "conflicts" in baseline.probes:
         lines = check_lines.known(_lines(study, records))
@@ -215,12 +258,15 @@ def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place,
 def _refuse_another_machine(
     baseline: Baseline, path: Path, point: BaselinePoint, records: list[CellRecord]
 ) -> None:
-    """UserError if the study's machines had another kind of time slice, control group, memory or clock."""
+    """UserError if the study was counted by another recorder or QEMU, or on another kind of machine."""
     for what, old, new in (
         ("time_slice", baseline.time_slice, _time_slice(records)),
         ("cgroup", baseline.cgroup, _cgroup(records)),
         ("memory_mib", point.memory_mib or _memory_mib(records), _memory_mib(records)),
         ("clock_slower", point.clock_slower, records[0].clock_slower),
+        ("sockets, nodes, cores and threads", point.topology or _topology(records), _topology(records)),
+        ("QEMU", point.qemu or _known(records, "qemu"), _known(records, "qemu")),
+        ("recorder", point.recorder or _known(records, "recorder"), _known(records, "recorder")),
     ):
         if old != new:
             raise UserError(
@@ -237,6 +283,17 @@ def _time_slice(records: list[CellRecord]) -> str:
 def _cgroup(records: list[CellRecord]) -> str:
     """The control group of the tasks."""
     return str(records[0].environment.get("cgroup", "none"))
+
+
+def _topology(records: list[CellRecord]) -> list[int]:
+    """The machine's sockets, nodes, cores and threads; empty if they are not known."""
+    known = records[0].environment
+    return [int(known[name]) for name in ("sockets", "nodes", "cores", "threads") if name in known]
+
+
+def _known(records: list[CellRecord], what: str) -> str:
+    """What counted; empty if it is not known."""
+    return str(records[0].environment.get(what, ""))
 
 
 def _memory_mib(records: list[CellRecord]) -> int:

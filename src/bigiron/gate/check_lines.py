@@ -7,7 +7,7 @@ it, never by its address. check_instructions.py compares instructions.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,7 @@ from bigiron.analysis.lines import line_verdicts, matching, merging
 from bigiron.analysis.lines.matching import Line, PerBoot
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
+from bigiron.study.spec import MOST_REPETITIONS
 from bigiron.util.english import cpus_and_tasks
 from bigiron.util.object_name import ObjectName
 
@@ -69,12 +70,18 @@ class BaselinePoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     cpus: int
     tasks: int | None = None
     """None: unknown."""
-    boots: int = 1
+    boots: Annotated[int, msgspec.Meta(ge=1, le=MOST_REPETITIONS)] = 1
     """The number of boots that were measured."""
     memory_mib: int = 0
     """Of the machine; 0: unknown."""
     clock_slower: int = 1
     """How many times slower the machine's clock was than the host's."""
+    topology: list[int] = []
+    """The machine's sockets, nodes, cores and threads; empty: unknown."""
+    qemu: str = ""
+    """The version of QEMU; empty: unknown."""
+    recorder: str = ""
+    """A hash of the recorder's source; empty: unknown."""
     lines: list[BaselineLine] = []
     instructions: BaselineInstructions | None = None
     functions: list[BaselineFunction] = []

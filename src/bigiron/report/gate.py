@@ -20,7 +20,8 @@ def recorded_text(recorded: Recorded) -> str:
     words = {"conflicts": plural(lines, "shared cache line"), "instructions": "instructions"}
     counts = ", ".join(words[probe] for probe in recorded.baseline.probes)
     state = "" if recorded.changed else "unchanged, "
-    return f"{recorded.path}: {state}{counts} at {plural(len(points), 'point')}"
+    kept = f", {recorded.kept} of them not in the study" if recorded.kept else ""
+    return f"{recorded.path}: {state}{counts} at {plural(len(points), 'point')}{kept}"
 
 
 def as_text(workload: str, checked: list[CheckedPoint]) -> str:
