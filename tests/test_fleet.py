@@ -21,6 +21,7 @@ import yaml
 from conftest import BIGIRON, Answer, bigiron, compared, machines_of, wait_until
 from distributed import Client, Scheduler
 from sshd import served
+from test_compare import LINE, count, counts
 
 from bigiron.commands import fleet as command
 from bigiron.errors import UserError
@@ -237,15 +238,52 @@ def test_two_hosts_that_do_not_agree(tmp_path: Path) -> None:
 def test_what_one_host_counts_more_of_is_found(tmp_path: Path, open1: Path) -> None:
     study = store.open_study(open1)
     old, new = study.records()[:2]
-    same = agreement.differences(study.spec, collected(study, old), collected(study, old))
+    same = agreement.differences(study.spec, old.cpus, collected(study, old), collected(study, old))
     more = collected(study, new)
     more.tables["instructions"].facts["operations"] = [
         count // 2 for count in old.facts["instructions"]["operations"]
     ]
-    found = agreement.differences(study.spec, collected(study, old), more)
+    found = agreement.differences(study.spec, old.cpus, collected(study, old), more)
     assert (old.variant, new.variant, same) == ("debian/6.1", "debian/6.12", [])
     assert any(line.startswith("conflicts: ") for line in found)
     assert any(line.startswith("instructions: ") for line in found)
+
+
+def test_a_line_of_one_host_alone_counts_as_far_as_the_cell_s_cpus_disturb_it() -> None:
+    spec = Spec(workload="open1", cpus=[8], variant=[Variant(name="v", kernel="k")])
+
+    def one(*rows: dict[str, Any]) -> Collected:
+        return Collected({"conflicts": messages.Table(counts(*rows), {"operations": [100]})})
+
+    alike = [count(cpu, "f", 0, 50, object="known.count") for cpu in range(8)]
+    more = [count(cpu, "g", 25, 6, line=LINE + 4096, object="other.count") for cpu in range(8)]
+    for hosts in (one(*alike), one(*alike, *more)), (one(*alike, *more), one(*alike)):
+        (found,) = agreement.differences(spec, 8, *hosts)
+        assert found.startswith("conflicts: other.count: g"), found
+
+
+@pytest.mark.parametrize("how", ["raises", "ends its workers", "is not measured"])
+def test_a_second_host_that_fails_costs_no_cell(how: str, tmp_path: Path) -> None:
+    """What the first host measured is written, and counted as not verified."""
+    spec = Spec(workload="open1", cpus=[2], variant=[Variant(name="v", kernel="k")])
+    study = store.create(tmp_path / "s", spec, None)
+    (cell,) = study.plan()
+    fleet: Any = SimpleNamespace(client=None, local=None)
+    pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
+    pending = controller._PendingCell(cell, b"", {"CPU": 2})
+    pending.first = store.new_record(cell, spec.machine), Collected({})
+    if how == "raises":
+        task: Any = SimpleNamespace(result=lambda: int("no space left on device"))
+        pool._take(task, pending)
+    elif how == "ends its workers":
+        pending.at, pending.deaths = "there", admission.TRIES - 1
+        pool._died(pending, "there")
+    else:
+        failed = store.new_record(cell, spec.machine)
+        failed.failure = store.Failure("machine", "QEMU ended")
+        pool._judge(pending, failed, Collected({}))
+    assert pending.done.result(timeout=60) is pending.first[0]
+    assert (pool._unverified, study.records()[0].failure) == (1, None)
 
 
 # What ends

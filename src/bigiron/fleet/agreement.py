@@ -24,7 +24,7 @@ def can_compare(spec: Spec) -> bool:
     return spec.engine.is_model or any(probe in _COMPARED for probe in spec.probes)
 
 
-def differences(spec: Spec, one: Collected, other: Collected) -> list[str]:
+def differences(spec: Spec, cpus: int, one: Collected, other: Collected) -> list[str]:
     """What two hosts do not agree on, the first as what is known, and in the other direction."""
     if spec.engine.is_model:
         return [name for name in one.tables if not _identical(one.tables[name], other.tables.get(name))]
@@ -33,7 +33,7 @@ def differences(spec: Spec, one: Collected, other: Collected) -> list[str]:
         for was, now in ((one, other), (other, one))
         for name in _COMPARED
         if name in was.tables and name in now.tables
-        for finding in _FOUND[name](was.tables[name], now.tables[name])
+        for finding in _FOUND[name](was.tables[name], now.tables[name], cpus)
         if finding.worse
     ]
 
@@ -42,13 +42,13 @@ def _identical(one: Table, other: Table | None) -> bool:
     return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
 
 
-def _in_lines(was: Table, now: Table) -> Iterator[LimitedCount]:
+def _in_lines(was: Table, now: Table, cpus: int) -> Iterator[LimitedCount]:
     lines = [matching.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
-    baseline = BaselinePoint(variant="", cpus=1, tasks=1, lines=check_lines.known(lines[:1]))
+    baseline = BaselinePoint(variant="", cpus=cpus, tasks=None, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 
-def _in_work(was: Table, now: Table) -> Iterator[LimitedCount]:
+def _in_work(was: Table, now: Table, _cpus: int) -> Iterator[LimitedCount]:
     before, after = (
         dict(
             instructions.profile(table.rows, _operations(table)).select("function", "self_per_op").iter_rows()

@@ -35,6 +35,7 @@ from bigiron.study.environment import SameMachine
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Progress, missing
 from bigiron.study.store import CellRecord, Collected, Failure, Study
+from bigiron.util.english import plural
 from bigiron.util.sanitize import sanitize
 
 ONE_IN = 100
@@ -160,7 +161,10 @@ class StudyPool:
             self._client.run(worker.join, self._topic, 0, workers=list(self._members), on_error="ignore")
         self._writers.shutdown(cancel_futures=kind is not None)
         if self._unverified and not kind and not self._fleet.local:
-            self._progress.note("no cell was verified on a second host: there was only one host")
+            cells = plural(self._unverified, "cell")
+            self._progress.note(
+                f"{cells} could not be verified on a second host: there was none, or it failed"
+            )
 
     def _chosen(self, cells: list[Cell]) -> set[str]:
         """The cells to verify on a second host: chosen at random, the same in each run."""
@@ -226,11 +230,7 @@ class StudyPool:
                     self._writers.submit(self._settle, pending, self._give_up)
 
     def _give_up(self, pending: _PendingCell) -> None:
-        if pending.first:
-            self._write(pending, *pending.first)
-            self._unverified += 1
-        else:
-            self._fail(pending, Failure("machine", "the workers that could run it have left the fleet"))
+        self._fail(pending, Failure("machine", "the workers that could run it have left the fleet"))
 
     def _admit(self) -> None:
         """See which workers have come, and which have gone."""
@@ -437,8 +437,10 @@ class StudyPool:
         kept, tables = pending.first
         if record.measured:
             kept.environment["also_on"] = record.environment["worker"]
-            if differences := agreement.differences(self._spec, tables, collected):
+            if differences := agreement.differences(self._spec, pending.cell.cpus, tables, collected):
                 raise MachineError(self._disagreement(pending, kept, record, differences))
+        else:
+            self._unverified += 1
         self._write(pending, kept, tables)
 
     def _disagreement(
@@ -458,6 +460,11 @@ class StudyPool:
         raise MachineError(reason, environments)
 
     def _fail(self, pending: _PendingCell, failure: Failure) -> None:
+        """Write why a cell failed; where only its verification did, write what the first host measured."""
+        if pending.first:
+            self._unverified += 1
+            self._write(pending, *pending.first)
+            return
         record = store.new_record(pending.cell, self._spec.machine)
         record.failure = failure
         self._write(pending, record, Collected({}))
