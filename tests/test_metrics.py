@@ -12,7 +12,7 @@ from bigiron import probes, readers
 from bigiron.architectures import X86_64
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
-from bigiron.readers import Figure
+from bigiron.readers import Figure, figure
 from bigiron.readers.folder import Folder
 
 FIGURES = Path(__file__).with_name("figures")
@@ -197,6 +197,73 @@ def read_lkp(folder: Path) -> readers.Reading:
 )  # fmt: skip
 def test_real_output(format: str, file: str, figures: list[Figure]) -> None:
     assert read(format, file) == figures
+
+
+def read_changed(format: str, file: str, *changes: tuple[str, str]) -> list[tuple[str, str, float]]:
+    """The metric, unit and value of each figure of a changed file."""
+    text = (FIGURES / file).read_text()
+    for was, now in changes:
+        assert was in text
+        text = text.replace(was, now)
+    found = readers.find(format).read_text
+    assert found
+    return [(figure.metric, figure.unit, figure.value) for figure in found(text).figures]
+
+
+@pytest.mark.parametrize("unit", ["MBytes", "10^9bits"])
+def test_netperf_in_another_unit(unit: str) -> None:
+    """As its format_units() names those of -f."""
+    found = read_changed("netperf", "netperf.txt", ("10^6bits", unit))
+    assert found[1] == ("TCP STREAM: throughput", f"{unit}/s", 8467.93)
+
+
+def test_received_datagrams_of_netperf() -> None:
+    """Its table as send_udp_stream() of its nettest_omni.c prints it."""
+    heading = "bytes   bytes    secs            #      #   10^6bits/sec\n\n"
+    rows = f"{212992:6d}  {65507:6d}   10.00    {263000:7d} {0:6d}    13782.23\n"
+    rows += "212992           10.00     262000           13730.00\n"
+    found = read_changed(
+        "netperf",
+        "netperf.txt",
+        ("MIGRATED TCP STREAM", f"UDP STREAM TEST from a\n{heading}{rows}MIGRATED TCP STREAM"),
+    )
+    assert found[1] == ("UDP STREAM: throughput", "Mbit/s", 13730.00)
+
+
+def test_netperf_without_headings() -> None:
+    with pytest.raises(UserError, match="line 1: no heading names the unit: run netperf without -P 0"):
+        netperf = readers.find("netperf").read_text
+        assert netperf
+        netperf("131072  16384  16384    1.01     8467.93\n")
+
+
+@pytest.mark.parametrize(
+    ("speed", "in_gb"),
+    [
+        ("    512.000000 bytes/sec", 0.5 / 1024**2),
+        ("    512.000000d KB/sec", 0.5 / 1024),  # print_bps() of perf's mem-functions.c has that d
+        ("    512.000000 MB/sec", 0.5),
+        ("    512.000000 GB/sec/thread\t( +-   1.00% )", 512),
+    ],
+)
+def test_slow_functions_of_perf_bench_mem(speed: str, in_gb: float) -> None:
+    found = read_changed("perf-bench", "perf-bench-mem-memcpy.txt", ("      1.885438 GB/sec", speed))
+    assert found[2] == ("mem/memcpy x86-64-movsq: copied", "GB/s", in_gb) and len(found) == 4
+
+
+def test_pgbench_that_connects_for_each_transaction() -> None:
+    """As of version 14, with -C."""
+    found = read_changed(
+        "pgbench", "pgbench.txt", ("without initial connection time", "including reconnection times")
+    )
+    assert found[1] == ("transactions", "transactions/s", 7521.200384)
+
+
+def test_a_number_of_tasks_with_zeros_before_it() -> None:
+    assert figure.count("0" * 5000 + "8", None) == 8
+    for text in ("0" * 11 + "1" + "0" * 5000, "0", ""):
+        with pytest.raises(UserError, match="use whole numbers from 1 to"):
+            figure.count(text, None)
 
 
 def test_fio() -> None:

@@ -593,6 +593,7 @@ def test_there_is_one_knee() -> None:
         (["--machine", XEON, "--tasks", "64"], "64 tasks: xeon-5418y-x2 has 48 CPUs"),
         (["--machine", XEON, "--one-task", "0"], "--one-task 0.0"),
         (["--machine", XEON, "--measured", "POINTS"], "no columns tasks and throughput"),
+        (["--machine", XEON, "--measured", "OPEN"], "is not a CSV file: field larger than field limit"),
         (["--machine", XEON, "--one-task", "2e6", "--measured", "UNITS"], "the units differ"),
         (["--machine", "UPSIDE"], "use 0 < low <= high"),
         (["--machine", "OUTSIDE"], "the figure itself, is not in"),
@@ -604,6 +605,7 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, options: list[str], complai
     text = machine_files.text(XEON)
     files = {
         "POINTS": "cpus,rate\n1,2\n",
+        "OPEN": 'tasks,throughput\n1,"' + "2" * (1 << 18),
         "UNITS": "tasks,throughput\n1,1\n8,4.8\n",
         "UPSIDE": text.replace("low = 36\nhigh = 72", "low = 72\nhigh = 36"),
         "OUTSIDE": text.replace("low = 36\nhigh = 72", "low = 60\nhigh = 72"),

@@ -106,10 +106,11 @@ def count(text: str, line: int | None, what: str = "tasks") -> int:
     Traceback (most recent call last):
     bigiron.errors.UserError: line 2: tasks is '0': use whole numbers from 1 to 1048576
     """
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:12]) <= _MOST_TASKS:
+    digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
+    if not 1 <= len(digits) <= len(str(_MOST_TASKS)) or int(digits) > _MOST_TASKS:
         place = f"line {line}: " if line is not None else ""
         raise UserError(f"{place}{what} is {text[:40]!r}: use whole numbers from 1 to {_MOST_TASKS}")
-    return int(text)
+    return int(digits)
 
 
 def label(text: str, line: int | None) -> str:

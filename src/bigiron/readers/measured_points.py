@@ -26,6 +26,8 @@ def read(path: Path, one_task: float | None) -> Measured:
             rows = list(csv.DictReader(file))
     except UnicodeDecodeError:
         raise UserError(f"{path} is not a CSV file: it is not text") from None
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file: {error}") from None
     if not rows or not {"tasks", "throughput"} <= set(rows[0]):
         raise UserError(f"{path}: no columns tasks and throughput: its first line names the columns")
     points: dict[int, float] = {}

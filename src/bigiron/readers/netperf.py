@@ -2,15 +2,14 @@
 
 import re
 
+from bigiron.errors import UserError
 from bigiron.readers.figure import Figure, Format, Reading, label, lines, number
 
 _TEST = re.compile(r"(?:MIGRATED )?(.+?) TEST from ")
 _KEY = re.compile(r"([A-Z_]+)=(.*)")
-# The last column of a table's row: of requests and responses five numbers stand before it, of streams four.
-_ROWS = (
-    (re.compile(r" *(?:\d+ +){4}[\d.]+ +([\d.]+) *$"), "transactions", "transactions/s"),
-    (re.compile(r" *(?:\d+ +){3}[\d.]+ +([\d.]+) *$"), "throughput", "Mbit/s"),
-)
+_HEADING = re.compile(r"[A-Za-z ]* secs\.? [# ]*(?:per sec|(\S+)/sec) *$")
+# The last column of a row: sizes and the time stand before it; of datagrams, that of those received.
+_ROW = re.compile(r" *(?:(?:\d+ +){3,4}[\d.]+|\d+ +[\d.]+ +\d+) +([\d.]+) *$")
 _UNITS = {"Trans/s": ("transactions", "transactions/s"), "10^6bits/s": ("throughput", "Mbit/s")}
 
 
@@ -21,7 +20,7 @@ def _read(text: str) -> Reading:
     'UDP_RR: transactions'
     """
     figures: list[Figure] = []
-    test, sends, speed = "netperf", 0, 0.0
+    test, sends, speed, unit = "netperf", 0, 0.0, ""
     for line, written in lines(text):
         if found := _TEST.match(written):
             test = label(found[1], line)
@@ -32,14 +31,20 @@ def _read(text: str) -> Reading:
             elif key == "THROUGHPUT":
                 speed = number(value, line, key)
             elif key == "THROUGHPUT_UNITS":
-                metric, unit = _UNITS.get(value, ("throughput", label(value, line)))
-                figures.append(Figure(f"{test}: {metric}", unit, "more", speed))
-        else:
-            for pattern, metric, unit in _ROWS:
-                if found := pattern.match(written):
-                    figures.append(Figure(f"{test}: {metric}", unit, "more", number(found[1], line, metric)))
-                    break
+                figures.append(_figure(test, speed, value, line))
+        elif found := _HEADING.match(written):
+            unit = f"{found[1] or 'Trans'}/s"
+        elif found := _ROW.match(written):
+            if not unit:
+                raise UserError(f"line {line}: no heading names the unit: run netperf without -P 0")
+            figures.append(_figure(test, number(found[1], line, "the speed"), unit, line))
     return Reading(figures, operations=sends, operation="send")
+
+
+def _figure(test: str, speed: float, unit: str, line: int) -> Figure:
+    """A test's speed in a unit of netperf's option -f."""
+    metric, unit = _UNITS.get(unit, ("throughput", label(unit, line)))
+    return Figure(f"{test}: {metric}", unit, "more", speed)
 
 
 FORMAT = Format(

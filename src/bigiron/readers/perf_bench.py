@@ -2,7 +2,7 @@
 
 import re
 
-from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines
+from bigiron.readers.figure import Figure, Format, Pattern, Reading, count, figures_in, label, lines, number
 
 _BENCHMARK = re.compile(r"# Running '?([\w/ -]+?)'? benchmark:")
 _EXECUTED = re.compile(r"# Executed ([\d,]+) (.+?)(?: operations| calls)?(?: between .*)?$")
@@ -14,10 +14,12 @@ _FIGURES: tuple[Pattern, ...] = (
     (re.compile(r" *Total time: (\S+) \[sec\]"), "time", "s", "less"),
     (re.compile(r" +(\S+) usecs/op$"), "time of an operation", "us", "less"),
     (re.compile(r" +(\S+) ops/sec$"), "operations", "operations/s", "more"),
-    (re.compile(r" +(\S+) GB/sec$"), "copied", "GB/s", "more"),
     (re.compile(r"Averaged (\S+) operations/sec"), "operations", "operations/s", "more"),
     (re.compile(r"(?:Wokeup|Requeued) .* in (\S+) ms \("), "time", "ms", "less"),
 )
+# Of the memory benchmarks, in units of 1024; perf prints a stray "d" before KB, and of several threads more.
+_SPEED = re.compile(r" +([\d.]+)d? (bytes|KB|MB|GB)/sec(?:/thread\b.*)?$")
+_IN_GB = {"bytes": 1024**3, "KB": 1024**2, "MB": 1024, "GB": 1}
 
 
 def _read(text: str) -> Reading:
@@ -38,6 +40,9 @@ def _read(text: str) -> Reading:
             benchmark = f"{benchmark.partition(' ')[0]} {label(found[1], line)}"
         elif found := _TASKS.match(written):
             tasks = count(found[1] or found[2], line)
+        elif found := _SPEED.match(written):
+            speed = number(found[1], line, "speed") / _IN_GB[found[2]]
+            figures.append(Figure(f"{benchmark}: copied", "GB/s", "more", speed, tasks))
         figures += figures_in(written, line, _FIGURES, tasks, f"{benchmark}: ")
     return Reading(figures, operations=done, operation=operation)
 

@@ -8,8 +8,13 @@ _TASKS = re.compile(r"number of clients: (\S+)")
 _DONE = re.compile(r"number of transactions actually processed: (\d{1,18})")
 _FIGURES: tuple[Pattern, ...] = (
     (re.compile(r"latency average = (\S+) ms"), "latency, mean", "ms", "less"),
-    # Before version 14, the line after it has the figure with connection times.
-    (re.compile(r"tps = (\S+) \((?:without|excluding)"), "transactions", "transactions/s", "more"),
+    # Before version 14, another line has the figure "including connections establishing".
+    (
+        re.compile(r"tps = (\S+) \((?:without|excluding|including reconnection)"),
+        "transactions",
+        "transactions/s",
+        "more",
+    ),
 )
 
 
