@@ -588,6 +588,20 @@ def test_a_damaged_byte_is_one_line(tmp_path: Path) -> None:
     assert "cannot be used" in refused("history", "show", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        "DROP TABLE kernel; CREATE VIEW kernel AS WITH RECURSIVE n(id) AS "
+        "(SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id, id AS name FROM n",
+        "ALTER TABLE kernel ADD COLUMN more TEXT AS (hex(id))",
+        "CREATE VIRTUAL TABLE more USING fts5(a)",
+    ],
+)
+def test_a_file_that_makes_up_its_rows_is_no_history(made_up: str, tmp_path: Path) -> None:
+    create(tmp_path)._connection.executescript(made_up).connection.close()
+    assert "is not a history" in refused("history", "show", tmp_path)
+
+
 def test_two_kernels_of_one_name_are_one_line(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened._connection as connection:

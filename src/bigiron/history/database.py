@@ -145,9 +145,18 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.executescript("BEGIN;\n" + ";\n".join(statements) + ";\nCOMMIT;")
 
 
+_COMPUTED = (
+    "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'",
+    "SELECT 1 FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c WHERE c.hidden > 0",
+)
+"""What finds tables or columns whose content a file makes up when they are read: a query may never end."""
+
+
 def _version(connection: sqlite3.Connection) -> int:
     """The version of the database; 0 if it is not a history."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+        return 0
+    if any(connection.execute(query).fetchone() for query in _COMPUTED):
         return 0
     version = connection.execute("SELECT version FROM schema").fetchone()
     return version[0] if version and isinstance(version[0], int) else 0
