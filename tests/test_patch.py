@@ -272,6 +272,19 @@ def test_a_series_of_mails_has_a_step_for_each_patch(tree: Tree, tmp_path: Path)
     assert again == found, "the same mails are the same kernels"
 
 
+@pytest.mark.parametrize(
+    ("header", "subject"),
+    [("=?x-foo?q?a?=",) * 2, ("=?utf-8?b?a?=",) * 2, ("[PATCH] =?utf-8?q?fs=3A?= One", "fs: One")],
+)
+def test_a_patch_whose_subject_cannot_be_decoded(
+    header: str, subject: str, tree: Tree, tmp_path: Path
+) -> None:
+    diff = '--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1,2 @@\n+int x;\n #include "../include/fs.h"\n'
+    (tmp_path / "one.patch").write_text(f"Subject: {header}\n\n{diff}")
+    found, _ = series.of_file(tree.folder, tmp_path / "one.patch", "", tmp_path / "out")
+    assert [step.subject for step in found.steps] == [subject]
+
+
 def test_a_quilt_series_and_one_plain_patch(tree: Tree, tmp_path: Path) -> None:
     diff = '--- a/fs/open.c\n+++ b/fs/open.c\n@@ -1 +1,2 @@\n+int x;\n #include "../include/fs.h"\n'
     (tmp_path / "one.patch").write_text(f"Count more.\n\n{diff}")

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from functools import cached_property
 from pathlib import Path
@@ -230,8 +231,11 @@ def _subject(content: bytes) -> str:
     """The subject of a mail, else the first line."""
     text = content.decode(errors="replace")
     if found := re.search(r"^Subject: (.*(?:\n[ \t].*)*)", text, re.MULTILINE):
-        words = " ".join(str(make_header(decode_header(found[1]))).split())
-        return re.sub(r"^\[[^]]*\]\s*", "", words)
+        try:
+            decoded = str(make_header(decode_header(found[1])))
+        except (LookupError, ValueError, HeaderParseError):  # of an unknown encoding
+            decoded = found[1]
+        return re.sub(r"^\[[^]]*\]\s*", "", " ".join(decoded.split()))
     return text.strip().splitlines()[0][:72]
 
 
