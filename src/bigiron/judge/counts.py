@@ -210,9 +210,7 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
     fewer = [
         (cpus, tasks)
         for (cpus, tasks), cells in measured.points.items()
-        if 2 * cpus <= setup.cpus
-        and tasks == (setup.tasks and max(min(2, setup.tasks), round(cpus * setup.tasks / setup.cpus)))
-        and set(setup.names) <= set(cells)
+        if 2 * cpus <= setup.cpus and _is_same_share(cpus, tasks, setup) and set(setup.names) <= set(cells)
     ]
     if not fewer:
         return None
@@ -225,3 +223,16 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
         for name in setup.names
     }
     return FewerCpus(max(fewer)[0], sums)
+
+
+def _is_same_share(cpus: int, tasks: int | None, setup: Setup) -> bool:
+    """Whether that is the measured share of tasks, though both numbers are rounded, and at least two.
+
+    >>> measured = Setup("a", "b", 8, 5, 24, 16)
+    >>> [tasks for tasks in range(1, 5) if _is_same_share(4, tasks, measured)]
+    [2, 3]
+    """
+    if tasks is None or setup.tasks is None:
+        return tasks == setup.tasks
+    least = min(2, setup.tasks)
+    return tasks >= least and abs(tasks - max(least, cpus * setup.tasks / setup.cpus)) < 1
