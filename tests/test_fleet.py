@@ -169,7 +169,7 @@ def test_counts_of_virtual_machines(tmp_path: Path) -> None:
     assert answer.status == 0, answer
     here, there = store.open_study(tmp_path / "here"), store.open_study(tmp_path / "there")
     for one, other in zip(here.records(), there.records(), strict=True):
-        assert not agreement.differences(here.spec, collected(here, one), collected(there, other))
+        assert not agreement.differences(here.spec, one.cpus, collected(here, one), collected(there, other))
         kept = ("kernel", "kernel_sha256", "qemu", "accelerator", "time_slice", "boot", "memory_mib")
         assert {what: one.environment[what] for what in kept} == {
             what: other.environment[what] for what in kept
