@@ -19,8 +19,6 @@
 #include "tasks.h"
 #include "tracing.h"
 
-#define SWITCH "events/sched/sched_switch/"
-
 /* Each CPU's buffer, in KiB. Unbounded tasks fill any buffer: then the first switches are kept. */
 #define BOUNDED_BUFFER_KIB "4096"
 #define UNBOUNDED_BUFFER_KIB "1024"
@@ -32,8 +30,8 @@ static struct blocked_count *counting;
 static int prepare(const struct job *blocked_job, struct blocked_count **shared, char why_not[256])
 {
 	job = blocked_job;
-	if (access(TRACING_FOLDER SWITCH "trigger", W_OK)) {
-		snprintf(why_not, 256, "%s: %s", TRACING_FOLDER SWITCH "trigger", strerror(errno));
+	if (access(TRACING_FOLDER SWITCH_EVENT "trigger", W_OK)) {
+		snprintf(why_not, 256, "%s: %s", TRACING_FOLDER SWITCH_EVENT "trigger", strerror(errno));
 		return -1;
 	}
 	counting = mmap(NULL, sizeof(*counting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -53,7 +51,7 @@ static int begin(void)
 	if (tracing_write("buffer_size_kb", workload_is_bounded() ? BOUNDED_BUFFER_KIB : UNBOUNDED_BUFFER_KIB))
 		return report_error("machine", "cannot get memory to trace into: %m");
 	tracing_write("trace", "");
-	if (tracing_write(SWITCH "trigger", "stacktrace") || tracing_write(SWITCH "enable", "1"))
+	if (tracing_write(SWITCH_EVENT "trigger", "stacktrace") || tracing_write(SWITCH_EVENT "enable", "1"))
 		return report_error("machine", "cannot trace what the scheduler does: %m");
 	return 0;
 }
@@ -162,8 +160,8 @@ static int end(void)
 	struct absence *absences;
 	size_t number, selected = 0, first = 0;
 
-	tracing_write(SWITCH "enable", "0");
-	tracing_write(SWITCH "trigger", "!stacktrace");
+	tracing_write(SWITCH_EVENT "enable", "0");
+	tracing_write(SWITCH_EVENT "trigger", "!stacktrace");
 	if (read_events())
 		return 1;
 	forget_what_follows_a_loss();

@@ -14,6 +14,7 @@
 #include "report.h"
 #include "settings.h"
 #include "tasks.h"
+#include "tracing.h"
 
 static pid_t guard;
 static int life[2]; /* never written: a read ends when all processes that could write have ended */
@@ -50,10 +51,14 @@ static void watch_over(pid_t agent)
 	}
 }
 
+/* All of it, also where a part fails. */
+static int restore_all(void)
+{
+	return hotplug_restore() | tracing_restore() | restore_settings();
+}
+
 static void guard_main(pid_t agent, const int *ready)
 {
-	int failed;
-
 	setsid();
 	close(life[1]);
 	for (int signal = 1; signal < NSIG; signal++)
@@ -61,8 +66,7 @@ static void guard_main(pid_t agent, const int *ready)
 	close(ready[0]);
 	close(ready[1]);
 	watch_over(agent);
-	failed = hotplug_restore();
-	_exit(restore_settings() || failed);
+	_exit(restore_all());
 }
 
 /* Until a signal to the agent's group no longer ends the guard: the pipe is never written, and the read ends. */
@@ -93,7 +97,7 @@ int guard_begin(const struct job *job)
 	int ready[2];
 
 	hotplug_remember();
-	if (remember_settings(job))
+	if (tracing_remember(job) || remember_settings(job))
 		return 1;
 	if (pipe2(life, O_CLOEXEC) || pipe2(ready, O_CLOEXEC))
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
@@ -117,6 +121,5 @@ int guard_end(void)
 	if (waitpid(guard, &status, 0) == guard && WIFEXITED(status))
 		return status;
 	/* It was killed, and has put nothing back. */
-	status = hotplug_restore();
-	return restore_settings() || status;
+	return restore_all();
 }

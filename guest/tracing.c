@@ -91,7 +91,7 @@ static int start_tracer(bool alone)
 }
 
 /* Without the limits either: the next tracer sets its own. */
-static void stop_tracer(void)
+void functions_stop(void)
 {
 	tracing_write("current_tracer", "nop");
 	tracing_write("set_ftrace_filter", "");
@@ -208,7 +208,7 @@ int functions_begin(const struct job *job)
 void functions_abandon(void)
 {
 	if (getppid() != 1)
-		stop_tracer();
+		functions_stop();
 }
 
 /* Trace calls of the chosen functions only, at any depth below the roots. */
@@ -292,7 +292,7 @@ int functions_end(const struct job *job)
 	report_functions(names, absent, number, lost, cost_of_a_call_ns);
 	failed = report_file(TRACING_FOLDER "trace");
 	if (job->blocked || job->efficiency)
-		stop_tracer();
+		functions_stop();
 	else
 		functions_abandon();
 	return failed;

@@ -3,7 +3,10 @@
 #ifndef TRACING_H
 #define TRACING_H
 
+#ifndef TRACING_FOLDER
 #define TRACING_FOLDER "/sys/kernel/tracing/"
+#endif
+#define SWITCH_EVENT "events/sched/sched_switch/"
 
 /* Replace the contents of a file of tracefs, or append to it. Return 0, or -1 with errno. */
 int tracing_write(const char *file, const char *text);
@@ -23,5 +26,14 @@ int functions_descend(void);
 int functions_end(const struct job *job);
 /* After an error: a real machine stops tracing. */
 void functions_abandon(void);
+/* Stop tracing functions, and name none. */
+void functions_stop(void);
+
+/*
+ * On a real machine: remember what tracing's files hold, if the job changes them, and put it back. Return 0, or 1 after
+ * reporting the error.
+ */
+int tracing_remember(const struct job *job);
+int tracing_restore(void);
 
 #endif
