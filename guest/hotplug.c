@@ -15,7 +15,10 @@
 #include "report.h"
 #include "tasks.h"
 
+#ifndef CPU_FOLDER
 #define CPU_FOLDER "/sys/devices/system/cpu"
+#endif
+#define SMT_CONTROL CPU_FOLDER "/smt/control"
 
 static unsigned long cpus_to_cycle; /* 0: all but the first */
 
@@ -94,7 +97,7 @@ static int is_second_thread(unsigned int cpu)
 	return first >= 0 && (unsigned int)first != cpu;
 }
 
-static unsigned long prepare(int (*is_wanted)(unsigned int cpu), const char *what, enum hotplug_state leave)
+static void choose(int (*is_wanted)(unsigned int cpu), const char *what)
 {
 	for (unsigned int cpu = 1; cpu < MOST_CPUS && (!cpus_to_cycle || nr_cycled < cpus_to_cycle); cpu++)
 		if (state_of(cpu) >= 0 && is_wanted(cpu))
@@ -104,8 +107,6 @@ static unsigned long prepare(int (*is_wanted)(unsigned int cpu), const char *wha
 			     cpus_to_cycle ? cpus_to_cycle : 1);
 		_exit(1);
 	}
-	put_all(leave);
-	return nr_cycled;
 }
 
 static int is_any(unsigned int cpu)
@@ -116,12 +117,12 @@ static int is_any(unsigned int cpu)
 
 unsigned long hotplug_prepare(enum hotplug_state leave)
 {
-	unsigned long operations = prepare(is_any, "CPUs that can go offline", leave);
-
+	choose(is_any, "CPUs that can go offline");
+	put_all(leave);
 	/* There, and perhaps back again. */
-	if (operations_prepare(2 * operations))
+	if (operations_prepare(2 * nr_cycled))
 		_exit(1);
-	return operations;
+	return nr_cycled;
 }
 
 /* One operation a CPU; the first has the number `nr`. */
@@ -153,19 +154,31 @@ void hotplug_there_and_back(unsigned long long *iterations)
 	}
 }
 
+/* What `ppc64_cpu --smt=off` does; a kernel with smt/control does it by itself. */
+static void put_threads(enum hotplug_state state)
+{
+	if (cpus_to_cycle || write_file(SMT_CONTROL, state == CPU_ONLINE ? "on" : "off"))
+		put_all(state);
+}
+
 unsigned long smt_prepare(enum hotplug_state leave)
 {
-	prepare(is_second_thread, "second threads of cores (see --topology threads=2)", leave);
+	choose(is_second_thread, "second threads of cores (see --topology threads=2)");
+	/* Threads that are put offline one by one leave the control "on": to write "on" would do nothing then. */
+	put_threads(leave);
+	put_all(leave);
 	if (operations_prepare(1))
 		_exit(1);
 	return 1;
 }
 
-/* What `ppc64_cpu --smt=off` does; a kernel with smt/control does it by itself. */
-static void put_threads(enum hotplug_state state)
+/* A write to the control succeeds even where the kernel then does nothing. One thread shows it for all. */
+static void require_threads_went(enum hotplug_state state)
 {
-	if (cpus_to_cycle || write_file(CPU_FOLDER "/smt/control", state == CPU_ONLINE ? "on" : "off"))
-		put_all(state);
+	if (state_of(cycled[0]) == (int)state)
+		return;
+	report_error("machine", "%s did not put CPU %u %s", SMT_CONTROL, cycled[0], state_names[state]);
+	_exit(1);
 }
 
 void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
@@ -175,22 +188,46 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter)
 		operation_begin();
 		put_threads(enter);
 		operation_end(0, -1, state_names[enter]);
+		require_threads_went(enter);
 		++*iterations;
 		put_threads(!enter);
 	}
 }
 
 static signed char before[MOST_CPUS];
+static char smt_before[16]; /* empty: there is no such control */
+
+static void read_smt_control(char control[16])
+{
+	FILE *file = fopen(SMT_CONTROL, "re");
+
+	if (!file || fscanf(file, "%15s", control) != 1)
+		control[0] = 0;
+	if (file)
+		fclose(file);
+}
 
 void hotplug_remember(void)
 {
+	read_smt_control(smt_before);
 	for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
 		before[cpu] = state_of(cpu);
 }
 
+/* Before the CPUs: where it is "off", the kernel refuses to bring second threads online. */
+static int restore_smt_control(void)
+{
+	char now[16];
+
+	read_smt_control(now);
+	if (!strcmp(now, smt_before) || !write_file(SMT_CONTROL, smt_before))
+		return 0;
+	return report_error("machine", "%s could not be set to %s again: %m", SMT_CONTROL, smt_before);
+}
+
 int hotplug_restore(void)
 {
-	int lost = 0;
+	int lost = restore_smt_control();
 
 	for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
 		if (before[cpu] >= 0 && state_of(cpu) != before[cpu] && set_state(cpu, before[cpu])) {

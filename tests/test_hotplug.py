@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from subprocess import PIPE
 
 import polars as pl
 import pytest
@@ -184,6 +185,32 @@ def test_second_threads_go_at_once(tmp_path: Path) -> None:
     measured("smt-off", "--kernel", "debian/6.12", *options)
     operations = package.open_study(tmp_path / "s").tables("operations")
     assert operations["cpu"].to_list() == [None]
+
+
+def test_second_threads_come_at_once(tmp_path: Path) -> None:
+    """With one probe its only round shows the work: in the kernel as booted, the control is "on" already."""
+    options = ("--topology", "cores=1,threads=2", "--probe", "instructions", "-o", tmp_path / "s")
+    measured("smt-on", "--kernel", "debian/6.12", *options)
+    assert instructions(tmp_path / "s", "debian/6.12", "_cpu_up") > 0
+
+
+def test_smt_is_on_again_before_its_threads(tmp_path: Path) -> None:
+    """As long as it is off, the kernel refuses to bring second threads online."""
+    agent, cpus, program = Path(__file__).with_name("agent"), tmp_path / "cpu", tmp_path / "states"
+    files = [cpus / "smt" / "control", cpus / "cpu1" / "online", cpus / "cpu2" / "online"]
+    guest = Path(package.__file__).parent / "guest"
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", '-DCPU_FOLDER="cpu"', "-Wl,--wrap=write"]
+    sources = [agent / "hotplug_states.c", guest / "hotplug.c"]
+    subprocess.run([*command, "-iquote", guest, *sources, "-o", program], check=True)
+    for file, text in zip(files, ("on", "1", "0"), strict=True):
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{text}\n")
+    with subprocess.Popen(program, cwd=tmp_path, stdin=PIPE, stdout=PIPE, text=True) as run:
+        assert run.stdin and run.stdout and run.stdout.readline() == "remembered\n"
+        for file, text in zip(files, ("off", "0", "0"), strict=True):
+            file.write_text(f"{text}\n")
+        written, _ = run.communicate("\n", SAFETY_NET_S)
+    assert (run.returncode, written.split()) == (0, [f"{files[0]}=on", f"{files[1]}=1"])
 
 
 def test_power(tmp_path: Path) -> None:
