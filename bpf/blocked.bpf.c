@@ -16,6 +16,8 @@
 /* Of struct task_struct's state. */
 #define TASK_DEAD 0x80
 #define TASK_NOLOAD 0x400
+#define TASK_RTLOCK_WAIT 0x1000 /* since 5.15: for a lock that spins on kernels without PREEMPT_RT */
+#define TASK_FROZEN 0x8000 /* since 6.1 */
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -194,12 +196,16 @@ static __always_inline __u32 raw_state(const __u64 *ctx, struct task_struct *pre
 	return ((struct task_struct___before *)prev)->state;
 }
 
-/* As the kernel's __task_state_index(). */
+/* As the kernel's __task_state_index(). A task that gives up its CPU could have run, as one that is preempted. */
 static __always_inline __u32 reported(__u32 state)
 {
+	if (state & (TASK_RTLOCK_WAIT | TASK_FROZEN))
+		return STATE_UNINTERRUPTIBLE;
 	if (state & TASK_NOLOAD)
 		return STATE_IDLE;
-	return state & TASK_DEAD ? STATE_DEAD : state & STATE_REPORTED;
+	if (state & TASK_DEAD)
+		return STATE_DEAD;
+	return state & STATE_REPORTED ?: STATE_PREEMPTED;
 }
 
 /* All idle tasks have the number 0, and wait for nothing. */
@@ -232,7 +238,8 @@ int untyped(struct sched_switch *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (ctx->prev_pid)
-		left(ctx, ctx->prev_pid, bpf_get_current_pid_tgid() >> 32, ctx->prev_state, now);
+		left(ctx, ctx->prev_pid, bpf_get_current_pid_tgid() >> 32, ctx->prev_state ?: STATE_PREEMPTED,
+		     now);
 	if (ctx->next_pid)
 		came_back(ctx->next_pid, ctx->next_comm, since, now);
 	return 0;

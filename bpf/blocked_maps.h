@@ -10,6 +10,7 @@
 
 /* Bits of a state, as the tracepoint sched_switch has them. */
 #define STATE_REPORTED 0x7fu
+#define STATE_UNINTERRUPTIBLE 0x2u
 #define STATE_DEAD 0x30u
 #define STATE_IDLE 0x80u      /* of a kernel thread that has nothing to do */
 #define STATE_PREEMPTED 0x100u /* it could have run, but another task did */

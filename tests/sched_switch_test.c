@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Runs the BPF program of blocked time on this machine, with a stand-in for the kernel: a task that is woken while it is
- * still being switched out is chance. Its argument says whether the tracepoint has the task's state (since 5.18). The
- * task, pid 7, leaves its CPU to sleep, is woken at once, and comes back. Standard output: the state of each row.
+ * still being switched out is chance. Its arguments say whether the tracepoint has the task's state (since 5.18), and
+ * which it is. The task, pid 7, leaves its CPU in it, is woken at once, and comes back. Standard output: the state of each row.
  */
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* In place of bpf/bpf_helpers.h and bpf/bpf_core_read.h */
@@ -89,11 +90,12 @@ static long bpf_map_delete_elem(void *map, const void *key)
 int main(int argc, char **argv)
 {
 	struct task_struct sleeper = { .pid = 7, .tgid = 7, .comm = "sleeper" }, idle = { .comm = "swapper" };
-	__u64 leaves[] = { false, (__u64)&sleeper, (__u64)&idle, 1 /* TASK_INTERRUPTIBLE */ };
+	__u64 leaves[] = { false, (__u64)&sleeper, (__u64)&idle, 0 };
 	__u64 comes_back[] = { false, (__u64)&idle, (__u64)&sleeper, 0 };
 
-	if (argc != 2)
+	if (argc != 3)
 		return 1;
+	leaves[3] = strtoul(argv[2], NULL, 0);
 	has_state = !strcmp(argv[1], "since 5.18");
 	counting.since = 1;
 	sleeper.__state = 0x200; /* TASK_WAKING, where it was 1 a moment before */

@@ -142,13 +142,24 @@ def sleeps_of(trace: list[str], pid: int) -> list[float]:
     return [absence.seconds for absence in absences if absence.slept]
 
 
-@pytest.mark.parametrize(("since", "state"), [("since 5.18", STATES["S"]), ("before", 0)])
-def test_a_task_that_is_woken_at_once_has_slept(since: str, state: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("since", "left_in", "state"),
+    [
+        ("since 5.18", "0x1", STATES["S"]),
+        ("before", "0x1", STATES["R"]),
+        ("since 5.18", "0x0", STATES["R"]),  # as sched_yield() leaves
+        ("since 5.18", "0x1000", STATES["D"]),  # TASK_RTLOCK_WAIT: PREEMPT_RT
+        ("since 5.18", "0x8000", STATES["D"]),  # TASK_FROZEN
+    ],
+)
+def test_a_task_that_is_woken_at_once_has_waited(
+    since: str, left_in: str, state: int, tmp_path: Path
+) -> None:
     """Waking it changes its state before the tracepoint comes, which has the state that it left in."""
     source, program = Path(__file__).with_name("sched_switch_test.c"), tmp_path / "sched_switch"
     command = ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", source, "-o", program]
     subprocess.run(command, check=True)
-    assert int(subprocess.check_output([program, since])) == state
+    assert int(subprocess.check_output([program, since, left_in])) == state
 
 
 @pytest.mark.parametrize("kernel", ["debian/5.10", "debian/7.2"])
