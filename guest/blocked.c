@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "job.h"
 #include "report.h"
+#include "task_kind.h"
 
 static const struct blocked_way *way;
 static struct blocked_count *counting;
@@ -18,6 +19,8 @@ int blocked_prepare(const struct job *job)
 
 	if (!job->blocked)
 		return 0;
+	if (!kernel_numbers_tasks_alike())
+		return report_error("machine", "blocked time cannot be measured: " OTHER_NUMBERS);
 	if (&blocked_by_bpf) {
 		way = &blocked_by_bpf;
 		failed = way->prepare(job, &counting, why_not_bpf);

@@ -99,10 +99,12 @@ static int begin_bpf(const struct job *job, char why_not[256])
 	snprintf(why_not, 256, "the agent was made without it");
 	if (!&cpu_time_by_bpf)
 		return -1;
+	snprintf(why_not, 256, OTHER_NUMBERS);
+	if (!kernel_numbers_tasks_alike())
+		return -1;
 	/* All CPUs are interrupted several times for each event that is traced from now on. */
 	gather_tasks(job);
 	failed = cpu_time_by_bpf.begin(job, why_not);
-	spread_tasks(job);
 	if (!failed)
 		why_not[0] = 0;
 	return failed;
@@ -117,6 +119,7 @@ int cpu_time_measure(const struct job *job)
 
 	report_stage("efficiency");
 	without_bpf = begin_bpf(job, why_not_bpf);
+	spread_tasks(job);
 	if (without_bpf > 0 || read_accounts(accounts_before))
 		return 1;
 	read_operations(before, job->tasks);

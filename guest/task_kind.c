@@ -3,11 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tasks.h"
 
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD, among the flags in /proc/PID/stat */
+#define FIRST_PID_NAMESPACE 0xeffffffc /* PROC_PID_INIT_INO, linux/proc_ns.h */
 
 static int is_kernel_thread(unsigned int pid)
 {
@@ -23,6 +25,13 @@ static int is_kernel_thread(unsigned int pid)
 	if (file)
 		fclose(file);
 	return !!(flags & KERNEL_THREAD);
+}
+
+int kernel_numbers_tasks_alike(void)
+{
+	struct stat namespace;
+
+	return stat("/proc/self/ns/pid", &namespace) || namespace.st_ino == FIRST_PID_NAMESPACE;
 }
 
 const char *task_kind(unsigned int pid)

@@ -70,14 +70,19 @@ def test_hotplug_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces")
 def test_in_a_pid_namespace(tmp_path: Path) -> None:
-    """Samples have the numbers that tasks have outside: none would be told."""
+    """Events have the numbers that tasks have outside: none would be told."""
     namespace = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
     if subprocess.run([*namespace, "true"], capture_output=True).returncode:
         pytest.skip("no process may make namespaces on this machine")
-    asked = ("run", "getppid1", "--machine", "host", "--tasks", "1", "--probe", "oncpu", "-o", tmp_path / "s")
-    done = subprocess.run([*namespace, BIGIRON, *asked], capture_output=True, text=True)
-    assert done.returncode == 3
-    assert "cannot sample: in a PID namespace, such as a container's, tasks have other numbers" in done.stderr
+    why = "in a PID namespace, such as a container's, tasks have other numbers"
+    for probe, status in ("oncpu", 3), ("blocked", 3), ("efficiency", 0):
+        options = ("--machine", "host", "--tasks", "1", "--probe", probe, "-o", tmp_path / probe)
+        run = [*namespace, BIGIRON, "run", "getppid1", *options]
+        done = subprocess.run(run, capture_output=True, text=True)
+        assert done.returncode == status, done
+        assert not status or why in done.stderr
+    (record,) = package.open_study(tmp_path / "efficiency").records()
+    assert record.facts["efficiency"]["why_not_bpf"].startswith(why)
 
 
 def test_on_this_machine(tmp_path: Path) -> None:

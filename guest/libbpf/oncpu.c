@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "symbolize.h"
 #include "report.h"
 #include "stacks.h"
+#include "task_kind.h"
 
 /* An assumption: only the rate of samples depends on it. */
 #define CYCLES_PER_US 3000
@@ -25,8 +25,6 @@
 /* Samples fall anywhere: they have many more different stacks than tasks that leave their CPU. */
 #define KERNEL_STACKS 16
 #define USER_STACKS 4
-
-#define FIRST_PID_NAMESPACE 0xeffffffc /* PROC_PID_INIT_INO, linux/proc_ns.h */
 
 static struct bpf_run run;
 static volatile struct sampling *sampling;
@@ -68,21 +66,12 @@ static const struct event *choose_event(void)
 	return NULL;
 }
 
-/* Whether samples have the same task numbers as /proc. */
-static int knows_tasks(void)
-{
-	struct stat namespace;
-
-	return stat("/proc/self/ns/pid", &namespace) || namespace.st_ino == FIRST_PID_NAMESPACE;
-}
-
 static int load(const struct job *job)
 {
 	struct bpf_map *samples;
 
-	if (!knows_tasks())
-		return report_error("machine", "cannot sample: in a PID namespace, such as a container's, tasks have other "
-					       "numbers than in samples: run it outside");
+	if (!kernel_numbers_tasks_alike())
+		return report_error("machine", "cannot sample: " OTHER_NUMBERS);
 	bpf_capture_errors();
 	run.object = bpf_object__open_file(job->oncpu, NULL);
 	if (!run.object)
