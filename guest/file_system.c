@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -186,7 +187,12 @@ static int mount_disk(const struct job *job)
 
 static int show_to_programs(const struct job *job)
 {
-	if (job->in_root && mount(PLACE, ROOT_FOLDER PLACE, NULL, MS_BIND, NULL))
+	if (!job->in_root)
+		return 0;
+	/* As /tmp is: programs may run as another user. A new file system's root is root's alone. */
+	if (chmod(PLACE, 01777) && errno != EROFS)
+		return report_error("machine", "cannot let all users write to " PLACE ": %m");
+	if (mount(PLACE, ROOT_FOLDER PLACE, NULL, MS_BIND, NULL))
 		return report_error("machine", "cannot mount " PLACE " in the root file system: %m");
 	return 0;
 }

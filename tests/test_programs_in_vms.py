@@ -145,6 +145,12 @@ def test_as_it_is_asked_to_run(root: Path, tmp_path: Path) -> None:
     assert answer.err.startswith(said), answer
 
 
+def test_any_user_may_write_to_a_file_system(root: Path, tmp_path: Path) -> None:
+    asked = ("--user", "guest", "--fs", "ext4", "--kernel", "debian/6.1-amd64", "--metric", "(nothing)")
+    answer = in_vm(root, "tool create /tmp/file", *asked, study=tmp_path / "s")
+    assert answer.err.startswith("created as 65534"), answer
+
+
 def test_its_files_are_there_and_read(root: Path, tmp_path: Path) -> None:
     """An image's /run is its own, and what lies outside of the usual folders is in the page cache too."""
     asked = ("--metric", "(nothing)")

@@ -139,6 +139,10 @@ int main(int argc, char **argv)
 		return say();
 	} else if (!strcmp(what, "cached")) {
 		return show_cached(argv[2], argv[3]);
+	} else if (!strcmp(what, "create")) {
+		if (creat(argv[2], 0600) < 0)
+			return perror(argv[2]), 1;
+		printf("created as %d\n", getuid());
 	} else if (!strcmp(what, "fail")) {
 		printf("all is lost\n");
 		return number;
