@@ -182,6 +182,8 @@ static int count_blocked(const struct job *job)
 	report_stage("blocked");
 	if (blocked_begin())
 		return 1;
+	/* Another probe may have gathered them. */
+	spread_tasks(job);
 	if (workload_is_bounded())
 		operations_watch(WATCH_BLOCKED);
 	else

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from conftest import WORKLOADS, bigiron, measured
 
-from bigiron import compile, kernels, libbpf, probes, workloads
+from bigiron import compile, kernels, libbpf, open_study, probes, workloads
 from bigiron.analysis.probes import blocked
 from bigiron.architectures import X86_64
 from bigiron.errors import UserError
@@ -190,6 +190,20 @@ def test_filters() -> None:
     assert set(table.rows["state"]) <= set(letters)
     assert table.rows["max_ns"].min() >= least_us * 1000  # type: ignore[operator]
     assert all(sum(histogram[: 20 - 10]) == 0 for histogram in table.rows["histogram"])
+
+
+def test_tasks_are_on_their_own_cpus_after_another_probe(tmp_path: Path) -> None:
+    """While functions begin and end to be traced, all are on one: each would be off it half of the time."""
+    measured(
+        "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions,blocked",
+        "--functions", "__do_sys_getppid", "--depth", "1", "-o", tmp_path / "s",
+    )  # fmt: skip
+    study = open_study(tmp_path / "s")
+    (record,) = study.records()
+    ready = study.table(record, "blocked").filter(context="process", state="R")
+    off = ready.group_by("pid").agg(pl.col("total_ns").sum())["total_ns"].to_list()
+    # Work that tracing leaves behind may take the CPU from one of them.
+    assert len(off) < 2 or min(off) < 0.25 * record.facts["blocked"]["nanoseconds"]
 
 
 @pytest.fixture(scope="module")
