@@ -156,6 +156,8 @@ static int wait_for_end(const struct job *job, struct command *command)
 		if (has_written_too_much(command))
 			return report_error("workload", "the command has printed more than %d MiB",
 					    MOST_OUTPUT_BYTES >> 20);
+		if (services_print_too_much(job))
+			return 1;
 		if (part_looks(job) || command->has_ended)
 			return 0;
 		if (patience_is_over(&patience))

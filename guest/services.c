@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include "patience.h"
 #include "processes.h"
 #include "report.h"
+
+#define MOST_OUTPUT_BYTES (16 << 20) /* of a log that tells why it failed */
 
 static struct {
 	pid_t pid;
@@ -38,6 +41,19 @@ static const char *how_it_ended(int status)
 	else
 		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
 	return how;
+}
+
+int services_print_too_much(const struct job *job)
+{
+	struct stat status;
+
+	for (unsigned long i = 0; i < job->nr_services; i++)
+		if (!fstat(services[i].output, &status) && status.st_size > MOST_OUTPUT_BYTES)
+			return report_error("workload",
+					    "the service %s has printed more than %d MiB, which take the machine's memory: "
+					    "run it by a shell with >/dev/null", job->services[i].words.all[0],
+					    MOST_OUTPUT_BYTES >> 20);
+	return 0;
 }
 
 int services_note_end(const struct job *job, pid_t pid, int status)

@@ -10,6 +10,9 @@ struct job;
 /* Start them one after the other, each once the last is ready. Returns 0, or 1 after reporting the error. */
 int services_start(const struct job *job);
 
+/* What they print is kept in memory. Returns 1 after reporting a service that has printed too much. */
+int services_print_too_much(const struct job *job);
+
 /* A process has ended, with this status as of wait(). Returns 1 after reporting that it was a service and failed. */
 int services_note_end(const struct job *job, pid_t pid, int status);
 

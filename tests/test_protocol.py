@@ -116,6 +116,16 @@ def run_here(agent: Path, job: Path) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([agent, job], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
 
 
+def test_a_service_prints_without_end(tmp_path: Path) -> None:
+    """What it prints is kept in memory, which would be the workload's."""
+    (tmp_path / "job").write_text(
+        "mode process\ntasks 1\npatience_s 100\nword sleep\nword 90\nservice\nservice_word yes\n"
+    )
+    done = run_here(compile.agent(None, "gcc"), tmp_path / "job")
+    (error,) = [message for message in Decoder().feed(done.stdout) if message.type == "error"]
+    assert error.content["text"].startswith("the service yes has printed more than 16 MiB, ")
+
+
 def test_the_agent_and_the_decoder_agree(tmp_path: Path) -> None:
     source = tmp_path / "mine.c"
     source.write_text(SAYS_SOMETHING_AND_EXITS)

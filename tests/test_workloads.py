@@ -39,6 +39,16 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return harness
 
 
+def test_threads_without_room_in_an_fd_set(harness: Path, tmp_path: Path) -> None:
+    program = tmp_path / "select"
+    source = workloads.find("lmbench/select").source
+    subprocess.run([*CC, "-static", source, harness, "-o", program], check=True)
+    done = subprocess.run(
+        [program, "thread", "16", "9"], capture_output=True, text=True, timeout=SAFETY_NET_S
+    )
+    assert "no room in an fd_set" in done.stderr
+
+
 IN_CHECK = ("open1", "page_fault1", "context_switch1", "pthread_mutex1", "lmbench/null")
 """What `make check` runs of them: each counts on every machine, and lint compiles all."""
 

@@ -17,8 +17,12 @@ static int make_set(fd_set *set)
 	FD_ZERO(set);
 	for (int nr = 0; nr < DESCRIPTORS; nr++) {
 		last = dup(fd);
-		if (last < 0 || last >= FD_SETSIZE)
+		if (last < 0)
 			die("select: dup");
+		if (last >= FD_SETSIZE) {
+			fputs("select: no room in an fd_set for descriptors of so many threads: use processes\n", stderr);
+			_exit(1);
+		}
 		FD_SET(last, set);
 	}
 	return last + 1;
