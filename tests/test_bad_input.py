@@ -215,7 +215,7 @@ def test_another_version_s_cell(study: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "difference"),
     [
-        (["dup1", "--reps", "2"], "workload = open1, not dup1"),
+        (["dup1", "--reps", "2"], "workload = 'open1', not 'dup1'"),
         (["open1", "--reps", "1"], "repetitions = 2, not 1"),
         (["open1", "--reps", "2", "--boot", "x=1"], "variant debian/6.1 with boot '' and settings []"),
         (["open1", "--reps", "3", "--operations", "9"], "repetitions = 2, not 3"),

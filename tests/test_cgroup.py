@@ -110,7 +110,7 @@ def test_a_study_has_one(tmp_path: Path) -> None:
     few = ("--operations", "20", "--probe", "instructions", "-o", study)
     measured("getppid1", *NEW, *few)
     other = bigiron("run", "getppid1", *NEW, *few, "--cgroup", "none")
-    assert other.status == 2 and "has another question (cgroup = , not none)" in other.complaint
+    assert other.status == 2 and "has another question (cgroup = '', not 'none')" in other.complaint
     # A cell of a bigiron that ran tasks in the root group.
     (cell,) = study.glob("cells/*/cell.json")
     record = msgspec.json.decode(cell.read_bytes())

@@ -329,7 +329,7 @@ def test_another_variant_is_the_last(tmp_path: Path) -> None:
     [
         ({"cpus": [64]}, r"cpus = \[8\], not \[64\]"),
         ({"cpus": [8, 64], "operations": 9}, "has another question"),
-        ({"tasks": [1]}, "tasks = all"),
+        ({"tasks": [1]}, "tasks = 'all'"),
         ({"variant": [Variant(name="a", kernel="k")]}, "variants a, b, not a"),
         ({"variant": [Variant(name=n, kernel="k", boot="x") for n in "ab"]}, "variant a with boot"),
     ],

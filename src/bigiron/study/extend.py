@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bigiron.errors import UserError
 from bigiron.machines.vm.server import server
-from bigiron.study.spec import Spec, document, whole
+from bigiron.study.spec import Spec, Variant, document, whole
 
 _ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape", "probes")
 
@@ -106,3 +106,26 @@ def _difference(spec: Spec, key: str, value: Any) -> str:
         names = {variant.name for variant in spec.variant}
         return f"another variant called {next(one.name for one in value if one.name in names)}"
     return f"{key} = {document(spec)[key]!r}, not {value!r}"
+
+
+def first_difference(one: Spec, other: Spec) -> str:
+    """What a second question changes of the first; "" if nothing."""
+    asked = document(other)
+    for key, old in document(one).items():
+        if old != asked[key] and key == "variant":
+            return _first_difference_of_variants(one.variant, other.variant)
+        if old != asked[key] and key not in ("workload_file", "look"):
+            return f"{key} = {old!r}, not {asked[key]!r}"
+    return ""
+
+
+def _first_difference_of_variants(one: list[Variant], other: list[Variant]) -> str:
+    names, others = ([variant.name for variant in variants] for variants in (one, other))
+    if names != others:
+        return f"variants {', '.join(names)}, not {', '.join(others)}"
+    for old, new in zip(one, other, strict=True):
+        if old.kernel_sha256 != new.kernel_sha256:
+            return f"another image of kernel {old.kernel}"
+        if old != new:
+            return f"variant {old.name} with boot {old.boot!r} and settings {old.set}"
+    return ""

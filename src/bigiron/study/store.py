@@ -352,12 +352,15 @@ class Study:
         """Lock the study for adding cells. UserError if another bigiron has locked it."""
         with _locked(self.folder):
             now = open_study(self.folder).spec
-            if _first_difference(now, self.spec):
+            if extend.first_difference(now, self.spec):
                 raise UserError(
                     f"another bigiron changed study {self.folder} while this one ran: run the command again"
                 )
             self.spec = now
             for dead in self._cells.glob(STAGING + "*"):
+                if dead.is_symlink():
+                    dead.unlink()
+                    continue
                 self._put_back(dead)
                 shutil.rmtree(dead)
             yield
@@ -365,7 +368,8 @@ class Study:
     def _put_back(self, staging: Path) -> None:
         """Restore the old cell if a writer died between the two renames of `add`."""
         for cell in staging.iterdir():
-            if cell.name != _NEW and not (self._cells / cell.name).exists():
+            is_cell = cell.name != _NEW and not cell.is_symlink()
+            if is_cell and not (self._cells / cell.name).exists():
                 cell.rename(self._cells / cell.name)
 
     @property
@@ -381,7 +385,7 @@ def create(folder: Path, spec: Spec, workload: Workload | None) -> Study:
     """
     if (folder / "study.toml").exists():
         study = open_study(folder)
-        if not _first_difference(study.spec, spec):
+        if not extend.first_difference(study.spec, spec):
             return study
     elif folder.exists() and not _is_free(folder):
         raise UserError(f"{folder} exists and is not a study: give another folder with -o")
@@ -407,7 +411,7 @@ def _widened(folder: Path, spec: Spec) -> Spec:
         return spec
     study = open_study(folder)
     known = extend.with_machine(study.spec, spec, folder / "machine.toml")
-    difference = _first_difference(known, spec)
+    difference = extend.first_difference(known, spec)
     if not difference:
         return known
     if not any(record.measured for record in study.records()):
@@ -422,11 +426,13 @@ def _widened(folder: Path, spec: Spec) -> Spec:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for writing. UserError if another bigiron has locked it."""
+    """Lock the folder for writing. UserError if another bigiron has locked it, or its cells are elsewhere."""
 
     def refuse() -> None:
         raise UserError(f"another bigiron is running study {folder}: wait until it ends")
 
+    if (folder / "cells").is_symlink():
+        raise UserError(f"{folder}/cells is a symbolic link: the cells of a study must be in its own folder")
     with locked(folder, refuse):
         yield
 
@@ -454,9 +460,13 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it has the new or the old content, even if this process is killed."""
+    """Write a file so that it has the new or the old content, even if this process is killed.
+
+    Links are replaced, not followed: the folder may be from somebody else.
+    """
     temporary = path.with_name(f".{path.name}")
-    with temporary.open("wb") as file:
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -471,28 +481,6 @@ def _naming(folder: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(folder)
         raise
-
-
-def _first_difference(one: Spec, other: Spec) -> str:
-    asked = study_spec.document(other)
-    for key, old in study_spec.document(one).items():
-        if old != asked[key] and key == "variant":
-            return _first_difference_of_variants(one.variant, other.variant)
-        if old != asked[key] and key not in ("workload_file", "look"):
-            return f"{key} = {old}, not {asked[key]}"
-    return ""
-
-
-def _first_difference_of_variants(one: list[study_spec.Variant], other: list[study_spec.Variant]) -> str:
-    names, others = ([variant.name for variant in variants] for variants in (one, other))
-    if names != others:
-        return f"variants {', '.join(names)}, not {', '.join(others)}"
-    for old, new in zip(one, other, strict=True):
-        if old.kernel_sha256 != new.kernel_sha256:
-            return f"another image of kernel {old.kernel}"
-        if old != new:
-            return f"variant {old.name} with boot {old.boot!r} and settings {old.set}"
-    return ""
 
 
 def _damaged(folder: Path, why: str) -> UserError:

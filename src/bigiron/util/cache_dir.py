@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import platformdirs
 
@@ -67,8 +66,10 @@ def locked(
 
     Then it waits for the lock, or calls `pause` between two tries; both may raise an exception instead. Gives
     the file's descriptor: programs that inherit it hold the lock too, until the last of them has ended.
+    OSError if the file is a symbolic link: the folder may be from somebody else.
     """
-    with (folder / name).open("w") as lock:
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
         if not _taken(lock):
             on_wait()
             if pause is None:
@@ -76,10 +77,12 @@ def locked(
             else:
                 while not _taken(lock):
                     pause()
-        yield lock.fileno()
+        yield lock
+    finally:
+        os.close(lock)
 
 
-def _taken(lock: IO[str]) -> bool:
+def _taken(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
