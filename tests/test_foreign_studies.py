@@ -1,13 +1,24 @@
-"""Studies of somebody else: nothing in their folder writes elsewhere, steers a terminal or exhausts the host."""
+"""Studies of other people: their folder writes nothing elsewhere, steers no terminal, exhausts no host."""
 
+import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import bigiron
 from test_import import NEW, OLD, imported
 
-from bigiron.study.store import write_whole
+from bigiron import cli, readers
+from bigiron.commands.common.complaints import complain
+from bigiron.errors import UserError
+from bigiron.readers import Figure, Reading
+from bigiron.study.extend import first_difference
+from bigiron.study.imported import Source, add
+from bigiron.study.reproduce import study_file
+from bigiron.study.spec import Spec, Variant
+from bigiron.study.store import open_study
+from bigiron.util.cache_dir import write_whole
 
 
 @pytest.fixture
@@ -60,3 +71,73 @@ def test_a_study_with_its_lock_or_cells_elsewhere_is_not_extended(
     answer = bigiron("import", "will-it-scale", NEW, "--variant", "new", "-o", study)
     assert (answer.status, answer.complaint) == (2, said.replace("S/", f"{study}/"))
     assert untouched(precious)
+
+
+def test_variants_whose_cells_would_be_the_same_are_refused(tmp_path: Path) -> None:
+    imported("will-it-scale", OLD, tmp_path / "s", "linux 6.1")
+    before = (tmp_path / "s/study.toml").read_bytes()
+    with pytest.raises(UserError, match=r"variants need different names: linux 6\.1, linux-6\.1"):
+        imported("will-it-scale", NEW, tmp_path / "s", "linux-6.1")
+    assert (tmp_path / "s/study.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize(("key", "other"), [("variant", '"new"'), ("tasks", "2"), ("repetition", "2")])
+def test_a_record_of_another_cell_is_damaged(key: str, other: str, study: Path) -> None:
+    file = study / "cells/old-2cpus-1tasks-r1/cell.json"
+    file.write_text(re.sub(rf'"{key}": [^,]+,', f'"{key}": {other},', file.read_text()))
+    answer = bigiron("compare", study)
+    assert answer.status == 2 and "is damaged (cell.json belongs to another cell)" in answer.complaint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [("repetitions = 1\n", "repetitions = 2000000000\n", "4,000,000,000 cells are more than the 1,000,000"),
+     ("cpus = [\n    2,\n", "cpus = [\n    2000000000,\n", "cpus = 2000000000: use whole numbers up to")],
+)  # fmt: skip
+def test_a_study_too_large_to_list_is_refused(old: str, new: str, complaint: str, study: Path) -> None:
+    text = (study / "study.toml").read_text()
+    assert old in text
+    (study / "study.toml").write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=complaint):
+        open_study(study)
+
+
+def test_figures_with_too_many_runs_are_refused(tmp_path: Path) -> None:
+    reading = Reading([Figure("m", "s", "less", 1.0, tasks=1, run=2_000_000_000)])
+    with pytest.raises(UserError, match="2,000,000,000 cells are more than"):
+        add(Source(readers.find("will-it-scale"), "a.csv", "0", reading), tmp_path / "s",
+            variant=None, workload="w", cpus=1, tasks=None)  # fmt: skip
+    assert not (tmp_path / "s").exists()
+
+
+HOSTILE = "x \x1b]0;owned\x07 \x9b31m \u202e"
+
+
+def test_a_foreign_command_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    variant = [Variant(name="a")]
+    ours, foreign = Spec(command="y", variant=variant), Spec(command=HOSTILE, variant=variant)
+    assert first_difference(foreign, ours).isprintable()
+    complain(HOSTILE, 2)
+    assert capsys.readouterr().err.strip().isprintable()
+
+
+def test_a_report_of_a_foreign_study_is_printable(study: Path) -> None:
+    opened = open_study(study)
+    opened.spec = msgspec.structs.replace(opened.spec, command=HOSTILE)
+    content = study_file(opened)
+    assert content.replace("\n", "").isprintable()
+    assert msgspec.toml.decode(content)["command"] == HOSTILE
+
+
+def test_a_bug_is_not_taken_for_a_regression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(**_given: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "app", command)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and "Traceback" in said
+    assert said.splitlines()[-1].startswith("bigiron: this is a bug of bigiron (ZeroDivisionError)")

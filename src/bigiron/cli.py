@@ -3,6 +3,7 @@
 import errno
 import logging
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from keyword import iskeyword
@@ -16,6 +17,7 @@ from typer.main import get_group
 import bigiron
 from bigiron.commands.common.complaints import Complaints, complain
 from bigiron.errors import MachineError, UserError
+from bigiron.util.sanitize import sanitize
 
 _PANELS = {
     "Measure": ("run", "case", "import"),
@@ -84,7 +86,7 @@ def main() -> None:
         sys.exit(complain(str(error), 2))
     except MachineError as error:
         if error.console_tail:
-            print(error.console_tail, file=sys.stderr)
+            print(sanitize(error.console_tail), file=sys.stderr)
         sys.exit(complain(error.reason, 3))
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output has closed it, so there is no place for a message
@@ -93,6 +95,11 @@ def main() -> None:
         place = f" ({error.filename})" if error.filename else ""
         advice = ": free some space and run it again" if error.errno == errno.ENOSPC else ""
         sys.exit(complain(f"{error.strerror or error}{place}{advice}", 2))
+    except Exception as error:
+        traceback.print_exc()  # status 1 would be a regression
+        sys.exit(
+            complain(f"this is a bug of bigiron ({type(error).__name__}): please report what is above", 2)
+        )
 
 
 def _version(wanted: bool) -> None:

@@ -21,9 +21,9 @@ from bigiron.bisect.speculative import SpeculativeBuilds
 from bigiron.bisect.target import CandidateCells, Target
 from bigiron.bisect.timed_bisection import MOST_CANDIDATES, Chances, TimedSearch
 from bigiron.errors import BuildHostError, MachineError, UserError
-from bigiron.study import store
 from bigiron.study.spec import Variant
 from bigiron.util import decode
+from bigiron.util.cache_dir import write_whole
 
 FORMAT = 3
 
@@ -333,7 +333,7 @@ class Bisection:
     def _write_log(self, culprit: str, number: int) -> None:
         if text := self.candidates.log(culprit, self._values):
             name = "bisect.log" if number == 1 else f"bisect-{number}.log"
-            store.write_whole(self.folder / name, text.encode())
+            write_whole(self.folder / name, text.encode())
 
     def _save(self) -> None:
         """Save the state without failures of the ends, and without failures that may not happen again."""
@@ -372,7 +372,7 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
 
 def _save_state(folder: Path, state: State) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    store.write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+    write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from bigiron.probes import Options
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
 from bigiron.study.resolve import check_cpus
-from bigiron.study.store import write_whole
+from bigiron.util.cache_dir import write_whole
 from bigiron.util.english import join_and
 
 _FILES = {

@@ -19,8 +19,8 @@ from bigiron.gate.check_lines import (
 )
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
-from bigiron.study.store import write_whole
 from bigiron.util import decode
+from bigiron.util.cache_dir import write_whole
 
 FORMAT = 2
 _HEADER = """\

@@ -18,7 +18,7 @@ from bigiron.kernels import Kernel, commits, source
 from bigiron.kernels.source import commit_id, of_tree
 from bigiron.patch.options import defined
 from bigiron.study.spec import slug
-from bigiron.study.store import write_whole
+from bigiron.util.cache_dir import write_whole
 from bigiron.util.sanitize import sanitize
 
 MOST_STEPS = 200  # that are built one after the other

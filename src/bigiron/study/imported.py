@@ -17,8 +17,8 @@ from bigiron.study import measured, store
 from bigiron.study.engines import IMPORTED
 from bigiron.study.extend import extended
 from bigiron.study.plan import Cell
-from bigiron.study.resolve import check_variant_name
-from bigiron.study.spec import Spec, Variant
+from bigiron.study.resolve import check_names, check_variant_name
+from bigiron.study.spec import Spec, Variant, check_size
 from bigiron.study.store import CellRecord, Study
 
 
@@ -74,6 +74,7 @@ def add(
         repetitions=max(run for _tasks, run in cells),
         variant=[Variant(name=check_variant_name(variant or _variant(source)))],
     )
+    check_size(asked)
     if before:
         _check_fits(before, asked, source)
     else:
@@ -95,6 +96,7 @@ def add(
         # Widen study.toml first: then an interrupted import leaves missing cells, which can be added later.
         repetitions = max(cell.repetition for cell in added.values())
         spec = extended(study.spec, msgspec.structs.replace(asked, repetitions=repetitions))
+        check_size(spec)
         study.widen(msgspec.structs.replace(spec, cpus=sorted(spec.cpus), tasks=sorted(spec.tasks)))
         for place, cell in added.items():
             if not study.record(cell):
@@ -139,6 +141,7 @@ def _check_fits(study: Study, asked: Spec, source: Source) -> None:
                 f"{study.folder} has results of {what} {old}, these are of {new}: give another folder with -o"
                 + (f", or --workload {old}" if what == "workload" else "")
             )
+    check_names(extended(spec, asked))
     if not study.records() or source.reading.measured:
         return
     units = dict(study.tables(metrics.PROBE.name).select("metric", "unit").unique().rows())

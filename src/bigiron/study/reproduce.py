@@ -48,7 +48,14 @@ def study_file(study: Study) -> str:
         document["simulation"] = _without_defaults(spec.simulation)
     if spec.workload_file:
         document["workload_file"] = "workload.c"
-    return msgspec.toml.encode(document).decode()
+    return "".join(map(_printable, msgspec.toml.encode(document).decode()))
+
+
+def _printable(character: str) -> str:
+    """A character of TOML, in whose strings those that steer a terminal can be written as escapes."""
+    if character.isprintable() or character == "\n":
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else f"\\U{ord(character):08x}"
 
 
 def _without_defaults(struct: msgspec.Struct) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def resolve(spec: Spec) -> tuple[Spec, Workload | None]:
         raise UserError(
             f"--scope user is not supported on {spec.arch} yet: leave it out, or use --arch x86_64 or ppc64le"
         )
-    _check_names(spec)
+    check_names(spec)
     return (
         msgspec.structs.replace(
             spec,
@@ -128,7 +128,7 @@ def _resolve_command(spec: Spec) -> Spec:
         )
     check_numbers(spec)
     spec = _on_engine(spec)
-    _check_names(spec)
+    check_names(spec)
     if spec.root_disk:
         program.check_cpus(spec)
         program.check_times(spec)
@@ -183,7 +183,8 @@ def check_numbers(spec: Spec) -> None:
         _checked("deadline_s", [spec.deadline_s], 1 << 30)
 
 
-def _check_names(spec: Spec) -> None:
+def check_names(spec: Spec) -> None:
+    """UserError if two variants would have the same cells' folders, or there is none."""
     names = [variant.name for variant in spec.variant]
     if not names or len({slug(name) for name in names}) < len(names):
         raise UserError(f"variants need different names: {', '.join(names)}" if names else "no variant")

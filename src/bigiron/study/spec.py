@@ -21,6 +21,7 @@ from bigiron.util import decode, sanitize
 FORMAT = 3
 MOST_CPUS = 8192  # the most that Linux on x86 can be built for; also in guest/affinity.h
 MOST_REPETITIONS = 1000
+MOST_CELLS = 1_000_000
 
 
 class Variant(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -254,9 +255,22 @@ def from_toml(content: bytes, name: str) -> Spec:
         )
     try:
         engines.engine(spec)
+        check_size(spec)
     except UserError as error:
         raise UserError(f"{name}: {error}") from None
     return spec
+
+
+def check_size(spec: Spec) -> None:
+    """UserError if a study, which may be from anybody, has too many cells to list, or too large machines."""
+    tasks = [] if spec.tasks == "all" else spec.tasks
+    for what, numbers, most in ("cpus", spec.cpus, MOST_CPUS), ("tasks", tasks, 64 * MOST_CPUS):
+        if max(numbers, default=0) > most:
+            raise UserError(f"{what} = {max(numbers)}: use whole numbers up to {most}")
+    repetitions = max(spec.repetitions, *(look.repetitions for look in spec.look), 1)
+    number = len(spec.variant) * len(spec.cpus) * max(len(tasks), 1) * repetitions
+    if number > MOST_CELLS:
+        raise UserError(f"{number:,} cells are more than the {MOST_CELLS:,} that a study can have")
 
 
 def document(spec: Spec) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from bigiron.study.plan import Cell, cells
 from bigiron.study.resolve import not_recorded
 from bigiron.study.spec import FORMAT, Spec
 from bigiron.util import decode, sanitize
-from bigiron.util.cache_dir import STAGING, locked
+from bigiron.util.cache_dir import STAGING, locked, write_whole
 from bigiron.util.english import join_and
 from bigiron.util.lazy import polars as pl
 from bigiron.workloads import Workload
@@ -165,7 +165,16 @@ class Study:
 
     def record(self, cell: Cell) -> CellRecord | None:
         """The record of a cell; None if it was never tried. UserError if its folder is damaged."""
-        return self._known(cell.id)
+        record = self._known(cell.id)
+        if record and _place(record) != (
+            cell.variant.name,
+            cell.cpus,
+            cell.tasks,
+            cell.repetition,
+            cell.change,
+        ):
+            raise _damaged(self._cells / cell.id, "cell.json belongs to another cell")
+        return record
 
     def _known(self, cell_id: str) -> CellRecord | None:
         folder = self._cells / cell_id
@@ -459,20 +468,6 @@ def _write_question(folder: Path, spec: Spec, workload: Workload | None = None) 
     write_whole(folder / "study.toml", study_spec.to_toml(spec))
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it has the new or the old content, even if this process is killed.
-
-    Links are replaced, not followed: the folder may be from somebody else.
-    """
-    temporary = path.with_name(f".{path.name}")
-    temporary.unlink(missing_ok=True)
-    with temporary.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-
-
 @contextmanager
 def _naming(folder: Path) -> Iterator[None]:
     """Add the folder to an OSError that names no file, such as the one of a full disk."""
@@ -481,6 +476,10 @@ def _naming(folder: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(folder)
         raise
+
+
+def _place(record: CellRecord) -> tuple[str, int, int, int, str]:
+    return record.variant, record.cpus, record.tasks, record.repetition, record.change
 
 
 def _damaged(folder: Path, why: str) -> UserError:

@@ -37,6 +37,20 @@ def keep_whole(file: Path, content: bytes) -> None:
         whole.write_bytes(content)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it has the new or the old content, even if this process is killed.
+
+    Links are replaced, not followed: the folder may be from somebody else.
+    """
+    temporary = path.with_name(f".{path.name}")
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
 @contextmanager
 def made_whole(final: Path) -> Iterator[Path]:
     """A path at which the `with` block makes a file or a folder, which is then renamed to `final`.

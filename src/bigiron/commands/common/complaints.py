@@ -6,10 +6,12 @@ from pathlib import Path
 
 import typer
 
+from bigiron.util.sanitize import sanitize
+
 
 def complain(message: str, status: int) -> int:
-    """Print one line on stderr; return the exit status to end with."""
-    print(f"bigiron: {message}", file=sys.stderr)
+    """Print one line on stderr, harmless to a terminal; return the exit status to end with."""
+    print(f"bigiron: {sanitize(message)}", file=sys.stderr)
     return status
 
 
