@@ -1,15 +1,20 @@
 """What a cell should hold and does not: counted, kept, and shown wherever the cell's figures are."""
 
 import doctest
+import html
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 from conftest import bigiron
 from test_compare import OLD
 
-from bigiron import workloads
+from bigiron import probes, workloads
+from bigiron.errors import UserError
 from bigiron.probes import Table
 from bigiron.study import store
+from bigiron.study.environment import SameMachine, refuse_another_machine
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord
 
@@ -77,3 +82,58 @@ def test_csv_has_no_place_for_losses_so_stderr_has(study: Path) -> None:
 
 def test_where_nothing_was_lost_nothing_is_reported(open1: Path) -> None:
     assert all(record.lost == {} for record in store.open_study(open1).records())
+
+
+def edited(study: Path, variant: str, old: str, new: str) -> None:
+    """Change the records of a variant's cells."""
+    for file in (study / "cells").glob(f"{variant}-*/cell.json"):
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new, 1))
+
+
+def test_counts_of_different_recorders_are_reported(study: Path) -> None:
+    edited(study, "old", '"bigiron": "1"', '"bigiron": "1", "recorder": "3fa9", "qemu": "10.0.2"')
+    edited(study, "new", '"bigiron": "1"', '"bigiron": "1", "recorder": "77c1", "qemu": "10.0.2"')
+    said = "counted with different recorders (3fa9 on old, 77c1 on new): measure again with a new -o"
+    (unlike,) = json.loads(bigiron("compare", study, "--format", "json").out)["unlike"]
+    assert unlike["unlike"] == said
+    for shown in bigiron("compare", study).out, bigiron("explain", study).out:
+        assert said.lower() in " ".join(shown.split()).lower()
+
+
+@pytest.mark.parametrize("what", ["qemu", "recorder", "guest", "instructions_per_ns"])
+def test_cells_of_another_recorder_are_refused(what: str, study: Path) -> None:
+    edited(study, "old", '"bigiron": "1"', f'"bigiron": "1", "{what}": "3fa9"')
+    edited(study, "new", '"bigiron": "1"', f'"bigiron": "1", "{what}": "3fa9"')
+    opened = store.open_study(study)
+    cell = opened.plan()[0]
+    same = SameMachine(opened).of(cell)
+    known = dict.fromkeys(("time_slice", "memory_mib", "cgroup"), "unknown")
+    refuse_another_machine(store.new_record(cell, "vm", {**known, what: "3fa9"}), same)
+    refuse_another_machine(store.new_record(cell, "vm", known), same)  # a probe that has no recorder
+    with pytest.raises(UserError, match=f"measured with {what} 3fa9 and this one with 77c1"):
+        refuse_another_machine(store.new_record(cell, "vm", {**known, what: "77c1"}), same)
+
+
+def test_a_probe_without_a_table_is_left_out_of_a_report(study: Path) -> None:
+    """Accesses of each object, which only `bigiron layout` shows."""
+    for file in (study / "study.toml", *study.glob("cells/*/cell.json"), *study.glob("cells/*/*.parquet")):
+        if file.suffix == ".parquet":
+            file.rename(file.with_name("layout.parquet"))
+        else:
+            file.write_text(file.read_text().replace("conflicts", "layout"))
+    advice = f"layout has no table: see `bigiron layout {study} 'struct NAME'`"
+    answer = bigiron("compare", study)
+    assert (answer.status, answer.complaint) == (2, advice)
+    for format in "mail", "markdown", "html":
+        answer = bigiron("report", study, "--format", format, "-o", study.parent / format)
+        assert (answer.status, answer.err) == (0, "")
+        assert "bigiron layout s 'struct NAME'" in html.unescape((study.parent / format).read_text())
+    assert [one.name for one in probes.probes() if not one.is_comparable] == ["layout"]
+
+
+def test_c2c_without_a_cell_of_the_base_shows_another_variant(study: Path) -> None:
+    for cell in (study / "cells").glob("old-*"):
+        shutil.rmtree(cell)
+    answer = bigiron("compare", study, "--format", "c2c")
+    assert answer.status == 0 and answer.out.startswith("# What bigiron counted: getppid1 on new, 2 CPUs")

@@ -53,7 +53,7 @@ InFormat = Annotated[
 OneProbe = Annotated[
     str | None,
     choice(
-        (one.name for one in probes.probes()),
+        (one.name for one in probes.probes() if one.is_comparable),
         help="the probe to compare  [default: conflicts if recorded, else the first recorded]",
     ),
 ]
@@ -143,5 +143,6 @@ def _check_lines(of_lines: Mapping[str, bool]) -> None:
 
 def _recorded(spec: Spec) -> str:
     """The probe to compare where none is given."""
-    recorded = [one.name for one in probes.named(spec.probes)]
+    named = probes.named(spec.probes)
+    recorded = [one.name for one in sorted(named, key=lambda one: not one.is_comparable)]
     return recorded[0] if recorded and probes.DEFAULT not in recorded else probes.DEFAULT

@@ -152,3 +152,8 @@ class Probe:
     growth: GrowthSource | None = None
     samples: Callable[[pl.DataFrame], MetricSamples] | None = None
     """The metrics in its table, each with its samples in that cell."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether `compare` and `report` have a table of it."""
+        return bool(self.compare or self.stacks or self.samples)

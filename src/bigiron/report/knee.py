@@ -60,8 +60,9 @@ def _at(curve: Curve, tasks: int) -> tuple[str, str]:
     first = curve.points[0]
     for point in curve.points:
         if point.tasks == tasks:
-            share = point.throughput.value / tasks / (first.throughput.value / first.tasks)
-            return three_digits(point.throughput.value), f"{share:.0%}"
+            ideal = first.throughput.value / first.tasks * tasks
+            share = f"{point.throughput.value / ideal:.0%}" if ideal else "-"
+            return three_digits(point.throughput.value), share
     return "-", ""
 
 

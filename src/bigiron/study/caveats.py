@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from bigiron.machines.vm import cgroup
 from bigiron.study.store import CellRecord
-from bigiron.util.english import first_n
+from bigiron.util.english import first_n, join_and
+
+_PROGRAMS = {"recorder": "recorders", "guest": "guest programs", "qemu": "versions of QEMU"}
 
 
 def losses(records: Iterable[CellRecord]) -> list[str]:
@@ -34,7 +36,30 @@ def why_missing(record: CellRecord | None) -> str:
 def machine_differences(records: Iterable[CellRecord]) -> str:
     """How the variants' machines differ in ways that affect their counts; "" if they do not."""
     known = list(records)
-    return "; ".join(filter(None, (clocks(known), controllers(known))))
+    return "; ".join(filter(None, (clocks(known), controllers(known), programs(known))))
+
+
+def programs(records: Iterable[CellRecord]) -> str:
+    """A sentence if cells were counted by different recorders, agents or QEMUs, else "".
+
+    >>> cell = dict(id="1", machine="vm", cpus=8, tasks=8, repetition=1)
+    >>> old, new = ({"recorder": source, "qemu": "10.0.2"} for source in ("3fa9b0", "77c1d2"))
+    >>> first = CellRecord(variant="a", environment=old, **cell)
+    >>> programs([first, CellRecord(variant="b", environment=new, **cell)])
+    'counted with different recorders (3fa9b0 on a, 77c1d2 on b): measure again with a new -o'
+    """
+    known = list(records)
+    differing = []
+    for what, called in _PROGRAMS.items():
+        variants: dict[str, dict[str, None]] = {}
+        for record in known:
+            if version := str(record.environment.get(what) or ""):
+                variants.setdefault(version, {})[record.variant] = None
+        if len(variants) > 1:
+            most = None if what == "qemu" else 12  # digits of a hash
+            on = ", ".join(f"{one[:most]} on {first_n(list(names), 3)}" for one, names in variants.items())
+            differing.append(f"{called} ({on})")
+    return f"counted with different {join_and(differing)}: measure again with a new -o" if differing else ""
 
 
 def controllers(records: Iterable[CellRecord]) -> str:

@@ -15,6 +15,9 @@ from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
 
 _MUST_MATCH = ("time_slice", "memory_mib", "cgroup")
+_PROGRAMS = ("qemu", "recorder", "guest")
+"""Whose versions decide counts. Not every cell has a recorder, and the first cells had no `guest`."""
+_BY_TASKS = "instructions_per_ns"
 CLOCK = "clock_slower"
 
 
@@ -30,6 +33,7 @@ def environment(spec: Spec, cell: Cell, job: Job) -> dict[str, object]:
             "kernel_sha256": cell.variant.kernel_sha256,
             "set": cell.variant.set,
             **({"recorder": compile.recorder_source()} if job.programs.recorder else {}),
+            **({"guest": compile.guest_source()} if spec.engine.emulated else {}),
             "arch": spec.arch,
             "host": f"{platform.system()} {platform.release()}, {os.cpu_count()} CPUs",
         }
@@ -86,14 +90,15 @@ class SameMachine:
         self._cells: dict[tuple[object, ...], list[Cell]] = {}
         self._first: dict[tuple[object, ...], CellRecord] = {}
         for cell in study.plan() if study.spec.engine.emulated else ():
-            for place in _shape(cell), _shape_of_variant(cell):
+            for place in _EVERY, _shape(cell), _shape_of_variant(cell), _point(cell):
                 self._cells.setdefault(place, []).append(cell)
 
     def of(self, cell: Cell) -> dict[str, object]:
-        """What a cell's environment must have; empty if no cell of its shape is measured yet."""
+        """What a cell's environment must have, as far as a cell that it is compared with is measured."""
+        same = _known(self._measured(_EVERY), *_PROGRAMS) | _known(self._measured(_point(cell)), _BY_TASKS)
         if not (first := self._measured(_shape(cell))):
-            return {}
-        same: dict[str, object] = {what: first.environment.get(what, "unknown") for what in _MUST_MATCH}
+            return same
+        same |= {what: first.environment.get(what, "unknown") for what in _MUST_MATCH}
         # No clock_slower in the record means the guest's clock ran at the host's speed.
         own = self._measured(_shape_of_variant(cell))
         return same | ({CLOCK: own.clock_slower} if own else {})
@@ -104,6 +109,19 @@ class SameMachine:
             if first := next((record for record in records if record and record.measured), None):
                 self._first[place] = first
         return self._first.get(place)
+
+
+_EVERY = ("every cell",)
+
+
+def _known(record: CellRecord | None, *names: str) -> dict[str, object]:
+    """What a record tells of these; it may be of before it did."""
+    environment = record.environment if record else {}
+    return {what: environment[what] for what in names if environment.get(what)}
+
+
+def _point(cell: Cell) -> tuple[object, ...]:
+    return cell.cpus, cell.change, cell.tasks
 
 
 def _shape(cell: Cell) -> tuple[object, ...]:
@@ -118,6 +136,8 @@ def refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> No
     """UserError if the study's measured cells ran on another kind of machine."""
     for what in _MUST_MATCH:
         _refuse_another(what, record.environment.get(what, "unknown"), same)
+    for what, now in _known(record, *_PROGRAMS, _BY_TASKS).items():
+        _refuse_another(what, now, same)
 
 
 def refuse_another_clock(record: CellRecord, same: Mapping[str, object]) -> None:

@@ -16,6 +16,7 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.probes import simulation, stack_counts
 from bigiron.analysis.probes.stack_counts import By, StackCounts
+from bigiron.errors import UserError
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
 from bigiron.report.formats import c2c
@@ -64,6 +65,8 @@ def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[st
 def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
     """What a probe measured, compared. UserError where there is nothing, or no such base."""
     options = replace(options, base=study.base(options.base))
+    if not all(one.is_comparable for one in probes.named([probe])):
+        raise UserError(f"{probe} has no table: see `bigiron {probe} {study.folder} 'struct NAME'`")
     compare = None if by else _comparing(probe)
     if not compare:
         return stack_counts.compare(_stacks(study, probe, options.contexts), by or "function", options)

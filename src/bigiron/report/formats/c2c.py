@@ -40,9 +40,14 @@ _RULER = "  " + "-" * 70
 
 
 def encode(measured: Measurements, options: Options) -> str:
-    """The base variant's first repetition, on the most CPUs; the most accessed cache line first."""
-    point = max(point for point, cells in measured.points.items() if options.base in cells)
-    cell = measured.points[point][options.base or ""][0]
+    """The base variant's first repetition, on the most CPUs; the most accessed cache line first.
+
+    Where the base has none, the first variant that has one.
+    """
+    with_base = [point for point, cells in measured.points.items() if options.base in cells]
+    point = max(with_base or measured.points)
+    variant = options.base_of(measured.points[point])
+    cell = measured.points[point][variant][0]
     touched = conflicts.shared(cell.table, cell.operations, options.contexts)
     lines = (
         touched.group_by("line", "object")
@@ -51,7 +56,7 @@ def encode(measured: Measurements, options: Options) -> str:
         .sort("accesses_per_op", "line", descending=[True, False])
     )
     head = [
-        f"# What bigiron counted: {measured.workload} on {options.base}, {cpus_and_tasks(*point)}, "
+        f"# What bigiron counted: {measured.workload} on {variant}, {cpus_and_tasks(*point)}, "
         f"{cell.operations:,.0f} operations in {' and '.join(options.contexts)} context.",
         "# Records, loads and stores are counts of accesses, not samples; N/A: not counted.",
     ]

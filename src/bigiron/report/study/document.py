@@ -135,7 +135,8 @@ def document_of(
             f"{study.folder} has only a profile: see `bigiron compare STUDY --with {study.folder}`"
         )
     base = study.base(base)
-    measured = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    recorded = [probe for probe in study.spec.probes if _is_measured(study, probe)]
+    measured = [probe for probe in recorded if all(one.is_comparable for one in probes.named([probe]))]
     judged = _judged(study, base)
     options = Options(base, contexts, costs=prediction.costs if prediction else None)
     lines = None
@@ -164,7 +165,7 @@ def document_of(
         judged=judged,
         parts=parts,
         environments=provenance.environments(study.spec, [(cell.id, record) for cell, record in cells]),
-        commands=tuple(provenance.commands(study, base, measured, contexts, prediction)),
+        commands=tuple(provenance.commands(study, base, recorded, contexts, prediction)),
         study_file=reproduce.study_file(study),
         source=provenance.source(study),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

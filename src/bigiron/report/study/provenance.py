@@ -7,6 +7,7 @@ from typing import Any
 
 from bigiron import probes
 from bigiron.report.formats.flame import Contexts
+from bigiron.results.layout import PROBE as LAYOUT
 from bigiron.results.prediction import Prediction
 from bigiron.study import caveats, reproduce
 from bigiron.study.spec import Spec
@@ -94,6 +95,9 @@ def commands(
     if "conflicts" in measured:
         yield "the answer", f"bigiron explain {name}{options}{ranked}"
     for probe in measured:
+        if probe == LAYOUT:
+            yield "where objects can lie", f"bigiron layout {name} 'struct NAME'"
+            continue
         by = ranked if probe == "conflicts" else ""
         yield f"{probe} in full", f"bigiron compare {name} --probe {probe}{options}{by}"
     if prediction and prediction.one_task:
