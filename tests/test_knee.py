@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -216,3 +217,15 @@ def test_one_number_of_tasks_is_no_curve(tmp_path: Path) -> None:
     answer = bigiron("knee", study)
     assert answer.status == 2
     assert answer.complaint.startswith(f"{study} has no curve: measure throughput")
+
+
+def test_a_curve_that_begins_at_zero_has_no_share_of_ideal(tmp_path: Path) -> None:
+    """Of a run that hung."""
+    study, rows = tmp_path / "s", "1,0,0,0,0,0\n2,18,0,0,0,0\n4,36,0,0,0,0\n"
+    (tmp_path / "hung.csv").write_text(f"tasks,processes,processes_idle,threads,threads_idle,linear\n{rows}")
+    bigiron("import", "will-it-scale", tmp_path / "hung.csv", "-o", study)
+    for format in knee_report.FORMATS:
+        answer = bigiron("knee", study, "--format", format)
+        assert (answer.status, answer.err) == (0, "")
+    assert re.search(r"^ +2 +18(\.0)? +-$", bigiron("knee", study).out, re.MULTILINE)
+    assert bigiron("report", study, "-o", tmp_path / "report.html").status == 0

@@ -3,16 +3,26 @@
 import doctest
 import html
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import bigiron
 from test_compare import OLD
+from test_growth import of_cpus
 
 from bigiron import probes, workloads
+from bigiron.analysis.comparison.model import Options
 from bigiron.errors import UserError
 from bigiron.probes import Table
+from bigiron.report import growth
+from bigiron.report.compare.dispatch import comparison_of
+from bigiron.report.explain.csv_json import as_json
+from bigiron.report.explain.text import explanation
+from bigiron.report.study import mail, markdown
+from bigiron.results.growth import growth_study
 from bigiron.study import store
 from bigiron.study.environment import SameMachine, refuse_another_machine
 from bigiron.study.spec import Spec, Variant
@@ -137,3 +147,41 @@ def test_c2c_without_a_cell_of_the_base_shows_another_variant(study: Path) -> No
         shutil.rmtree(cell)
     answer = bigiron("compare", study, "--format", "c2c")
     assert answer.status == 0 and answer.out.startswith("# What bigiron counted: getppid1 on new, 2 CPUs")
+
+
+def test_programs_find_the_caveats_of_explain_too(study: Path) -> None:
+    for format in "json", "csv":
+        answer = bigiron("explain", study, "--format", format)
+        assert answer.status == 0 and all(one in answer.out + answer.err for one in SENTENCES)
+    assert answer.err.splitlines()[0].startswith("bigiron: ")
+
+
+@pytest.mark.parametrize("format", growth.FORMATS)
+def test_growth_has_losses_in_every_format(format: str, tmp_path: Path) -> None:
+    grown = of_cpus(tmp_path / "s", {4: 1, 8: 1, 16: 1})
+    told = growth_study(grown)
+    tables = [replace(table, lost=7) for table in told.tables]
+    assert "7" in re.findall(
+        r"(?:lost |lost\": |,)(\d+)", growth.FORMATS[format](replace(told, tables=tables))
+    )
+    edited(grown.folder, "v", '"lost": {}', f'"lost": {{"{DAMAGED}": 7}}')
+    assert f"v: 21 lost: {DAMAGED}" in " ".join(growth.FORMATS[format](growth_study(grown)).split())
+
+
+def test_what_limits_a_program_without_a_difference_is_in_json(study: Path) -> None:
+    opened = store.open_study(study)
+    found = explanation(opened, Options("old"))
+    document = json.loads(as_json(replace(found, alone=found)))
+    assert document.pop("alone") == document == json.loads(as_json(found))
+
+
+@pytest.mark.parametrize(
+    ("rows", "hidden", "said"), [(3, 15, "15 more ("), (3, 40, "40 more ("), (35, 1, "6 more (")]
+)
+def test_reports_count_the_rows_that_they_leave_out(rows: int, hidden: int, said: str, study: Path) -> None:
+    (table,) = comparison_of(store.open_study(study), "conflicts", Options("old")).points
+    table = replace(table, rows=(table.rows[0],) * rows, hidden=hidden)
+    assert said in markdown._table(table)
+    (left,) = [line for line in mail._table(table, "new") if " more (" in line]
+    assert left.startswith(f"{table.left_out(mail._ROWS)} more (")
+    assert table.left_out(30) == int(said.split()[0])

@@ -629,3 +629,9 @@ def test_the_site_of_a_real_history(browser: Browser, real: Path) -> None:
     page.locator("#workloads").get_by_role("link", name="open1").click()
     expect(page.locator("#answers")).to_contain_text("debian/6.12: struct aa_label.count.count 6.00 → 2.00")
     expect(page.locator(".command code")).to_contain_text("bigiron run open1 --kernel debian/6.12")
+
+
+def test_no_page_claims_that_all_counts_are_exact() -> None:
+    """docs/validation/repeatability.md: some vary from boot to boot."""
+    templates = Path(site.__file__).parent / "templates"
+    assert not any("exact" in file.read_text() for file in templates.iterdir())

@@ -1,5 +1,6 @@
 """`bigiron explain`: the findings of a study in words."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from bigiron.commands.common.options import (
 from bigiron.commands.common.profile import beside
 from bigiron.report import measured
 from bigiron.report.explain.csv_json import FORMATS
-from bigiron.report.explain.text import explanation
+from bigiron.report.explain.text import explanation, notes
 from bigiron.results import prediction
 from bigiron.study import store
 
@@ -43,3 +44,5 @@ def explain(
     if profile:
         found = replace(found, measured=tuple(measured.sentences(beside(opened, profile, options))))
     print(FORMATS[format](found), end="")
+    for sentence in (*found.caveats, *notes(found)) if format == "csv" else ():
+        print(f"bigiron: {sentence}", file=sys.stderr)

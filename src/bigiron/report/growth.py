@@ -85,7 +85,8 @@ def warnings(table: Table) -> list[str]:
         notes.append(f"{table.counted.total}: no law: {table.total.growth.refusal}")
     if table.clock_step:
         notes.append(table.clock_step)
-    if table.lost:
+    notes += table.incomplete
+    if table.lost and not table.incomplete:  # cells of before their losses had words
         notes.append(f"the recorder lost {table.lost} counts for lack of room: the counts are too low")
     return notes
 
@@ -144,6 +145,7 @@ def as_csv(report: Report) -> str:
     rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
     for row in rows:
         row["points"] = " ".join(f"{cpus}:{value}" for cpus, value in row["points"].items())
+        row["warnings"] = "; ".join(row["warnings"])
     writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -182,6 +184,8 @@ def _flat(table: Table, row: Row) -> dict[str, Any]:
         "predicted_high": round(predicted.high, 6) if predicted else None,
         "points": row.series.points,
         "clock_step": table.clock_step or None,
+        "lost": table.lost,
+        "warnings": warnings(table),
     }
 
 

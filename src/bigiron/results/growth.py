@@ -13,7 +13,7 @@ from bigiron.analysis.statistics.growth import Growth, Series
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.results import measurements
-from bigiron.study.caveats import clock_step
+from bigiron.study.caveats import clock_step, losses, programs
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.english import plural
 
@@ -57,6 +57,7 @@ class Table:
     total: Row
     lost: int  # counts lost because a table was full
     clock_step: str = ""  # a note where the clock's rate changes with the number of CPUs
+    incomplete: tuple[str, ...] = ()  # what the cells lack, or why they are not comparable, in sentences
 
     @property
     def growing(self) -> list[Row]:
@@ -152,6 +153,7 @@ def _table(
         _row(replace(total, name=source.total), at),
         sum(cell.facts.get(source.lost, 0) for here in cells.values() for cell in here),
         clock_step(records),
+        (*losses(records), *filter(None, [programs(records)])),
     )
 
 

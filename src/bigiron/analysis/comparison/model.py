@@ -319,6 +319,10 @@ class ComparedPoint:
         rows = (*self.rows, self.total) if self.total else self.rows
         return any(row.is_undecided for row in rows)
 
+    def left_out(self, most: int) -> int:
+        """How many rows are not shown where so many are at most."""
+        return max(len(self.rows) - most, 0) + self.hidden
+
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be known of the figures whatever the probe."""

@@ -41,8 +41,12 @@ def as_csv(found: Explanation) -> str:
 
 def as_json(found: Explanation) -> str:
     """All findings (docs/reference/schema.md)."""
+    return json_text(_document(found))
+
+
+def _document(found: Explanation) -> dict[str, Any]:
     recorded = found.recorded
-    document = {
+    return {
         "study": found.study,
         "workload": found.workload,
         "cpus": recorded.cpus,
@@ -55,8 +59,8 @@ def as_json(found: Explanation) -> str:
         "undecided": found.explained.undecided,
         "layout": [row.object for row in found.explained.layout],
         "findings": [_as_document(finding, found) for finding in found.findings],
+        **({"alone": _document(found.alone)} if found.alone else {}),
     }
-    return json_text(document)
 
 
 def _as_document(finding: Finding, found: Explanation) -> dict[str, Any]:

@@ -176,10 +176,9 @@ def _table(table: ComparedPoint, new: str) -> Iterator[str]:
     yield ""
     if new != table.base:
         yield from lkp.head(table.base, new, "mean +- sd" if table.repeated else _ONE_RUN)
-    rows = [row for row in table.by_change if row.main.mean(table.base) or row.main.mean(new)]
-    yield from _rows([*rows[:_ROWS], *([table.total] if table.total else [])], table, new)
-    left = len(rows) - _ROWS + table.hidden
-    if left > 0:
+    rows = [row for row in table.by_change if row.main.mean(table.base) or row.main.mean(new)][:_ROWS]
+    yield from _rows([*rows, *([table.total] if table.total else [])], table, new)
+    if left := table.left_out(len(rows)):
         yield f"{left} more (bigiron compare --format csv has all)"
 
 

@@ -100,8 +100,8 @@ def _table(table: ComparedPoint) -> str:
     rows = [_row(table, row) for row in table.by_change[:_ROWS]]
     if table.total:
         rows.append(_row(table, table.total))
-    left = len(table.rows) - _ROWS + table.hidden
-    more = f"\n{left} more (`bigiron compare --format csv` has all).\n" if left > 0 else ""
+    left = table.left_out(_ROWS)
+    more = f"\n{left} more (`bigiron compare --format csv` has all).\n" if left else ""
     aligned = "l" + "r" * (len(headings) - 1)
     return f"### {plain(table.where)}\n\n{markdown_table(headings, rows, aligned)}{more}"
 
