@@ -40,7 +40,7 @@ def keep_whole(file: Path, content: bytes) -> None:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it has the new or the old content, even if this process is killed.
 
-    Links are replaced, not followed: the folder may be from somebody else.
+    Links are replaced, not followed: the folder may be of another user.
     """
     temporary = path.with_name(f".{path.name}")
     temporary.unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def locked(
 
     Then it waits for the lock, or calls `pause` between two tries; both may raise an exception instead. Gives
     the file's descriptor: programs that inherit it hold the lock too, until the last of them has ended.
-    OSError if the file is a symbolic link: the folder may be from somebody else.
+    OSError if the file is a symbolic link: the folder may be of another user.
     """
     lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
