@@ -242,10 +242,16 @@ def _signed_rank(ours: Sequence[float], base: Sequence[float]) -> float:
 
 
 def _mann_whitney(ours: Sequence[float], base: Sequence[float]) -> float:
-    """Exact where there are few, also where values are equal."""
+    """Exact where there are few, also where values are equal.
+
+    >>> _mann_whitney([1.0], [1.0, 2.0])  # scipy orders no sample of one
+    1.0
+    """
     from scipy import stats
 
     if min(len(ours), len(base)) <= 8 and len({*ours, *base}) < len(ours) + len(base):
+        if min(len(ours), len(base)) == 1:
+            return 1.0
         every_order = stats.PermutationMethod(20_000, rng=np.random.default_rng(0))
         return float(stats.mannwhitneyu(ours, base, method=every_order).pvalue)
     return float(stats.mannwhitneyu(ours, base).pvalue)
