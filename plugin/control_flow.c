@@ -367,11 +367,11 @@ void control_flow_expect_agent(void)
 	cpu->contexts.entering_agent = true;
 }
 
-void control_flow_watch_user(struct qemu_plugin_tb *tb)
+void control_flow_watch_user(struct qemu_plugin_tb *tb, size_t nr_insns)
 {
 	if (request.what & RECORD_PROGRAM)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_block, QEMU_PLUGIN_CB_NO_REGS,
-						     (void *)qemu_plugin_tb_n_insns(tb));
+						     (void *)nr_insns);
 	else
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_code, QEMU_PLUGIN_CB_NO_REGS, NULL);
 }

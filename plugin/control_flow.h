@@ -20,8 +20,8 @@ void control_flow_begin(void);
 /* The next kernel entry on this CPU is the agent's. */
 void control_flow_expect_agent(void);
 
-/* This block is user code. */
-void control_flow_watch_user(struct qemu_plugin_tb *tb);
+/* This block is user code, and executes so many instructions. */
+void control_flow_watch_user(struct qemu_plugin_tb *tb, size_t nr_insns);
 
 /* At this instruction the kernel is entered, or leaves one context for another. */
 void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind);

@@ -462,10 +462,10 @@ void trace_events_watch_string(struct qemu_plugin_insn *insn, size_t early)
 	qemu_plugin_register_vcpu_mem_cb(insn, on_string, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, place.userdata);
 }
 
-void trace_events_watch_user(struct qemu_plugin_tb *tb)
+void trace_events_watch_user(struct qemu_plugin_tb *tb, size_t nr_insns)
 {
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_user_instructions, QEMU_PLUGIN_CB_NO_REGS,
-					     (void *)qemu_plugin_tb_n_insns(tb));
+					     (void *)nr_insns);
 }
 
 void trace_events_last(struct cpu *cpu, uint64_t task)

@@ -32,8 +32,8 @@ void trace_events_watch_broadcast(struct qemu_plugin_insn *insn, const uint8_t *
 /* An instruction's place in its block, for trace_events_access(). `early` is how many the block has from there on. */
 uint32_t trace_events_place(const uint8_t *bytes, size_t size, size_t early);
 
-/* This block is user code. */
-void trace_events_watch_user(struct qemu_plugin_tb *tb);
+/* This block is user code, and executes so many instructions. */
+void trace_events_watch_user(struct qemu_plugin_tb *tb, size_t nr_insns);
 
 /* This CPU's task has done an operation, and begins the next one, of that number; or has done its last. */
 void trace_events_next(struct cpu *cpu, uint64_t task, uint64_t number);

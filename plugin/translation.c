@@ -111,12 +111,23 @@ static void translate_kernel(struct qemu_plugin_tb *tb)
 	}
 }
 
+/* What resumes a string instruction, for one element or more, executes no new one. */
+static size_t nr_new_insns(struct qemu_plugin_tb *tb)
+{
+	uint8_t bytes[MAX_INSN_BYTES];
+	size_t size = qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, 0), bytes, sizeof(bytes));
+
+	return resumes_rep_insn(guest.arch->classify(bytes, size)) ? 0 : qemu_plugin_tb_n_insns(tb);
+}
+
 static void translate_user(struct qemu_plugin_tb *tb)
 {
+	size_t nr_insns = nr_new_insns(tb);
+
 	if (translation.armed)
-		control_flow_watch_user(tb);
+		control_flow_watch_user(tb, nr_insns);
 	if (translation.armed && request.what & RECORD_TRACE)
-		trace_events_watch_user(tb);
+		trace_events_watch_user(tb, nr_insns);
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		uint8_t bytes[MAX_INSN_BYTES];

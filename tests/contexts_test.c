@@ -88,12 +88,6 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin
 	tb->on_run = callback;
 }
 
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb)
-{
-	(void)tb;
-	return 1;
-}
-
 GArray *qemu_plugin_get_registers(void)
 {
 	static GArray none;
@@ -175,7 +169,7 @@ static void start(void)
 	guest_init("x86_64");
 	cpus_init(2);
 	current_cpu = states;
-	control_flow_watch_user(&user);
+	control_flow_watch_user(&user, 1);
 	control_flow_watch_entry(&interrupt, ENTRY_INTERRUPT);
 	control_flow_watch_entry(&exception, ENTRY_EXCEPTION);
 	control_flow_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
@@ -192,7 +186,7 @@ static void begin_program(void)
 	request.what = RECORD_PROGRAM;
 	for_each_cpu(cpu)
 		cpu->window_left = INT64_MAX;
-	control_flow_watch_user(&user);
+	control_flow_watch_user(&user, 1);
 	control_flow_watch_entry(&forked, ENTRY_NEW_TASK);
 	control_flow_begin();
 }

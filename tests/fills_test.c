@@ -112,7 +112,6 @@ bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 NOT_CALLED(void, qemu_plugin_register_vcpu_tb_exec_cb, struct qemu_plugin_tb *tb, qemu_plugin_vcpu_udata_cb_t cb,
 	   enum qemu_plugin_cb_flags flags, void *userdata)
-NOT_CALLED(size_t, qemu_plugin_tb_n_insns, const struct qemu_plugin_tb *tb)
 NOT_CALLED(bool, qemu_plugin_read_memory_vaddr, uint64_t addr, GByteArray *data, size_t len)
 NOT_CALLED(qemu_plugin_mem_value, qemu_plugin_mem_get_value, qemu_plugin_meminfo_t info)
 NOT_CALLED(struct qemu_plugin_hwaddr *, qemu_plugin_get_hwaddr, qemu_plugin_meminfo_t info, uint64_t vaddr)

@@ -8,6 +8,7 @@
  *	open TASKS N		tasks on a CPU each open and close a file of their own
  *	count TASKS N		tasks on a CPU each count to N in user mode
  *	turns N			two tasks on a CPU each: how often the first saw that the other had counted, of N
+ *	copy N			N copies of 64 KiB by one instruction each; only of x86
  *	ping N			a byte goes from one of two tasks to the other and back, which may run anywhere
  */
 #define _GNU_SOURCE
@@ -119,6 +120,23 @@ static int turns(unsigned long times)
 	return 0;
 }
 
+static void copy(unsigned long times)
+{
+#ifdef __x86_64__
+	static char from[1 << 16], to[1 << 16];
+
+	while (times--) {
+		const char *source = from;
+		char *destination = to;
+		size_t left = sizeof(to);
+
+		asm volatile("rep movsb" : "+S"(source), "+D"(destination), "+c"(left) : : "memory");
+	}
+#else
+	(void)times;
+#endif
+}
+
 static int ping(unsigned long times)
 {
 	int there[2], back[2];
@@ -155,6 +173,8 @@ static int run(char **words)
 		return each_on_a_cpu(number(first), count, number(second));
 	else if (!strcmp(words[0], "turns"))
 		return turns(number(first));
+	else if (!strcmp(words[0], "copy"))
+		copy(number(first));
 	else if (!strcmp(words[0], "ping"))
 		return ping(number(first));
 	else

@@ -177,6 +177,13 @@ def test_with_a_clock_of_instructions_counts_repeat_to_the_digit(tmp_path: Path)
     assert len(counts) == 1
 
 
+def test_a_copying_instruction_is_one_however_much_it_copies(tmp_path: Path) -> None:
+    """With this clock QEMU leaves it after each byte, and page faults interrupt it."""
+    none, some = (recorded(tmp_path, "copy", str(times), instructions_per_ns=2) for times in (0, 20))
+    more = some.program.instructions["user"] - none.program.instructions["user"]
+    assert 20 <= more < 20 * 10
+
+
 @pytest.mark.parametrize(
     ("slices", "at_least", "at_most"), [(0, 0, 1000), (5000, 7000, 9000), (2500, 14_000, 18_000)]
 )

@@ -45,7 +45,6 @@ struct qemu_plugin_insn {
 struct qemu_plugin_tb {
 	qemu_plugin_vcpu_udata_cb_t on_run;
 	void *data;
-	size_t nr_insns;
 };
 
 static char states[NR_CPUS];
@@ -87,11 +86,6 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin
 	(void)flags;
 	tb->on_run = callback;
 	tb->data = userdata;
-}
-
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb)
-{
-	return tb->nr_insns;
 }
 
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info)
@@ -155,10 +149,10 @@ static struct cpu *on(unsigned int nr)
 
 static void run_block(struct cpu *cpu, bool is_user, size_t nr_insns)
 {
-	struct qemu_plugin_tb tb = { .nr_insns = nr_insns };
+	struct qemu_plugin_tb tb;
 
 	if (is_user) {
-		trace_events_watch_user(&tb);
+		trace_events_watch_user(&tb, nr_insns);
 		tb.on_run(0, tb.data);
 	} else {
 		if (cpu->contexts.stack->trace)
