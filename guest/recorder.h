@@ -21,7 +21,7 @@
 #endif
 
 enum recorder_mark {
-	MARK_SYMBOLS = 1, /* memory: a part of /proc/kallsyms */
+	MARK_SYMBOLS = 1, /* memory: a part of /proc/kallsyms; before the first MARK_ARM */
 	MARK_ARM = 2,	  /* memory: struct recorder_arm */
 	MARK_DISARM = 3,
 	MARK_AGENT = 4,	  /* the next instructions are a system call: the agent's, as are all others on its stack */

@@ -22,6 +22,7 @@
 #define MAX_SYMBOLS_PART (1 << 20)
 
 static bool is_asked; /* from MARK_ARM to MARK_DISARM */
+static bool was_asked; /* from the first MARK_ARM on: whatever runs since has no symbols to add */
 
 static void mark_symbols(uint64_t address, size_t length)
 {
@@ -52,7 +53,7 @@ static void mark_arm(uint64_t address, size_t length)
 	if (request.what & RECORD_TRACE)
 		stacks_end_traces();
 	request = *wanted;
-	is_asked = true;
+	is_asked = was_asked = true;
 	operations_arm();
 	program_arm();
 	traces_arm(request.what & RECORD_TRACE ? request.nr_slots : 0, request.operations);
@@ -98,7 +99,7 @@ void on_mark(unsigned int nr UNUSED, void *userdata UNUSED)
 	mark = guest_read_register(registers[1]);
 	memory = guest_read_register(registers[2]);
 	length = guest_read_register(registers[3]);
-	if (mark == MARK_SYMBOLS && length <= MAX_SYMBOLS_PART)
+	if (mark == MARK_SYMBOLS && length <= MAX_SYMBOLS_PART && !was_asked)
 		mark_symbols(memory, length);
 	else if (mark == MARK_ARM)
 		mark_arm(memory, length);

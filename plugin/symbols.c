@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "allocators.h"
 #include "cpu.h"
@@ -14,6 +15,7 @@
 
 #define MAX_PLACES 2048
 #define MAX_FTRACE 4
+#define MAX_BYTES (256ull << 20) /* a distribution's kernel has less than 20 MiB of symbols */
 #define FUNCTIONS_AT_ONCE (1 << 16)
 
 /* A place in the kernel's code that means something to the recorder. Places are sorted by address and role. */
@@ -29,6 +31,7 @@ struct place {
 
 static struct {
 	FILE *file; /* NULL: none came */
+	uint64_t bytes; /* that came */
 	bool loaded;
 	uint64_t *functions; /* the addresses of all */
 	size_t nr_functions, room;
@@ -40,14 +43,24 @@ static struct {
 	struct symbols_lost lost;
 } symbols;
 
+/* A snapshot may be taken any time, and the file is complete then: nothing is buffered. */
+static bool keep(const void *part, size_t length, FILE *file)
+{
+	if (!part || !file || symbols.lost.parts || symbols.bytes + length > MAX_BYTES)
+		return false;
+	symbols.bytes += length;
+	return write(fileno(file), part, length) == (ssize_t)length;
+}
+
+/* What lies in a gap would count for the function before it: with a part missing, there are no symbols at all. */
 void symbols_receive(uint64_t address, size_t length, FILE *file)
 {
-	const void *part = guest_read_memory(address, length);
-
 	symbols.file = file;
-	/* A snapshot may be taken any time: the file is complete then. */
-	if (!part || !file || fwrite(part, 1, length, file) != length || fflush(file))
-		symbols.lost.parts++;
+	if (keep(guest_read_memory(address, length), length, file))
+		return;
+	symbols.lost.parts++;
+	if (file && ftruncate(fileno(file), 0))
+		perror("recorder: kallsyms");
 }
 
 static void add_function(uint64_t address)

@@ -15,7 +15,10 @@
 #include "locks.h"
 #include "trace_events.h"
 
-/* A part of /proc/kallsyms in the guest's memory, to be kept in `file`. A part may end in the middle of a line. */
+/*
+ * A part of /proc/kallsyms in the guest's memory, to be kept in `file`, which was opened to append. A part may end in the
+ * middle of a line. If one is lost, the file is empty from then on.
+ */
 void symbols_receive(uint64_t address, size_t length, FILE *file);
 
 /* Read all symbols, once. To be called in the kernel: not every architecture can read its memory in user mode. */

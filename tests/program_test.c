@@ -9,6 +9,7 @@
  *	count TASKS N		tasks on a CPU each count to N in user mode
  *	turns N			two tasks on a CPU each: how often the first saw that the other had counted, of N
  *	copy N			N copies of 64 KiB by one instruction each; only of x86
+ *	symbols			makes up a symbol of the kernel
  *	ping N			a byte goes from one of two tasks to the other and back, which may run anywhere
  */
 #define _GNU_SOURCE
@@ -173,6 +174,8 @@ static int run(char **words)
 		return each_on_a_cpu(number(first), count, number(second));
 	else if (!strcmp(words[0], "turns"))
 		return turns(number(first));
+	else if (!strcmp(words[0], "symbols"))
+		recorder_mark(MARK_SYMBOLS, "ffffffff81000000 T made_up\n", 27);
 	else if (!strcmp(words[0], "copy"))
 		copy(number(first));
 	else if (!strcmp(words[0], "ping"))

@@ -177,6 +177,12 @@ def test_with_a_clock_of_instructions_counts_repeat_to_the_digit(tmp_path: Path)
     assert len(counts) == 1
 
 
+def test_a_program_cannot_add_to_the_kernel_s_symbols(tmp_path: Path) -> None:
+    left = recorded(tmp_path, "symbols", kernel="debian/7.2")
+    symbols = (left.results / "kallsyms").read_text()
+    assert " schedule\n" in symbols and "made_up" not in symbols
+
+
 def test_a_copying_instruction_is_one_however_much_it_copies(tmp_path: Path) -> None:
     """With this clock QEMU leaves it after each byte, and page faults interrupt it."""
     none, some = (recorded(tmp_path, "copy", str(times), instructions_per_ns=2) for times in (0, 20))

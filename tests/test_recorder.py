@@ -1529,6 +1529,26 @@ def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:
     ]  # fmt: skip
 
 
+# The kernel's symbols
+
+
+@pytest.mark.parametrize(
+    ("room", "parts", "bytes_each", "lost", "left"),
+    [
+        (10_000, 5, 2000, 0, 10_000),
+        (10_000, 9, 2048, 5, 0),  # the disk is full in the middle of the fifth
+        (1 << 30, 260, 1 << 20, 4, 0),  # no kernel has as many: a program of the guest made them up
+    ],
+)
+def test_symbols_are_kept_whole_or_not_at_all(
+    room: int, parts: int, bytes_each: int, lost: int, left: int, tmp_path: Path
+) -> None:
+    program, file = built("symbols", ["symbols"], tmp_path), tmp_path / "kallsyms"
+    words = [program, file, *map(str, (room, parts, bytes_each))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (done.stdout, file.stat().st_size) == (f"{lost}\n", left)
+
+
 # What QEMU does for all CPUs
 
 

@@ -262,6 +262,7 @@ class _Boot:
         with self._started() as guest:
             room = self._room(guest.boot(ticks.poll))
             ticks.put_back()
+            self._check_symbols_are_whole()
             self._check_symbols()
             self._check_clock()
             return guest.run(self.content, room)
@@ -314,6 +315,7 @@ class _Boot:
         with booting._started() as guest:
             room = booting._room(guest.boot(ticks.poll))
             ticks.put_back()
+            booting._check_symbols_are_whole()
             booting._check_clock()
             self.limits.on_stage("keeping a snapshot" if self.vm.from_snapshot else "changing its clock")
             try:
@@ -409,6 +411,12 @@ class _Boot:
         """The kernel's symbols as the recorder read them."""
         file = (self.vm.results or self.folder) / _SYMBOLS
         return file.read_bytes() if file.exists() else b""
+
+    def _check_symbols_are_whole(self) -> None:
+        """The recorder empties their file if it loses a part of them."""
+        file = (self.vm.results or self.folder) / _SYMBOLS
+        if file.exists() and not file.stat().st_size:
+            raise MachineError("the recorder could not keep the kernel's symbols: is the disk full?")
 
     def _check_symbols(self) -> None:
         if self.vm.plugin and not self._symbols():
