@@ -34,6 +34,7 @@ enum trace_function trace_function(const char *symbol)
 		{ "__mutex_lock_interruptible_slowpath", TRACE_WAITS },
 		{ "__mutex_unlock_slowpath", TRACE_WAITS },
 		{ "schedule", TRACE_SLEEPS },
+		{ "do_sched_yield", TRACE_YIELDS },
 		{ "try_to_wake_up", TRACE_WAKES },
 		{ "smp_call_function_many_cond", TRACE_INTERRUPTS },
 	};
@@ -357,6 +358,14 @@ static void on_downgrade(unsigned int nr UNUSED, void *userdata UNUSED)
 	exclude(cpu);
 }
 
+static void on_yield(unsigned int nr UNUSED, void *userdata UNUSED)
+{
+	struct trace *trace = traced(this_cpu());
+
+	if (trace)
+		trace->yields = true;
+}
+
 static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
 {
 	struct cpu *cpu = this_cpu();
@@ -364,6 +373,10 @@ static void on_sleep(unsigned int nr UNUSED, void *userdata UNUSED)
 
 	if (!trace)
 		return;
+	if (trace->yields) {
+		trace->yields = false;
+		return;
+	}
 	traces_add(trace, (struct trace_event){ .kind = TRACE_SLEEP }, 0);
 	exclude(cpu);
 }
@@ -447,6 +460,7 @@ void trace_events_watch_entry(struct qemu_plugin_insn *insn, enum trace_function
 		[TRACE_WAITS] = on_wait,
 		[TRACE_DOWNGRADES] = on_downgrade,
 		[TRACE_SLEEPS] = on_sleep,
+		[TRACE_YIELDS] = on_yield,
 		[TRACE_WAKES] = on_wake,
 		[TRACE_INTERRUPTS] = on_interrupts,
 	};

@@ -14,6 +14,7 @@ enum trace_function {
 	TRACE_WAITS, /* waits for a lock, or wakes waiters: what it does is left out */
 	TRACE_DOWNGRADES, /* the semaphore that is its first argument; the rest is as TRACE_WAITS */
 	TRACE_SLEEPS,
+	TRACE_YIELDS, /* calls schedule(), but does not sleep */
 	TRACE_WAKES,	  /* the task that is its first argument */
 	TRACE_INTERRUPTS, /* the CPUs in the mask at its first argument, and waits for them */
 };

@@ -94,7 +94,7 @@ struct trace *traces_begin(uint64_t task, uint64_t number, uint64_t stack)
 	trace->executed = trace->attributed = 0;
 	trace->depth = 0;
 	trace->string.insn = trace->unit.insn = 0;
-	trace->broadcast = false;
+	trace->broadcast = trace->yields = false;
 	append(trace, &first);
 	return trace;
 }

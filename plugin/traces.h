@@ -56,6 +56,7 @@ struct trace {
 	unsigned int depth; /* entries into the kernel that it has not left */
 	uint64_t stack;	    /* the task's, by its base */
 	bool broadcast;	    /* it has asked other CPUs to invalidate what their TLBs have */
+	bool yields;	    /* it calls schedule() next, to let others run, not to sleep */
 	/* The last instruction that fills one unit of memory at a time: its TRACE_FILL's index, and where it goes on. */
 	struct {
 		uint32_t insn;

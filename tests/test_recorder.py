@@ -1274,6 +1274,20 @@ def test_who_sleeps_wakes_and_interrupts(traces: Path) -> None:
     assert traced(traces, *TRACED, *calls).events == ["enter 21", "wake 10", "ipi 2", "sleep 0", "exit 4"]
 
 
+def test_who_yields_does_not_sleep(traces: Path) -> None:
+    """sched_yield() ends with a jump to schedule(), or a call of it. The next schedule() may be to sleep."""
+    calls = [
+        "0 call ffffc90000013f00",
+        "0 enter do_sched_yield",
+        "0 kernel 20",
+        "0 enter schedule",
+        "0 kernel 500",
+    ]
+    sleeps = ["0 return ffffc90000013f00", "0 call ffffc90000013f00", "0 enter schedule", "0 kernel 700"]
+    others = ["0 return ffffc90000013f00", "0 kernel 4", "0 user 1", "0 done 0"]
+    assert traced(traces, *TRACED, *calls, *sleeps, *others).events == ["enter 21", "sleep 530", "exit 4"]
+
+
 def test_fills_and_copies_are_one_event_and_touch_each_line_once(traces: Path) -> None:
     fill = [f"0 fill {HOT:x} 128", f"0 fill {HOT:x} 8192"]
     copy = [f"0 copy 16 {COLD:x} {HOT:x}", "0 user 1", "0 done 0"]

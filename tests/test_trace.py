@@ -200,6 +200,15 @@ def test_a_repeated_copy_is_traced_whole_by_each_clock(tmp_path: Path) -> None:
     assert copied == [[4096], [4096]]
 
 
+def test_a_task_that_yields_does_not_sleep(tmp_path: Path) -> None:
+    study = recorded(tmp_path / "s", "sched_yield", "debian/6.12", 2)
+    table = study.tables("trace")
+    counts, operations = per_operation(study, "instructions")
+    executed = table.group_by("task", "operation").agg(pl.col("instructions").sum())["instructions"]
+    assert "sleep" not in set(table["kind"])
+    assert executed.median() > 0.9 * counts["instructions"].sum() / operations  # ticks cost some of them more
+
+
 def test_operations_that_stay_in_user_mode_have_no_rows(tmp_path: Path) -> None:
     """But for a page fault, if one comes."""
     study = recorded(tmp_path / "s", "counters_packed", "debian/6.12", 2)
