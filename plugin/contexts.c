@@ -54,6 +54,8 @@ static void empty(struct stack *stack)
 void contexts_begin_task(struct contexts_of_cpu *contexts)
 {
 	empty(contexts->stack);
+	contexts->stack->user = false;
+	contexts->stack->task = true;
 	contexts_update(contexts);
 }
 

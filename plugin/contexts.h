@@ -65,7 +65,7 @@ void contexts_set_agent_stack(uint64_t base);
 /* The stack, or what is on it, has changed: find the context again. */
 void contexts_update(struct contexts_of_cpu *contexts);
 
-/* The stack has a new task: nothing is on it yet. */
+/* The stack has a new task, which never was in user mode: nothing is on it yet. */
 void contexts_begin_task(struct contexts_of_cpu *contexts);
 
 /* The task returned to user mode: its stack is empty. */

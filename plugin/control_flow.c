@@ -30,7 +30,7 @@ static void find_owner(struct stack *stack)
 {
 	const uint64_t *words;
 
-	if (!guest.arch->is_user_entry)
+	if (stack->user || !guest.arch->is_user_entry)
 		return;
 	words = guest_read_memory(stack->base + guest.stack_bytes - STACK_TOP_BYTES, STACK_TOP_BYTES);
 	if (words)
@@ -49,7 +49,7 @@ static void change_stack(struct cpu *cpu, uint64_t base, bool is_call)
 	if (contexts->entering)
 		contexts_move_entry(before, contexts->stack);
 	contexts->stack->task |= contexts->switching;
-	if (contexts->switching && request.what & RECORD_PROGRAM)
+	if (contexts->switching)
 		find_owner(contexts->stack);
 	/* A call to an interrupt's stack: its chain continues that of the interrupted stack. */
 	if (is_call && !contexts->stack->task && !contexts->stack->user && !contexts->entering)
@@ -126,6 +126,8 @@ static void on_new_task(unsigned int nr UNUSED, void *pc UNUSED)
 
 	lock_calls_forget_task(cpu, cpu->contexts.stack);
 	contexts_begin_task(&cpu->contexts);
+	find_owner(cpu->contexts.stack);
+	contexts_update(&cpu->contexts);
 }
 
 static void on_system_call(unsigned int nr UNUSED, void *pc UNUSED)
@@ -378,7 +380,7 @@ void control_flow_watch_user(struct qemu_plugin_tb *tb, size_t nr_insns)
 
 static bool is_of_programs(enum entry_kind kind)
 {
-	return kind == ENTRY_NEW_TASK || kind == ENTRY_SYSTEM_CALL || kind == ENTRY_OTHER_SYSTEM_CALL;
+	return kind == ENTRY_SYSTEM_CALL || kind == ENTRY_OTHER_SYSTEM_CALL;
 }
 
 void control_flow_watch_entry(struct qemu_plugin_insn *insn, enum entry_kind kind)

@@ -175,6 +175,7 @@ static void start(void)
 	control_flow_watch_entry(&change, ENTRY_CONTEXT_SWITCH);
 	control_flow_watch_entry(&changed, ENTRY_SWITCHED);
 	control_flow_watch_entry(&old, ENTRY_OLD_INTERRUPT);
+	control_flow_watch_entry(&forked, ENTRY_NEW_TASK);
 	control_flow_watch(&call, INSN_CALL, NULL);
 	control_flow_watch(&ret, INSN_RETURN, NULL);
 	control_flow_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
@@ -187,7 +188,6 @@ static void begin_program(void)
 	for_each_cpu(cpu)
 		cpu->window_left = INT64_MAX;
 	control_flow_watch_user(&user, 1);
-	control_flow_watch_entry(&forked, ENTRY_NEW_TASK);
 	control_flow_begin();
 }
 

@@ -1522,18 +1522,24 @@ def test_a_program_s_task_takes_its_stack_to_another_cpu(contexts: Path) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("recorded", [[], ["program"]], ids=["workload", "program"])
 @pytest.mark.parametrize(("owner", "context"), [("user", "process"), ("kernel", "kthread")])
-def test_a_stack_shows_whose_it_is(owner: str, context: str, contexts: Path) -> None:
-    """Of a task that was in the kernel when the recorded part began."""
-    commands = ["program", f"owner {owner}", "user", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
+def test_a_stack_shows_whose_it_is(owner: str, context: str, recorded: list[str], contexts: Path) -> None:
+    """Of a task that was in the kernel when recording began, or was made since."""
+    commands = [*recorded, f"owner {owner}", "user", f"call {STACK:x}", "switch", f"return {ANOTHER_STACK:x}"]
     assert contexts_after(contexts, *commands)[-1] == context
+    assert contexts_after(contexts, *commands, "fork")[-1] == context
 
 
-def test_a_new_task_takes_nothing_over_from_the_last_one_on_its_stack(contexts: Path) -> None:
+@pytest.mark.parametrize("recorded", [[], ["program"]], ids=["workload", "program"])
+@pytest.mark.parametrize(("owner", "context"), [("user", "process"), ("kernel", "kthread")])
+def test_a_new_task_takes_nothing_over_from_the_last_one_on_its_stack(
+    owner: str, context: str, recorded: list[str], contexts: Path
+) -> None:
     """Which may have ended in an interrupt, killed by a signal."""
-    killed = ["program", "owner user", "user", "interrupt", f"call {STACK:x}", "switch"]
-    other = [f"return {ANOTHER_STACK:x}", "switch", f"return {STACK:x}"]
-    assert contexts_after(contexts, *killed, *other, "fork")[-2:] == ["interrupt", "process"]
+    killed = [*recorded, "owner user", "user", "interrupt", f"call {STACK:x}", "switch"]
+    other = [f"return {ANOTHER_STACK:x}", f"owner {owner}", "switch", f"return {STACK:x}"]
+    assert contexts_after(contexts, *killed, *other, "fork")[-2:] == ["interrupt", context]
 
 
 def test_a_part_of_a_program_begins_with_nothing_known(contexts: Path) -> None:

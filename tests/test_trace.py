@@ -206,7 +206,7 @@ def test_a_task_that_yields_does_not_sleep(tmp_path: Path) -> None:
     counts, operations = per_operation(study, "instructions")
     executed = table.group_by("task", "operation").agg(pl.col("instructions").sum())["instructions"]
     assert "sleep" not in set(table["kind"])
-    assert executed.median() > 0.9 * counts["instructions"].sum() / operations  # ticks cost some of them more
+    assert executed.min() == pytest.approx(counts["instructions"].sum() / operations, rel=0.1)
 
 
 def test_operations_that_stay_in_user_mode_have_no_rows(tmp_path: Path) -> None:
