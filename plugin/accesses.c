@@ -148,17 +148,19 @@ void accesses_next_operation(struct cpu *cpu)
 	open_lines_next_operation(&cpu->open_lines);
 }
 
-static void count_some(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t place, unsigned int bytes, uint32_t insn)
+static void count_some(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t place, unsigned int bytes, uint32_t insn,
+		       bool counts)
 {
 	bool store = qemu_plugin_mem_is_store(info);
 
 	count_part(cpu, lines_key(place, cpu->contexts.context), access_at(cpu, place, insn, 0), place, place + bytes,
-		   (struct effect){ 0, !store, store });
+		   (struct effect){ 0, counts && !store, counts && store });
 }
 
 /*
  * A processor splits an access to two lines into one access per line. They are counted as parts, which accesses_count()
- * never expects. The second line may be in another page, whose physical address in user memory is unrelated.
+ * never expects. The second line may be in another page, whose physical address in user memory is unrelated. Two halves
+ * of one line are two parts of one access.
  */
 static void count_split(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t address, uint64_t place,
 			unsigned int bytes, uint32_t insn)
@@ -166,9 +168,9 @@ static void count_split(struct cpu *cpu, qemu_plugin_meminfo_t info, uint64_t ad
 	unsigned int beyond = lines_beyond(place, bytes);
 	uint64_t rest = recorded_address(cpu, info, address + bytes - beyond);
 
-	count_some(cpu, info, place, bytes - beyond, insn);
+	count_some(cpu, info, place, bytes - beyond, insn, true);
 	if (rest)
-		count_some(cpu, info, rest, beyond, insn);
+		count_some(cpu, info, rest, beyond, insn, !(rest & (guest.arch->line_bytes - 1)));
 }
 
 /* A device's register, such as a clock, belongs to the emulator, and is no cache line. */

@@ -11,7 +11,8 @@
  * On that CPU and stack, at that level of interrupts, rep stosb number SITE begins with so many bytes left, or the
  * instruction after it does. rep movsb copies so many bytes up by COPIED, or loads or stores one element of
  * 1 << SHIFT bytes; an instruction that is no string's reads or writes so many.
- * Standard output: each CPU, line, the bits of its bytes, how often it was read and written.
+ * Its argument: the bytes of a cache line, if not 64.
+ * Standard output: each CPU, line of 64 bytes, the bits of its bytes, how often it was read and written.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,13 +192,18 @@ static void obey(const char *line)
 		access_once(what, site);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	static struct arch arch;
 	static const struct hash_type type = { sizeof(struct line_count), LINE_KEY_WORDS };
 	const struct line_count *count;
 	char line[256];
 
 	start();
+	arch = *guest.arch;
+	if (argc > 1)
+		arch.line_bytes = strtoul(argv[1], NULL, 10);
+	guest.arch = &arch;
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
 	accesses_flush();
