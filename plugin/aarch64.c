@@ -230,7 +230,7 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 {
 	static const char *const ftrace[] = { "ftrace_caller", "ftrace_regs_caller" };
 	/* Whatever lets a task be preempted again branches there. */
-	static const char *const deferred[] = { TICK_WORK, "preempt_schedule", "preempt_schedule_notrace" };
+	static const char *const deferred[] = { TICK_WORK, SOFTIRQS, "preempt_schedule", "preempt_schedule_notrace" };
 	size_t length = strlen(symbol);
 
 	(void)type;

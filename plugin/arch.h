@@ -62,6 +62,12 @@ enum entry_kind {
 /* What the scheduler's tick has a task do on its way back to user mode, wherever that comes from. */
 #define TICK_WORK "task_mm_cid_work", "task_numa_work"
 
+/*
+ * kernel/softirq.c, before 6.10 and since. With CONFIG_PREEMPT_RT, and on arm64 before 6.1, they run on the stack of the
+ * task that lets them.
+ */
+#define SOFTIRQS "__do_softirq", "handle_softirqs"
+
 #define ENTRY_BYTES 8
 #define STACK_TOP_BYTES 64
 

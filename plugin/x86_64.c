@@ -264,7 +264,7 @@ static enum entry_kind old_entry_kind(const char *symbol, char type)
 /* arch/x86/include/asm/idtentry.h; the exceptions left out run on stacks of their own. */
 static enum entry_kind entry_kind(const char *symbol, char type)
 {
-	static const char *const deferred[] = { TICK_WORK };
+	static const char *const deferred[] = { TICK_WORK, SOFTIRQS };
 	/* The second one before 4.20, with PTI: the first is then in a trampoline that has another address. */
 	static const char *const new_task[] = { "ret_from_fork", "ret_from_fork_asm" };
 	static const char *const system_calls[] = { "entry_SYSCALL_64", "entry_SYSCALL_64_stage2" };

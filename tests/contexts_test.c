@@ -15,6 +15,7 @@
  *	cpu NUMBER		from now on, it is this CPU that does so
  *	program			what is recorded is a program, of which a part begins
  *	owner WHAT		what lies at the top of all stacks: user, or kernel
+ *	deferred		a function that does deferred work begins: it was called last
  *	fork			the first code of a new task
  *
  * Standard output: the CPU's context after each.
@@ -44,7 +45,7 @@ struct qemu_plugin_tb {
 };
 
 static struct qemu_plugin_tb user;
-static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old, forked;
+static struct qemu_plugin_insn interrupt, exception, call, ret, iret, change, changed, old, forked, deferred;
 static char states[2];
 static bool user_below; /* what lies at the top of the stacks: whether their tasks came from user mode */
 static uint64_t stack_pointer, stack_bytes;
@@ -176,6 +177,7 @@ static void start(void)
 	control_flow_watch_entry(&changed, ENTRY_SWITCHED);
 	control_flow_watch_entry(&old, ENTRY_OLD_INTERRUPT);
 	control_flow_watch_entry(&forked, ENTRY_NEW_TASK);
+	control_flow_watch_entry(&deferred, ENTRY_DEFERRED);
 	control_flow_watch(&call, INSN_CALL, NULL);
 	control_flow_watch(&ret, INSN_RETURN, NULL);
 	control_flow_watch(&iret, INSN_INTERRUPT_RETURN, NULL);
@@ -218,6 +220,8 @@ static void obey(const char *line)
 		user_below = !strcmp(line + 6, "user\n");
 	else if (!strcmp(line, "fork\n"))
 		forked.on_run(0, NULL);
+	else if (!strcmp(line, "deferred\n"))
+		deferred.on_run(0, NULL);
 	else if (is_command(line, "interrupt"))
 		interrupt.on_run(0, NULL);
 	else if (is_command(line, "exception"))

@@ -336,6 +336,9 @@ def test_another_decoder_agrees_on_every_opcode(x86_64: Path, tmp_path: Path) ->
         ("T entry_INT80_compat", "other system call"),
         ("T asm_int80_emulation", "other system call"),
         ("T ret_from_fork", "new task"),
+        ("T __do_softirq", "deferred"),
+        ("t handle_softirqs", "deferred"),
+        ("t handle_softirqs.cold", "none"),
         ("T ret_from_fork_asm", "new task"),
         ("T do_IRQ", "none"),
     ],
@@ -942,9 +945,11 @@ class Accessed:
     bytes: int = 0  # a bit each
 
 
-def accessed(fills: Path, *commands: str) -> dict[tuple[int, int], Accessed]:
-    """By CPU and the line's number from FILLED on."""
-    done = subprocess.run([fills], input="\n".join(commands), capture_output=True, text=True, check=True)
+def accessed(fills: Path, *commands: str, line_bytes: int = 64) -> dict[tuple[int, int], Accessed]:
+    """By CPU and the number of 64 bytes from FILLED on."""
+    done = subprocess.run(
+        [fills, str(line_bytes)], input="\n".join(commands), capture_output=True, text=True, check=True
+    )
     found: dict[tuple[int, int], Accessed] = defaultdict(Accessed)
     for cpu, line, touched, reads, writes in map(str.split, done.stdout.splitlines()):
         one = found[int(cpu), (int(line, 16) - FILLED) // 64]
@@ -1092,6 +1097,18 @@ def test_an_access_to_two_lines_is_one_to_each(fills: Path, forgetful: Path) -> 
                 (0, 1): Accessed(reads, writes, 0xF),
                 (1, 0): Accessed(reads, writes, 0xFF << 56),
             }
+
+
+@pytest.mark.parametrize("what", ["read", "write"])
+def test_an_access_to_both_halves_of_a_line_is_one(what: str, fills: Path) -> None:
+    """On POWER a line has 128 bytes."""
+
+    def found(offset: int) -> list[tuple[int, int]]:
+        halves = accessed(fills, f"0 0 0 {what} 0 {FILLED + offset:x} 3", line_bytes=128)
+        return [(one.reads + one.writes, one.bytes) for _, one in sorted(halves.items())]
+
+    assert found(60) == [(1, 0xF << 60), (0, 0xF)]
+    assert found(124) == [(1, 0xF << 60), (1, 0xF)]
 
 
 @pytest.mark.parametrize("step", [8, -8], ids=["up", "down"])
@@ -1500,6 +1517,15 @@ def test_before_4_9_tasks_are_switched_between_calls(contexts: Path) -> None:
     one = ["user", f"call {STACK:x}", f"call {ANOTHER_STACK:x}", "switched", f"return {ANOTHER_STACK:x}"]
     assert contexts_after(contexts, *one, f"call {STACK:x}") == [
         "process", "process", "interrupt", "kthread", "kthread", "process",
+    ]  # fmt: skip
+
+
+def test_softirqs_on_a_task_s_stack_are_no_part_of_its_operation(contexts: Path) -> None:
+    """On arm64 before 6.1, and with CONFIG_PREEMPT_RT."""
+    calls = ["user", f"call {STACK:x}", f"call {STACK - 64:x}", "deferred", f"call {STACK - 128:x}"]
+    returns = [f"return {STACK - 128:x}", f"return {STACK - 64:x}", f"call {STACK - 64:x}"]
+    assert contexts_after(contexts, *calls, *returns) == [
+        *["process"] * 3, *["interrupt"] * 3, *["process"] * 2,
     ]  # fmt: skip
 
 

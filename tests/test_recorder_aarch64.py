@@ -235,6 +235,9 @@ def test_where_a_function_is_called(callee: str, answer: str, aarch64: Path, tmp
         ("el1h_64_irq", "none"),  # its vector is
         ("ftrace_caller", "ftrace"),
         ("task_mm_cid_work", "deferred"),
+        ("__do_softirq", "deferred"),
+        ("handle_softirqs", "deferred"),
+        ("handle_softirqs.cold", "none"),
     ],
 )
 def test_where_the_context_changes(symbol: str, kind: str, aarch64: Path) -> None:
