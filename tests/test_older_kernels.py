@@ -1,4 +1,4 @@
-"""Kernels older than those that tests boot, by their types: 3.16's, of the structs that changed since."""
+"""Kernels that no test boots, by the types of 3.16, and of 6.9 to 6.15, that differ."""
 
 from fractions import Fraction
 
@@ -6,7 +6,8 @@ import pytest
 from test_btf import STRUCT, Builder
 
 from bigiron.introspect.btf import Btf
-from bigiron.introspect.mm.pages import Pages, Use
+from bigiron.introspect.mm.pages import Page, Pages, Use
+from bigiron.introspect.mm.slab import Slabs
 from bigiron.introspect.mm.structs import Structs
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.vm import dilation
@@ -81,6 +82,77 @@ def test_before_4_18_what_is_not_referred_to_is_free(memory: Words, pages: Pages
     describe(memory, 2, count=0)
     describe(memory, 3)
     assert [pages.at(MEMORY + number * PAGE).use for number in (2, 3)] == [Use.FREE, Use.KERNEL]
+
+
+def typed_pages(memory: Words, **enumerators: int) -> Pages:
+    """Of a kernel whose `struct page` has a page_type."""
+    b = Builder()
+    u32, u64 = b.integer("unsigned int", 4), b.integer("u64", 8)
+    members = [("flags", u64, 0), ("compound_head", u64, 8), ("mapping", u64, 24), ("page_type", u32, 48)]
+    b.compound(STRUCT, "page", 64, *members, ("_refcount", u32, 52))
+    rest = b"".join(
+        b._name(name).to_bytes(4, "little") + value.to_bytes(4, "little")
+        for name, value in enumerators.items()
+    )
+    b.add(ENUM, "pageflags", 4, rest, len(enumerators))
+    return Pages(Structs(memory, SymbolTable(""), Btf(b.bytes)), ARRAY, MEMORY, PAGE)
+
+
+# linux/page-flags.h
+V6_9 = {"PG_reserved": 14, "PG_slab": 9}
+V6_10 = {"PG_reserved": 14, "PG_slab": 0x1000, "PG_buddy": 0x80, "PG_table": 0x200}
+V6_11 = {"PG_reserved": 14, "PG_slab": 0x02000000, "PG_buddy": 0x40000000, "PG_table": 0x10000000}
+V6_15 = {"PGTY_buddy": 0xF0, "PGTY_table": 0xF2, "PGTY_slab": 0xF5, "PGTY_large_kmalloc": 0xF8}
+
+
+@pytest.mark.parametrize(
+    ("enumerators", "flags", "page_type", "count", "use"),
+    [
+        (V6_9, 1 << 9, 0xFFFFFFFF, 1, Use.SLAB),
+        (V6_9, 0, 0xFFFFFFFF, 1, Use.KERNEL),
+        (V6_9, 0, 0xFFFFFDFF, 1, Use.TABLE),
+        (V6_9, 0, 3, 4, Use.KERNEL),  # mapped
+        (V6_10, 0, 0xFFFFEFFF, 1, Use.SLAB),
+        ({"PG_reserved": 14}, 0, 0xFFFFEFFF, 1, Use.SLAB),  # 6.10, where the bits are macros
+        (V6_10, 0, 0xFFFFFF7F, 0, Use.FREE),
+        (V6_11, 0, 0xFDFFFFFF, 1, Use.SLAB),
+        (V6_11, 0, 0xEFFFFFFF, 1, Use.TABLE),
+        (V6_11, 0, 0xBFFFFFFF, 1, Use.FREE),
+        (V6_11, 0, 0xFEFFEF00, 1, Use.KERNEL),  # zsmalloc: the low bits are its own
+        (V6_15, 0, 0xF5FFFFFF, 0, Use.SLAB),
+        (V6_15, 0, 0xF8FFFFFF, 0, Use.KERNEL),  # a large kmalloc()
+        (V6_15, 0, 0xFFFFFFFF, 0, Use.FREE),
+    ],
+)
+def test_the_type_of_a_page(
+    memory: Words, enumerators: dict[str, int], flags: int, page_type: int, count: int, use: Use
+) -> None:
+    memory.write(ARRAY, flags)
+    memory.write(ARRAY + 48, page_type, 4)
+    memory.write(ARRAY + 52, count, 4)
+    assert typed_pages(memory, **enumerators).at(MEMORY).use is use
+
+
+def test_slabs_of_mm_slab_c_begin_at_their_colour(memory: Words) -> None:
+    b = Builder()
+    u32, u64 = b.integer("unsigned int", 4), b.integer("u64", 8)
+    words = ("size", "object_size", "num", "colour_off", "refcount", "name")
+    rows = [(name, u32 if name != "name" else u64, 8 * at) for at, name in enumerate(words)]
+    b.compound(STRUCT, "kmem_cache", 64, *rows, ("list", u64, 48))
+    b.compound(STRUCT, "page", 64, ("flags", u64, 0), ("slab_cache", u64, 8), ("s_mem", u64, 16))
+    symbols = f"{LOCK:x} D slab_caches\n{LOCK + 16:x} D kmem_cache\n"
+    slabs = Slabs(Structs(memory, SymbolTable(symbols), Btf(b.bytes)))
+    cache, slab = MEMORY + 4 * PAGE, Page(ARRAY, Use.SLAB, MEMORY)
+    for address, value in (LOCK, cache + 48), (cache + 48, LOCK), (LOCK + 16, cache), (ARRAY + 8, cache):
+        memory.write(address, value)
+    for at, value in enumerate((192, 192, 21, 64, 1)):
+        memory.write(cache + 8 * at, value, 4)
+    memory.write(ARRAY + 16, MEMORY + 64)
+    found = slabs.cache_of(slab.head)
+    assert found and found.per_slab == 21
+    start = slabs.start_of(slab)
+    assert slabs.object(found, start, MEMORY + 200).start == MEMORY + 64
+    assert slabs.object(found, start, MEMORY + 256).start == MEMORY + 256
 
 
 @pytest.fixture

@@ -93,13 +93,13 @@ class SlabTypes:
         return self._slabs.object(*slab, address) if slab else None
 
     def _read_slab(self, page: int) -> tuple[Cache, int] | None:
-        """The cache whose slab a page belongs to, and where that slab starts."""
+        """The cache whose slab a page belongs to, and where that slab's objects start."""
         address = page * self._guest.page_bytes
         if self._guest.class_of(address) != MANAGED:
             return None
         try:
             found = self._guest.pages.at(address)
             cache = self._slabs.cache_of(found.head) if found.use is Use.SLAB else None
+            return (cache, self._slabs.start_of(found)) if cache else None
         except UnreadableError:
             return None
-        return (cache, found.start) if cache else None

@@ -216,7 +216,8 @@ class Objects:
             cache = self.guest.slabs.cache_of(page.head)
             if cache is None:
                 return _memory(MANAGED, "slab of an unknown cache")
-            return self._slab_object(self.guest.slabs.object(cache, page.start, address), address, length)
+            found = self.guest.slabs.object(cache, self.guest.slabs.start_of(page), address)
+            return self._slab_object(found, address, length)
         if copy := self._per_cpu_copy(address, length):
             return copy
         if page.use is Use.FREE and (freed := self._freed(address, length)):

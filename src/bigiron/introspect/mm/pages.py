@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 from bigiron.introspect.mm.structs import Structs, UnreadableError
 
-_TYPE_BASE, _TYPE_MASK = 0xF0000000, 0xF0007F80
-"""From 4.18 up to 6.10 page_type is a set of inverted bits, which only linux/page-flags.h tells."""
-_BUDDY_BIT, _TABLE_BIT = 0x80, 0x200
 _ANONYMOUS, _MOVABLE = 1, 2  # the lowest bits of `mapping`
 
 
@@ -22,6 +19,28 @@ class Use(Enum):
     ANONYMOUS = "anonymous page"
     BOOT = "memory from boot"
     KERNEL = "page of an unknown owner"
+
+
+_TYPES = {
+    "PGTY_slab": Use.SLAB,
+    "PGTY_table": Use.TABLE,
+    "PGTY_buddy": Use.FREE,
+    "PGTY_large_kmalloc": Use.KERNEL,
+}
+"""Since 6.12: the highest byte of page_type. Nothing refers to the pages of a large kmalloc()."""
+_TYPE_BITS = {
+    0x40000000: Use.FREE,
+    0x10000000: Use.TABLE,
+    0x02000000: Use.SLAB,
+    0x80: Use.FREE,
+    0x200: Use.TABLE,
+    0x1000: Use.SLAB,
+}
+"""From 4.18 to 6.11 page_type is -1 without one of these bits: linux/page-flags.h.
+
+Only 6.11 uses the high ones. Before 6.10 a slab has PG_slab instead.
+"""
+_HIGH_BITS, _LOW_BITS = 0x7FFF0000, 0x7F80
 
 
 class Page(NamedTuple):
@@ -106,12 +125,10 @@ class Pages:
     def _typed(self, page_type: int) -> Use | None:
         enumerator = self._structs.btf.enumerator
         if enumerator("PGTY_slab") is not None:
-            uses = {"PGTY_slab": Use.SLAB, "PGTY_table": Use.TABLE, "PGTY_buddy": Use.FREE}
-            return next((use for name, use in uses.items() if enumerator(name) == page_type >> 24), None)
-        if page_type & _TYPE_BASE != _TYPE_BASE:
+            return next((use for name, use in _TYPES.items() if enumerator(name) == page_type >> 24), None)
+        if not page_type >> 31:  # how often it is mapped
             return None
-        cleared = ~page_type & _TYPE_MASK
-        return {_BUDDY_BIT: Use.FREE, _TABLE_BIT: Use.TABLE}.get(cleared)
+        return _TYPE_BITS.get(~page_type & _HIGH_BITS or ~page_type & _LOW_BITS)
 
     def _has_flag(self, flags: int, name: str) -> bool:
         bit = self._structs.btf.enumerator(name)

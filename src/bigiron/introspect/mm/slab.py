@@ -1,9 +1,10 @@
-"""mm/slub.c: the caches, and which object of which cache lies at an address."""
+"""mm/slub.c, and up to 6.7 mm/slab.c: the caches, and which object of which cache lies at an address."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from bigiron.introspect.mm.pages import Page
 from bigiron.introspect.mm.structs import WORD, Structs, UnreadableError
 
 _LARGEST_OBJECT = 1 << 22
@@ -83,8 +84,14 @@ class Slabs:
         """The cache that a slab's `struct slab` (before 5.17 `struct page`) names."""
         return self.caches.get(self._structs.value(self.slab_type, slab, "slab_cache"))
 
+    def start_of(self, slab: Page) -> int:
+        """Where the objects of a slab start: in mm/slab.c after its colour, some unused cache lines."""
+        if self._structs.btf.member(self._structs.type("kmem_cache"), "colour_off"):
+            return self._structs.value(self.slab_type, slab.head, "s_mem")
+        return slab.start
+
     def object(self, cache: Cache, slab_start: int, address: int) -> Object:
-        """The object at an address of a slab whose memory starts at `slab_start`."""
+        """The object at an address of a slab whose objects start at `slab_start`."""
         number = (address - slab_start) // cache.size
         return Object(cache, slab_start + number * cache.size + cache.pad)
 
@@ -109,7 +116,7 @@ class Slabs:
             1 < value("kmem_cache", address, "refcount") < 1 << 31,
             tuple(self._parts(address)),
             self._optional(address, "align") or WORD,
-            self._optional(address, "oo.x") & _OBJECTS or 1,
+            self._optional(address, "oo.x") & _OBJECTS or self._optional(address, "num") or 1,
         )
 
     def _optional(self, address: int, path: str) -> int:
