@@ -9,6 +9,7 @@ from conftest import bigiron, compared, measured
 
 import bigiron as library
 from bigiron import compile, kernels, probes, workloads
+from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.probes import efficiency
 from bigiron.architectures import X86_64
 from bigiron.machines.vm import vm
@@ -31,12 +32,13 @@ ROWS = pl.DataFrame(
 
 
 def test_shares_are_of_each_cpu_s_time() -> None:
-    found = {row[:3]: row[3:6] for row in efficiency.shares([ROWS, ROWS]).iter_rows()}
+    cell = Cell(ROWS, {"nanoseconds": 200})  # schedstat has no idle time
+    found = {row[:3]: row[3:6] for row in efficiency.shares([cell, cell]).iter_rows()}
     assert found == {
         ("events", "workload", ""): (95.0, 90.0, 100.0),
         ("events", "softirq", "RCU"): (5.0, 0.0, 10.0),
-        ("/proc/schedstat", "running", ""): (100.0, 100.0, 100.0),
-        ("/proc/schedstat", "waiting", ""): (25.0, 0.0, 50.0),
+        ("/proc/schedstat", "running", ""): (45.0, 40.0, 50.0),
+        ("/proc/schedstat", "waiting", ""): (10.0, 0.0, 20.0),
     }
 
 

@@ -42,21 +42,28 @@ SHARES = Schema(
     }
 )
 _WAITING = "waiting"  # of tasks, while the CPU does something else: no part of its time
+_NO_IDLE_TIME = "/proc/schedstat"
 
 
-def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def shares(repetitions: Sequence[Cell]) -> pl.DataFrame:
     """Shares of the CPUs' time, of all repetitions together.
 
-    Each table has the columns of the probe efficiency. A CPU's time is the
-    sum that one source reports; `waiting` is not part of it.
+    Each table has the columns of the probe efficiency. A CPU's time is the sum that one source reports,
+    without `waiting`; for /proc/schedstat, which has no idle time, at least the time that was measured.
     """
-    cells = pl.concat([table.with_columns(cell=pl.lit(number)) for number, table in enumerate(tables)])
-    cells = _merged(cells)
+    cells = pl.concat(
+        [
+            cell.table.with_columns(cell=pl.lit(number), measured_ns=pl.lit(cell.facts["nanoseconds"]))
+            for number, cell in enumerate(repetitions)
+        ]
+    )
+    measured_ns = pl.when(pl.col("source") == _NO_IDLE_TIME).then("measured_ns").otherwise(0).max()
     whole = (
         cells.filter(pl.col("kind") != _WAITING)
         .group_by("cell", "cpu", "source")
-        .agg(whole_ns=pl.col("nanoseconds").sum())
+        .agg(whole_ns=pl.max_horizontal(pl.col("nanoseconds").sum(), measured_ns))
     )
+    cells = _merged(cells)
     cpus = len(cells.select("cell", "cpu").unique())
     per_cpu = cells.join(whole, on=["cell", "cpu", "source"]).with_columns(
         share=100 * pl.col("nanoseconds") / pl.max_horizontal("whole_ns", 1)
@@ -67,7 +74,7 @@ def shares(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
         least=pl.when(pl.len() == cpus).then(pl.col("share").min()).otherwise(0.0),
         most=pl.col("share").max(),
         times_per_second=pl.when(pl.col("times").is_not_null().any()).then(
-            pl.col("times").sum() / (pl.col("whole_ns").max() / 1e9) / len(tables)
+            pl.col("times").sum() / (pl.col("whole_ns").max() / 1e9) / len(repetitions)
         ),
     )
     return by_what.sort("source", "mean", "kind", "name", descending=[False, True, False, False]).select(
@@ -93,7 +100,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 
 
 def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
-    found = {variant: shares([cell.table for cell in each]) for variant, each in cells.items()}
+    found = {variant: shares(each) for variant, each in cells.items()}
     figures = make_rows.joined(
         {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
         _MEASURES,
@@ -142,5 +149,5 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
 
 
 def _rows(cell: Cell) -> Iterator[tuple[tuple[str, str, str], tuple[float, ...]]]:
-    for source, kind, name, mean, least, most, _ in shares([cell.table]).iter_rows():
+    for source, kind, name, mean, least, most, _ in shares([cell]).iter_rows():
         yield (source, kind, name), (mean, least, most)
