@@ -19,7 +19,7 @@ from bigiron.architectures import AARCH64, aarch64
 from bigiron.errors import UserError
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes import locks
-from bigiron.probes.locks import refuse_inlined_spinlocks
+from bigiron.probes.locks import refuse_uncounted_spinlocks
 
 ARM = ("--arch", "aarch64", "--kernel")
 LABEL = ("apparmor_file_alloc_security", "apparmor_file_free_security")
@@ -73,7 +73,7 @@ from bigiron import architectures
 from bigiron.architectures import AARCH64, aarch64
 from bigiron.errors import UserError
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.locks import refuse_inlined_spinlocks
+from bigiron.probes.locks import refuse_uncounted_spinlocks
 from bigiron.cli import main
 architectures._ALL["aarch64"] = replace(AARCH64, machine=aarch64._machine("cortex-a72"))
 main()
@@ -196,8 +196,11 @@ def test_inlined_spinlocks_are_found_in_the_symbols_too() -> None:
     """Of a kernel that exports no function its image does not say it."""
     said = "^probe locks: this kernel has its spinlocks inlined"
     with pytest.raises(UserError, match=said):
-        refuse_inlined_spinlocks("locks", SymbolTable("ffff800080010000 T queued_spin_lock_slowpath\n"))
-    refuse_inlined_spinlocks("locks", SymbolTable("ffff800080010000 T _raw_spin_lock\n"))
+        refuse_uncounted_spinlocks("locks", SymbolTable("ffff800080010000 T queued_spin_lock_slowpath\n"))
+    has_it = "ffff800080010000 T _raw_spin_lock\n"
+    refuse_uncounted_spinlocks("locks", SymbolTable(has_it))
+    with pytest.raises(UserError, match=r"this kernel's spinlocks are mutexes \(CONFIG_PREEMPT_RT\)"):
+        refuse_uncounted_spinlocks("locks", SymbolTable(has_it + "ffff800080020000 T rt_spin_lock\n"))
 
 
 def test_locks_of_a_kernel_that_has_their_functions(tmp_path: Path) -> None:

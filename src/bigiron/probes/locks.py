@@ -60,8 +60,16 @@ def check_spinlocks(probe: str) -> Callable[[Kernel], None]:
     return check
 
 
-def refuse_inlined_spinlocks(probe: str, symbols: SymbolTable) -> None:
-    """The same by the symbols of a kernel that booted: not all images say it."""
+def refuse_uncounted_spinlocks(probe: str, symbols: SymbolTable) -> None:
+    """The same by the symbols of a kernel that booted: not all images say it.
+
+    Spinlocks that are mutexes are refused too: their functions are those of kernel/locking/spinlock_rt.c.
+    """
+    if "rt_spin_lock" in symbols.names:
+        raise UserError(
+            f"probe {probe}: this kernel's spinlocks are mutexes (CONFIG_PREEMPT_RT), which are not counted: "
+            "use a kernel without it, or leave the probe out"
+        )
     if _SPIN_LOCK not in symbols.names:
         raise _inlined_spinlocks(probe, "this kernel")
 
@@ -76,7 +84,7 @@ def _inlined_spinlocks(probe: str, kernel: str) -> UserError:
 
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
-    refuse_inlined_spinlocks("locks", found.symbols)
+    refuse_uncounted_spinlocks("locks", found.symbols)
     recording, chains = found.recording, found.chains
     counts = pl.read_csv(raw.results / "locks.csv", schema_overrides={"lock": pl.String})
     rows = []

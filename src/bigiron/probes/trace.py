@@ -12,7 +12,7 @@ from bigiron.analysis.probes import locks
 from bigiron.analysis.replay import trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
-from bigiron.probes.locks import check_spinlocks, lock_type, refuse_inlined_spinlocks
+from bigiron.probes.locks import check_spinlocks, lock_type, refuse_uncounted_spinlocks
 from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
 from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
@@ -30,7 +30,7 @@ def _job(request: CellRequest) -> list[str]:
 
 def _collect(raw: RawOutput) -> Table:
     found = recorded(raw)
-    refuse_inlined_spinlocks("trace", found.symbols)
+    refuse_uncounted_spinlocks("trace", found.symbols)
     recording = found.recording
     events = _events(raw.results, found.symbols)
     whole = trace.with_locks_in_pairs(trace.without_locking(events))
