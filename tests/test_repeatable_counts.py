@@ -12,19 +12,22 @@ CPUS = 4
 CALL = "entry_SYSCALL_64;do_syscall_64"
 
 
-def conflicts(*rows: tuple[int, str, str, int, int], path: str = CALL) -> pl.DataFrame:
-    """Of each row an address, an object, a function, reads and writes, on every CPU."""
+def conflicts(*rows: tuple[int, str, str, int, int], path: str = CALL, start: int = 0) -> pl.DataFrame:
+    """Of each row an address, an object, a function, reads and writes, on every CPU.
+
+    `start` is that of their slab object.
+    """
     return pl.DataFrame(
         [
             {
                 "cpu": cpu, "context": "process", "line": address - address % 64, "address": address,
-                "bytes": 0xFF << address % 64, "object": object, "types": "", "pc": address,
+                "bytes": 0xFF << address % 64, "object": object, "types": "", "start": start, "pc": address,
                 "function": function, "offset": 0, "path": path, "reads": reads, "writes": writes,
             }
             for cpu in range(CPUS)
             for address, object, function, reads, writes in rows
         ],
-        schema_overrides={"bytes": pl.UInt64, "line": pl.UInt64, "address": pl.UInt64},
+        schema_overrides={"start": pl.UInt64, "bytes": pl.UInt64, "line": pl.UInt64, "address": pl.UInt64},
     )  # fmt: skip
 
 
@@ -58,6 +61,13 @@ def test_an_objects_lines_are_one_count_and_of_a_struct_only_written_bytes_count
     assert counted(conflicts(around, (256, "struct inode", "g", 0, 1))) == two
     symbol = conflicts((64, "init_ucounts.count", "f", 0, 2), (72, "init_ucounts.ns", "g", 3, 0))
     assert counted(symbol) == {("init_ucounts", "writes"): 2, ("init_ucounts", "accesses"): 5}
+
+
+@pytest.mark.parametrize("read", [72, 128])
+def test_where_an_object_of_no_type_begins_is_luck_too(read: int) -> None:
+    """The two members are in one cache line of some slabs only."""
+    rows = [(64, "kmalloc-96+0x0 (96 bytes)", "f", 0, 2), (read, "kmalloc-96+0x8 (96 bytes)", "g", 3, 0)]
+    assert set(counted(conflicts(*rows, start=64)).values()) == {2}
 
 
 def test_a_write_disturbs_one_access_of_each_cpu() -> None:

@@ -156,7 +156,8 @@ def _lines(table: pl.DataFrame, recording: CellTables) -> list[_Line]:
     )
     written = touched.filter(pl.col("writes") > 0).group_by("block").agg(written=pl.col("bytes").bitwise_or())
     to_written = (pl.col("bytes") & pl.col("written").fill_null(0)) != 0
-    is_symbol = ~pl.col("object").str.starts_with("struct ")  # its address is the same in each run
+    # Its address is the same in each run.
+    is_symbol = ~pl.col("object").str.starts_with("struct ") & (pl.col("start") == 0)
     lines = (
         touched.join(written, on="block", how="left")
         .group_by("line", "object", maintain_order=True)
