@@ -142,6 +142,52 @@ def test_boot_code_and_tables_of_functions_may_change_everything(tmp_path: Path)
         assert "writes" in found.changed and found.everywhere == everywhere
 
 
+ENTRY = """\
+.pushsection .text
+.globl entry_SYSCALL_64
+entry_SYSCALL_64:
+    swapgs
+771: nop; nop; nop
+    mov $%(number)d, %%eax
+    call say
+.size entry_SYSCALL_64, . - entry_SYSCALL_64
+.popsection
+.pushsection .altinstructions, "a"
+    .long 771b - .
+    .long 773f - .
+    %(flags)s
+    .byte 3, 774f - 773f %(padding)s
+.popsection
+.pushsection .altinstr_replacement, "ax"
+773: %(replacement)s
+774:
+.popsection
+"""
+
+
+@pytest.mark.parametrize("layout", [{}, {"padding": ", 0"}, {"flags": ".long 7"}], ids=["6.1", "5.10", "7.2"])
+def test_code_of_the_assembler_and_its_alternatives_are_compared(
+    tmp_path: Path, layout: dict[str, str]
+) -> None:
+    """Entry code has symbols without a type, and alternatives have none."""
+
+    def image(name: str, more: str = "", **other: str | int) -> Image:
+        given = {"number": 1, "flags": ".word 7", "padding": "", "replacement": "clac", **layout, **other}
+        return compiled(tmp_path / name, first=f"asm({json.dumps(ENTRY % given)});\n{more}")
+
+    base = image("base")
+    assert "entry_SYSCALL_64" in base.callers()["say"]
+    moved = image("moved", more='int filler(long n) { return say("a string", 7 * n); }')
+    found = image_functions.differences(base, moved)
+    assert (found.changed, found.added, found.everywhere) == ((), ("filler",), ())
+    for other in (
+        image("code", number=2),
+        image("replacement", replacement="stac"),
+        image("feature", flags=f"{layout.get('flags', '.word 7')[:-1]}8"),
+    ):
+        assert image_functions.differences(base, other).changed == ("entry_SYSCALL_64",)
+
+
 def test_the_end_of_a_section_is_a_place_wherever_it_is() -> None:
     """The end of all read-only data is rounded up, and lies in no section."""
 

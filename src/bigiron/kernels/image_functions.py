@@ -2,7 +2,8 @@
 
 The linker moves functions and variables, so the same code has other addresses in it. Two functions are the
 same if they differ only in fields that hold the address of the same thing: a symbol at the same offset, or
-an object without a symbol (a string, a constant) with the same content.
+an object without a symbol (a string, a constant) with the same content. The alternatives that the kernel
+writes over a function's code at boot are a part of it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _STRING = re.compile(rb"[\x01\t\n -~]+\0")  # with printk()'s level
 _CALLS = (0xE8, 0xE9)  # call rel32, and jmp rel32 as the last call of a function
 _OF_A_CALL = 5  # bytes
 _CHUNK = 1 << 20  # bytes of code that are searched at once
+_ALT_INSTR = {12: 11, 13: 11, 14: 13}
+"""The sizes that struct alt_instr has had (arch/x86/include/asm/alternative.h), and where each has the length
+of the replacement."""
 _NUMBERED = re.compile(r"(\w+)\.\d+")  # a static variable of a function: `__func__.3`
 
 
@@ -73,6 +77,7 @@ class _Content:
     name: str
     address: int
     content: bytes
+    alternatives: tuple[_Content, ...] = ()  # each by its place in the function, and the CPU feature
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,9 @@ class _Section:
         """Its content from an address on."""
         start = address - self.address
         return self.content[start : start + length]
+
+
+_NO_SECTION = _Section(0, b"", 0, False)
 
 
 @dataclass(frozen=True)
@@ -118,12 +126,28 @@ class Image:
 
     @cached_property
     def functions(self) -> list[_Content]:
-        """All functions that have code."""
+        """All functions that have code, and those of the assembler, which are symbols without a type."""
         found = []
-        for address, size, name, is_function in self.symbols:
-            section = self._section(address) if is_function and size else None
+        for address, size, name, _ in self.symbols:
+            section = self._section(address) if size else None
             if section and section.is_code:
-                found.append(_Content(name, address, section.at(address, size)))
+                alternatives = self._alternatives.get(address, ())
+                found.append(_Content(name, address, section.at(address, size), tuple(alternatives)))
+        return found
+
+    @cached_property
+    def _alternatives(self) -> dict[int, list[_Content]]:
+        """The code that may take the place of some of a function's, by the function's address."""
+        sections = {section.name: section for section in self.sections}
+        table = sections.get(".altinstructions", _NO_SECTION)
+        code = sections.get(".altinstr_replacement", _NO_SECTION)
+        starts = [address for address, size, *_ in self.symbols if size]
+        found: dict[int, list[_Content]] = {}
+        for place, replacement, length, feature in _alt_instrs(table, code):
+            if number := bisect_right(starts, place):
+                start = starts[number - 1]
+                name, content = f"{place - start} {feature.hex()}", code.at(replacement, length)
+                found.setdefault(start, []).append(_Content(name, replacement, content))
         return found
 
     @cached_property
@@ -290,6 +314,27 @@ def _calls(section: _Section, starts: np.ndarray) -> Iterator[tuple[int, int]]:
         yield int(starts[pair[0]]), int(starts[pair[1]])
 
 
+def _alt_instrs(table: _Section, code: _Section) -> list[tuple[int, int, int, bytes]]:
+    """Of each struct alt_instr: its place, the address and length of the replacement, and the CPU feature.
+
+    The struct's size is the one with which all replacements lie where they belong; none: it is unknown.
+    """
+    for size, length in _ALT_INSTR.items():
+        if len(table.content) % size:
+            continue
+        found = []
+        for at in range(0, len(table.content), size):
+            entry = table.content[at : at + size]
+            place, replacement = (
+                table.address + at + field + int.from_bytes(entry[field : field + 4], "little", signed=True)
+                for field in (0, 4)
+            )
+            found.append((place, replacement, entry[length], entry[8:]))
+        if all(code.address <= one[1] <= code.address + code.size for one in found):
+            return found
+    return []
+
+
 def _words(content: bytes) -> list[int]:
     return [*np.frombuffer(content[: len(content) // _POINTER * _POINTER], dtype="<u8").tolist()]
 
@@ -369,6 +414,14 @@ class _Same:
 
     def code(self, before: _Content, after: _Content) -> bool:
         """Whether two functions are the same but for where things are."""
+        pairs = [(before, after), *zip(before.alternatives, after.alternatives, strict=False)]
+        return (
+            len(before.alternatives) == len(after.alternatives)
+            and all(one.name == other.name for one, other in pairs)
+            and all(self._instructions(one, other) for one, other in pairs)
+        )
+
+    def _instructions(self, before: _Content, after: _Content) -> bool:
         if before.content == after.content:
             return True
         if len(before.content) != len(after.content):
