@@ -32,6 +32,39 @@ TWO_CPUS = ("--cpus", "2", "--operations", "50")
 SMALL = ("--kernel", KERNEL, *TWO_CPUS)
 
 
+# Options of mkfs
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("btrfs", "disk.img"),
+        ("btrfs", "-r ."),
+        ("btrfs", "--rootdir=."),
+        ("ext4", "-d ."),
+        ("ext4", "-qz undo"),
+        ("ext4", "-J device=LABEL=log"),
+        ("xfs", "-l logdev=log"),
+        ("xfs", "-d name=/tmp/x"),
+        ("f2fs", "-c disk"),
+    ],
+)
+def test_mkfs_options_that_may_name_another_file_are_refused(name: str, options: str) -> None:
+    """A study may be another person's, and mkfs overwrites what it is given."""
+    with pytest.raises(UserError, match="may name a file"):
+        FileSystem(name, options).check()
+
+
+def test_other_mkfs_options_are_not_refused() -> None:
+    for name, options in (
+        ("ext4", "-O ^has_journal -E stride=4 -b4096 -F"),
+        ("xfs", "-m reflink=0 -l size=64m -d agcount=4"),
+        ("btrfs", "--csum xxhash -M -O ^no-holes"),
+        ("f2fs", "-O extra_attr,compression -w 4096"),
+    ):
+        FileSystem(name, options).check()
+
+
 # Modules
 
 
@@ -129,7 +162,7 @@ def test_a_disk_s_pieces_are_the_disk(fs: str, tmp_path: Path) -> None:
         ),
         ("{k} --fs xfs --disk 100", "a disk of 100 MiB with xfs cannot be made: Filesystem must be larger "),
         ("{k} --fs btrfs --disk 9", "a disk of 9 MiB with btrfs cannot be made: ERROR: 'the disk' is too "),
-        ("{k} --fs ext4 --mkfs-options=-Q", "with ext4 cannot be made: .*mkfs.ext4: invalid option -- 'Q'"),
+        ("{k} --fs ext4 --mkfs-options=-b7", "with ext4 cannot be made: .*invalid block size - 7"),
         ("{k} --fs ext4 --mkfs-options='", 'mkfs options "\'": No closing quotation'),
         ("{k} --fs tmpfs --disk 100", "tmpfs has no disk and no mkfs: mount options may say its size"),
         ("{k} --fs xfs --disk 99999999", "disk_mib = 99999999: use whole numbers from 1 to 1048576"),

@@ -45,6 +45,8 @@ class Kind:
 
     mkfs: tuple[str, ...]  # without options, and the file; none: it is made by being mounted
     package: str = ""  # Debian's
+    valued: str = ""  # options that take a value, and those that take none: only such as name no file
+    flags: str = ""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -52,10 +54,14 @@ KINDS: Mapping[str, Kind] = {
     # The table of inodes at once, not by a thread of the mounted kernel's.
     "ext4": Kind(
         ("mkfs.ext4", "-q", "-F", "-U", _SAME, "-E",
-         f"lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={_SAME}"), "e2fsprogs"),
-    "xfs": Kind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs"),
-    "btrfs": Kind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs"),
-    "f2fs": Kind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools"),
+         f"lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={_SAME}"), "e2fsprogs",
+        "-b -C -E -G -g -I -i -J -L -m -N -O -r -T -t -U", "-c -D -F -j -K -q -v"),
+    "xfs": Kind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs",
+        "-b -d -i -L -l -m -n -r -s", "-f -K -q"),
+    "btrfs": Kind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs",
+        "-b -d -L -m -n -O -R -s -U --checksum --csum", "-f -K -M -q -v"),
+    "f2fs": Kind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools",
+        "-a -C -d -E -e -l -O -o -R -s -T -t -U -w -z", "-f -i -m -q -r"),
 }  # fmt: skip
 
 
@@ -88,9 +94,13 @@ class FileSystem:
             raise UserError(f"{self.name} has no disk and no mkfs: mount options may say its size")
         limits.check("mount options", [self.mount_options], 1)
         try:
-            shlex.split(self.mkfs_options)
+            words = shlex.split(self.mkfs_options)
         except ValueError as error:
             raise UserError(f"mkfs options {self.mkfs_options!r}: {error}") from None
+        if refused := _refused(KINDS[self.name], words):
+            raise UserError(
+                f"mkfs options: {refused!r} is refused: it is unknown, or may name a file or a device"
+            )
         if not (self.mkfs_options + self.mount_options).isprintable() or " " in self.mount_options:
             raise UserError(
                 "mkfs and mount options must be printable, and mount options must not contain spaces"
@@ -183,6 +193,29 @@ class FileSystem:
         if program is None:
             raise UserError(f"no {kind.mkfs[0]} on PATH: {distribution.install(kind.package)}")
         return program
+
+
+_OTHER_FILE = re.compile(r"/|\b(device|file|logdev|name|rtdev)=")
+
+
+def _refused(kind: Kind, words: Sequence[str]) -> str:
+    """The first word that may let mkfs read or write another file than the disk: a study may be a stranger's.
+
+    >>> _refused(KINDS["ext4"], ["-O", "^has_journal", "-Estride=4", "-K"])
+    ''
+    >>> _refused(KINDS["btrfs"], ["-q", "disk.img"]), _refused(KINDS["xfs"], ["-l", "size=9m,logdev=x"])
+    ('disk.img', 'size=9m,logdev=x')
+    """
+    left = iter(words)
+    for word in left:
+        name, value = word.partition("=")[::2] if word.startswith("--") else (word[:2], word[2:])
+        if name in kind.valued.split():
+            value = value or next(left, "")
+            if _OTHER_FILE.search(value):
+                return value
+        elif value or name not in kind.flags.split():
+            return word
+    return ""
 
 
 @lru_cache
