@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bigiron import compile, workloads
 from bigiron.errors import MachineError
+from bigiron.machines import messages as protocol
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import Outcome
 from bigiron.machines.vm.initramfs import Entry, archive, initramfs
@@ -101,6 +102,22 @@ def test_what_waits_for_more_is_bounded() -> None:
         decoder.feed(b"no message " * 100)
     decoder.feed(b"@bigiron " + b"x" * 1000)
     assert len(vars(decoder)["_pending"]) < 100
+
+
+def test_a_stream_of_false_headers_comes_to_an_end() -> None:
+    """All that followed was copied for each one, which took hours for 16 MiB."""
+    for stream in (
+        b"@bigiron x 16000000 0\n" + b"@bigiron " * (2 << 20),
+        b"@bigiron x 524288 0\n" * (1 << 16),
+    ):
+        with pytest.raises(MachineError, match="more than 1000 of the agent's messages are damaged"):
+            Decoder().feed(stream)
+
+
+def test_all_messages_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_MOST_BYTES", 100)
+    with pytest.raises(MachineError, match="messages are longer than"):
+        decoded(frame("stage", {"stage": "x" * 20}) * 4)
 
 
 SAYS_SOMETHING_AND_EXITS = r"""

@@ -14,6 +14,8 @@ PROTOCOL = 1
 _START = b"@bigiron "
 _LONGEST_HEADER = 64  # bytes: "@bigiron TYPE LENGTH CRC32\n"
 _LONGEST_PAYLOAD = 16 << 20
+_MOST_BYTES = 1 << 30  # of all payloads: they are kept in memory
+_MOST_DAMAGED = 1000  # each may have cost the checksum of a long payload
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,13 @@ class Decoder:
 
     def __init__(self) -> None:
         self._pending = bytearray()
+        self._at = 0  # up to where that has been read
+        self._bytes = 0  # of all payloads
         self._needed = 0  # bytes without which there is no next message: a long one comes in very many pieces
         self.damaged = 0
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that `data` completes."""
+        """The messages that `data` completes. MachineError if all are too long, or too many are damaged."""
         self._pending += data
         messages: list[Message] = []
         if len(self._pending) < self._needed:
@@ -263,45 +267,57 @@ class Decoder:
         while (found := self._next()) is not None:
             if isinstance(found, Message):
                 messages.append(found)
+        del self._pending[: self._at]
+        self._at = 0
         return messages
 
     def _next(self) -> Message | bool | None:
         """A message; False where something damaged was skipped; None where more bytes are needed."""
         self._needed = 0
-        start = self._pending.find(_START)
+        start = self._pending.find(_START, self._at)
         if start < 0:
-            self._pending = self._pending[-len(_START) :]
+            self._at = max(self._at, len(self._pending) - len(_START))
             return None
-        self._pending = self._pending[start:]
-        header, newline, rest = self._pending.partition(b"\n")
-        if not newline:
-            return None if len(self._pending) < _LONGEST_HEADER else self._skip()
-        fields = header[len(_START) :].split(b" ")
+        self._at = start
+        newline = self._pending.find(b"\n", start, start + _LONGEST_HEADER)
+        if newline < 0:
+            return None if len(self._pending) - start < _LONGEST_HEADER else self._skip(len(_START))
+        fields = self._pending[start + len(_START) : newline].split(b" ")
         try:
             name, length, checksum = fields[0].decode("ascii"), int(fields[1]), int(fields[2], 16)
         except (ValueError, IndexError):
-            return self._skip()
+            return self._skip(len(_START))
         if not 0 <= length <= _LONGEST_PAYLOAD:
-            return self._skip()
-        if len(rest) <= length:
-            self._needed = len(header) + len(newline) + length + 1
+            return self._skip(len(_START))
+        begin, end = newline + 1, newline + 1 + length
+        if len(self._pending) <= end:
+            self._needed = end + 1 - start
             return None
-        payload = rest[:length]
-        if zlib.crc32(payload) != checksum:
-            return self._skip()
-        self._pending = rest[length + 1 :]
-        try:
-            content = json.loads(payload)
-            if b"\\ud" in payload.lower():  # half a character, perhaps, which cannot be written anywhere
-                json.dumps(content, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
-            self.damaged += 1
-            return False
+        with memoryview(self._pending) as pending:
+            if zlib.crc32(pending[begin:end]) != checksum:
+                return self._skip(len(_START))
+        content = _content(bytes(self._pending[begin:end]))
+        if content is None:
+            return self._skip(end + 1 - start)
+        self._at = end + 1
+        self._bytes += length
+        if self._bytes > _MOST_BYTES:
+            raise MachineError(f"the agent's messages are longer than {_MOST_BYTES >> 20} MiB")
         return Message(name, content)
 
-    def _skip(self) -> bool:
+    def _skip(self, length: int) -> bool:
+        self._at += length
         self.damaged += 1
-        self._pending = self._pending[len(_START) :]
+        if self.damaged > _MOST_DAMAGED:
+            raise MachineError(f"more than {_MOST_DAMAGED} of the agent's messages are damaged")
         return False
+
+
+def _content(payload: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(payload)
+        if b"\\ud" in payload.lower():  # half a character, perhaps, which cannot be written anywhere
+            json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
