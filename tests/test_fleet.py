@@ -353,7 +353,7 @@ def test_workers_and_machines_that_are_killed(tmp_path: Path) -> None:
         == 1
     )
     assert len([line for line in err.splitlines() if "its worker ended, try 1 of 3" in line]) == 1
-    assert len([line for line in err.splitlines() if "ended with status -9" in line]) == 1
+    assert len([line for line in err.splitlines() if "was ended by signal 9" in line]) == 1
     records = store.open_study(study).records()
     assert [record.measured for record in records].count(True) == 2
     answer = bigiron("run", study, "--fleet", "local:1")

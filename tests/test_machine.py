@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from conftest import (
 )
 
 import bigiron as library
+from bigiron.introspect.memory import GuestRam
 from bigiron.machines.vm import guest, vm
 from bigiron.study.spec import Spec, Variant, to_toml
 from bigiron.study.store import CellRecord, Failure
@@ -135,11 +138,38 @@ def test_a_machine_that_is_too_small(tmp_path: Path) -> None:
         ("[1.0] Out of memory: Killed process 9\n[1.1] BUG: kernel NULL pointer", 1, 0),
         ("[1.0] Memory cgroup out of memory: Killed process 9\n[1.1] Kernel panic - not syncing: x", 1, 0),
         ("[1.0] Memory cgroup out of memory: Killed process 9", 0, 0),
+        ("[1.0] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [swapper/3:0]", 0, 0),
+        ("[1.0] BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 43s!", 0, 0),
+        ("[1.0] watchdog: BUG: soft lockup - CPU#3\n[1.1] Kernel panic - not syncing: softlockup: hu", 1, 0),
     ],
 )  # fmt: skip
 def test_what_a_console_says_of_the_end(log: str, crash: bool, memory: bool) -> None:
     assert any(guest._crashes(log.encode())) is bool(crash)
     assert bool(guest._out_of_memory(log.encode())) is bool(memory)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["watchdog: BUG: soft lockup - CPU#3 stuck for 22s!", "Out of memory: Killed process 9", "Oops: 2"],
+)
+def test_a_machine_that_the_host_ended_is_no_crash(line: str) -> None:
+    """What its kernel printed before, and survived, is not why it ended."""
+
+    def command(channels: guest.Channels) -> list[str]:
+        said = f"[1.0] {line}\n".encode()
+        script = f"import os; os.write({channels.console}, {said!r}); os.kill(os.getpid(), 9)"
+        return [sys.executable, "-ISc", script]
+
+    limits = guest.RunLimits(SAFETY_NET_S, threading.Event(), lambda stage: None)
+    with (
+        pytest.raises(library.errors.MachineError) as raised,
+        GuestRam(1) as ram,
+        guest.started(command, ram, limits) as machine,
+    ):
+        machine.boot(lambda: None)
+    assert type(raised.value) is library.errors.MachineError
+    assert raised.value.reason.endswith(" was ended by signal 9 while booting: is this host out of memory?")
+    assert line in raised.value.console_tail
 
 
 def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
@@ -218,7 +248,7 @@ def test_a_machine_that_is_killed(tmp_path: Path) -> None:
     _, said = running.communicate(timeout=SAFETY_NET_S)
     assert running.returncode == 3
     assert re.search(
-        "qemu-system-x86_64 ended with status -9 while (booting|resuming): it printed nothing", said
+        "qemu-system-x86_64 was ended by signal 9 while (booting|resuming): is this host out of memory", said
     )
     assert list((tmp_path / "tmp").iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import selectors
 import signal
 import socket
@@ -192,6 +193,9 @@ def started(
         except (MonitorEndedError, GoneError):
             process.wait()
             log, stage = bytes(guest.log), guest.outcome.stage
+            if process.returncode < 0:  # whatever the kernel may have printed before: it did not end itself
+                reason = _why_it_ended(words[0], stage, stderr, process.returncode)
+                raise MachineError(reason, _tail(log)) from None
             if line := _out_of_memory(log):
                 reason = f"the machine ran out of memory while {stage}: {line}: give it more (--memory MIB)"
                 raise MachineError(reason, _tail(log)) from None
@@ -253,6 +257,7 @@ def _receive(channel: socket.socket) -> bytes:
 
 
 _BUGS = ("Oops", "BUG:")
+_LOCKUP = re.compile(r"BUG: (soft|workqueue) lockup")  # which a machine on a busy host prints, and survives
 
 
 def _crashes(log: bytes) -> Iterator[str]:
@@ -273,13 +278,16 @@ def _out_of_memory(log: bytes) -> str:
 
 def _lines_with(log: bytes, *signs: str) -> Iterator[str]:
     for line in _shown(log).splitlines():
-        if any(sign in line for sign in signs):
+        if any(sign in line for sign in signs) and not _LOCKUP.search(line):
             yield line.split("] ", 1)[-1].strip()
 
 
 def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
+    if status < 0 and not complaint:
+        advice = ": is this host out of memory?" if -status == signal.SIGKILL else ""
+        return f"{qemu} was ended by signal {-status} while {stage}{advice}"
     if status or complaint:
         said = complaint[-1] if complaint else "it printed nothing"
         return f"{qemu} ended with status {status} while {stage}: {said}"
