@@ -347,6 +347,24 @@ def test_one_that_is_read_may_be_dropped(cache: Path, ram: GuestRam) -> None:
         found.check()
 
 
+def test_one_that_another_drops_as_it_is_opened(
+    cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(ram)
+    opened = snapshot._open
+
+    def then_dropped(folder: Path) -> snapshot.Snapshot:
+        found = opened(folder)
+        shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(snapshot, "_open", then_dropped)
+    found = snapshot.find(machine(), QEMU)
+    assert found
+    with found:
+        found.check()
+
+
 def test_one_that_another_drops_while_all_are_listed(
     cache: Path, ram: GuestRam, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,7 +225,8 @@ def find(machine: Machine, emulator: Emulator) -> Snapshot | None:
         snapshot._memory.close()
         discard(folder, f"it was made with {snapshot.record.emulator}, and this is {emulator}")
         return None
-    os.utime(folder)
+    with suppress(OSError):  # another process may have dropped it since: this one has it all
+        os.utime(folder)
     return snapshot
 
 
