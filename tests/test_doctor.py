@@ -86,6 +86,19 @@ def test_more_cpus_fit_than_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
         assert doctor._memory().found == f"{gib:.1f} GiB: virtual machines of up to {cpus}"
 
 
+@pytest.mark.parametrize("order", [("1204", "<not counted>"), ("<not counted>", "1204")])
+def test_counters_of_a_processor_with_two_kinds_of_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    """There is a line for each kind, and Python ran on one of them."""
+    lines = (
+        f"{n},,cpu_{kind}/instructions/,9,50.0,," for n, kind in zip(order, ("atom", "core"), strict=True)
+    )
+    fake(tmp_path, "perf", "".join(f"echo '{line}' >&2;" for line in lines))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert "no hardware counters" not in doctor._perf().found
+
+
 def test_a_report_is_a_text() -> None:
     assert doctest.testmod(bug_report).failed == 0
     answer = command("doctor", "--report", "--format", "json")

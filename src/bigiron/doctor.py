@@ -283,7 +283,8 @@ def _perf() -> Check:
     if path is None:
         return Check("perf", "missing", "no perf on PATH", distribution.install("linux-perf"))
     done = _run_tool(path, "stat", "-x,", "-e", "instructions", "--", sys.executable, "-c", "pass")
-    counted = subprocesses.last_line(done.stderr).partition(",")[0]
+    lines = [line.partition(",")[0] for line in done.stderr.splitlines()]  # one for each kind of core
+    counted = next(filter(str.isdecimal, lines), subprocesses.last_line(done.stderr).partition(",")[0])
     paranoid = _PARANOID.read_text(encoding="ascii").strip() if _PARANOID.exists() else "unknown"
     setting = f"kernel.perf_event_paranoid is {paranoid}"
     if not counted.isdecimal():
