@@ -258,6 +258,24 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sources.list"
 
 
+def test_architectures_that_dpkg_has_on_this_machine_are_not_asked_for(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror of Ubuntu has no others, and apt drops a suite of which it lacks one list."""
+    dpkg = tmp_path / "bin/dpkg"
+    dpkg.parent.mkdir()
+    dpkg.write_text(
+        "#!/bin/sh\ncase $* in *--print-foreign-architectures*) echo arm64 ;; *) echo amd64 ;; esac\n"
+    )
+    dpkg.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{dpkg.parent}:{os.environ['PATH']}")
+    source = "Types: deb\nURIs: http://mirror.example/u\nSuites: noble\nComponents: main\n"
+    apt = Apt("x86_64", "Ubuntu", "u", ["noble"], lambda: source)
+    (apt._folder / "sources/u.sources").write_text(source)
+    targets = apt._run("apt-get", "indextargets", "--no-release-info", "-o", f"Dir::Bin::dpkg={dpkg}").stdout
+    assert "binary-amd64/Packages" in targets and "arm64" not in targets
+
+
 def test_an_archive_that_was_never_read_is_known(sources: Path) -> None:
     """Debian 13's apt leaves out what it has no list of, unless it is asked not to look."""
     sources.write_text("deb http://x.example/debian trixie main\n")

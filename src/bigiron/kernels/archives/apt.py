@@ -115,6 +115,7 @@ class Apt:
         folder = self._folder
         settings = {
             "APT::Architecture": self._arch,
+            "APT::Architectures": self._arch,  # else those that dpkg has on this machine, too
             "Dir::Etc::sourceparts": folder / "sources",
             "Dir::State": folder / "state",
             "Dir::State::status": folder / "status",
