@@ -25,7 +25,14 @@ from bigiron.util.parent_death import run_with_all_it_starts
 # What the kernel's make starts, and the packages that it is in
 _TOOLS = {"make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "pahole": "dwarves"}
 _ERROR = re.compile(r".*(\b[Ee]rror: |syntax error|undefined reference|FAILED: |No rule to make target).*")
-_OF_THE_HOST = re.compile(r"No space left on device|Cannot allocate memory|\bKilled\b|\bTerminated\b")
+_OF_THE_HOST = re.compile(
+    r"No space left on device|Disk quota exceeded|: Read-only file system|: Input/output error"
+    r"|Cannot allocate memory|\bout of memory allocating\b|virtual memory exhausted"
+    # Not in a line of the source, which the compiler quotes.
+    r"|^make.*\b(?:Killed|Terminated|Error 1(?:37|43))$"
+    r"|fatal error: (?:Killed|Terminated) signal.*|terminated with signal \d+ \[(?:Killed|Terminated)\]",
+    re.MULTILINE,
+)
 _NO_SUCH_PROGRAM = re.compile(
     # One with a path in its name may be a script that the source lacks.
     r"^(?:.*\bsh: (?:(?:line )?\d+: )?[\w.+-]+: (?:command )?not found"
@@ -229,6 +236,14 @@ def _why_not_here(log: str) -> str:
 
     >>> _why_not_here("/bin/sh: 1: bison: not found\nmake: *** [a.tab.c] Error 127\n")
     '/bin/sh: 1: bison: not found'
+    >>> _why_not_here("cc1: out of memory allocating 65536 bytes after a total of 9 bytes\n")
+    'out of memory allocating'
+    >>> _why_not_here("gcc: fatal error: Killed signal terminated program cc1\nmake: *** [a.o] Error 1\n")
+    'fatal error: Killed signal terminated program cc1'
+    >>> _why_not_here("make[2]: *** [Makefile:250: a.o] Terminated\n")
+    'make[2]: *** [Makefile:250: a.o] Terminated'
+    >>> _why_not_here('a.c:7:2: error: x\n    7 | x = "Terminated"\nmake: *** [a.o] Error 1\n')
+    ''
     >>> _why_not_here("/bin/sh: 1: pahole: not found\na.c:7:2: error: x\nmake: *** [a.o] Error 1\n")
     ''
     """
