@@ -17,6 +17,7 @@ from bigiron import doctor
 from bigiron.architectures import AARCH64, X86_64
 from bigiron.doctor import Check, can_run
 from bigiron.report import doctor as bug_report
+from bigiron.util import host_memory
 
 NAMES = [
     "QEMU for x86_64", "QEMU plugins", "gcc", "static C library", "memory", "CPUs", "apt", "Debian's keys",
@@ -82,8 +83,34 @@ def test_a_report_for_a_bug_has_versions_and_nothing_private(tmp_path: Path) -> 
 
 def test_more_cpus_fit_than_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     for gib, cpus in ((1, "30 CPUs"), (24, "833 CPUs (512 are the most that were tried with success)")):
-        monkeypatch.setattr("bigiron.machines.vm.vm.host_mib", lambda gib=gib: gib << 10)
+        monkeypatch.setattr(host_memory, "host_mib", lambda gib=gib: gib << 10)
+        monkeypatch.setattr(host_memory, "physical_mib", lambda gib=gib: gib << 10)
         assert doctor._memory().found == f"{gib:.1f} GiB: virtual machines of up to {cpus}"
+
+
+@pytest.mark.parametrize(
+    ("own", "file", "limit"),
+    [
+        ("0::/kubepods/pod1/c\n", "kubepods/memory.max", "67108864"),
+        ("0::/../other\n", "memory.max", "67108864"),
+        ("5:cpu,cpuacct:/\n4:memory:/docker/c\n0::/\n", "memory/memory.limit_in_bytes", "67108864"),
+        ("0::/kubepods/pod1/c\n", "kubepods/memory.max", "max"),
+        ("4:memory:/\n", "memory/memory.limit_in_bytes", "9223372036854771712"),
+    ],
+)
+def test_the_memory_of_a_container_is_its_limit(tmp_path: Path, own: str, file: str, limit: str) -> None:
+    (tmp_path / "own").write_text(own)
+    place = tmp_path / "cgroup" / file
+    place.parent.mkdir(parents=True)
+    place.write_text(f"{limit}\n")
+    expected = 64 if limit == "67108864" else host_memory.physical_mib()
+    assert host_memory.host_mib(tmp_path / "own", tmp_path / "cgroup") == expected
+
+
+def test_the_limit_of_a_container_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_memory, "host_mib", lambda: 4 << 10)
+    monkeypatch.setattr(host_memory, "physical_mib", lambda: 64 << 10)
+    assert doctor._memory().found.startswith("4.0 GiB, the limit of its control group (64.0 GiB without): ")
 
 
 @pytest.mark.parametrize("order", [("1204", "<not counted>"), ("<not counted>", "1204")])

@@ -12,6 +12,7 @@ from conftest import WORKLOADS, bigiron, compared, measured
 from bigiron import open_study, workloads
 from bigiron.machines.vm import vm
 from bigiron.study import run, spec
+from bigiron.util import host_memory
 
 QUESTION = """
 workload_file = "{source}"
@@ -147,7 +148,7 @@ def test_a_server_s_share_for_every_cpu() -> None:
 
 @pytest.mark.parametrize("probe", ["conflicts", "throughput"])
 def test_a_machine_may_be_named_more_than_there_is(probe: str, tmp_path: Path) -> None:
-    named = min(vm.host_mib() * 3 // 2, 900 << 10)
+    named = min(host_memory.host_mib() * 3 // 2, 900 << 10)
     measured("getppid1", "--kernel", "debian/6.1", "--cpus", "1", "--memory", str(named), "--probe", probe,
              "-o", tmp_path / "s")  # fmt: skip
     (record,) = open_study(tmp_path / "s").records()
@@ -157,15 +158,15 @@ def test_a_machine_may_be_named_more_than_there_is(probe: str, tmp_path: Path) -
 def test_what_is_touched_has_to_fit() -> None:
     assert vm.touched_mib(vm.memory_mib(64), 64) < 8 << 10
     assert vm.touched_mib(1024, 300) == 1024, "no more than it has"
-    vm.check_memory(vm.host_mib(), 8)
+    vm.check_memory(host_memory.host_mib(), 8)
     with pytest.raises(Exception, match="and this host has"):
-        vm.check_memory(100 * vm.host_mib(), 8)
+        vm.check_memory(100 * host_memory.host_mib(), 8)
 
 
 def test_several_machines_run_beside_each_other_where_what_they_touch_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vm, "host_mib", lambda: 24 << 10)
+    monkeypatch.setattr(host_memory, "host_mib", lambda: 24 << 10)
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(4)))
     asked = spec.Spec(workload="open1", cpus=[128], variant=[spec.Variant(name="v")])
     assert run.default_jobs(asked) == 1

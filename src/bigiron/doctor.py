@@ -21,7 +21,7 @@ from bigiron.kernels import builder
 from bigiron.kernels.archives import debian
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
 from bigiron.roots import image, packages
-from bigiron.util import distribution, subprocesses
+from bigiron.util import distribution, host_memory, subprocesses
 
 State = Literal["ok", "missing", "limited"]
 
@@ -160,11 +160,12 @@ def _own_workloads_only(check: Check) -> Check:
 
 def _memory() -> Check:
     from bigiron.machines.vm.topology import MOST_BOOTED
-    from bigiron.machines.vm.vm import host_mib, least_mib, memory_mib
+    from bigiron.machines.vm.vm import least_mib, memory_mib
 
-    here = host_mib()
+    here, physical = host_memory.host_mib(), host_memory.physical_mib()
     cpus = max((n for n in range(1, X86_64.most_cpus + 1) if least_mib(memory_mib(n), n) <= here), default=0)
-    found = f"{here / 1024:.1f} GiB: virtual machines of up to {cpus} CPUs"
+    limit = f", the limit of its control group ({physical / 1024:.1f} GiB without)" if here < physical else ""
+    found = f"{here / 1024:.1f} GiB{limit}: virtual machines of up to {cpus} CPUs"
     if cpus > MOST_BOOTED:
         found += f" ({MOST_BOOTED} are the most that were tried with success)"
     if cpus < _DEMO_CPUS:

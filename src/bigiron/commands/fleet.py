@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bigiron.errors import UserError
-from bigiron.machines.vm.vm import host_mib
+from bigiron.util.host_memory import host_mib
 
 if TYPE_CHECKING:
     from bigiron.study.pool import Pools

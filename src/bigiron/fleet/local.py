@@ -10,7 +10,7 @@ from bigiron.errors import UserError
 from bigiron.fleet import address as addresses
 from bigiron.fleet import authority
 from bigiron.fleet.address import Address
-from bigiron.machines.vm.vm import host_mib
+from bigiron.util.host_memory import host_mib
 from bigiron.util.parent_death import bigiron_itself
 
 _DAYS = 30  # no study takes longer

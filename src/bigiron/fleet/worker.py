@@ -16,11 +16,11 @@ from bigiron.errors import UserError
 from bigiron.fleet import files, messages
 from bigiron.fleet.files import File
 from bigiron.fleet.identity import Identity, capacity, host_name, identity
-from bigiron.machines.vm.vm import host_mib
 from bigiron.study import cell as study_cell
 from bigiron.study import store
 from bigiron.study.store import Collected, Failure
 from bigiron.util import decode
+from bigiron.util.host_memory import host_mib
 from bigiron.util.threads import StoppedError
 
 HOST = "BIGIRON_FLEET_HOST"

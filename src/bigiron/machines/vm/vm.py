@@ -33,7 +33,7 @@ from bigiron.machines.vm.qemu_command import command_line, counter_khz
 from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.roots import Root
-from bigiron.util import lazy
+from bigiron.util import host_memory, lazy
 from bigiron.util.threads import StoppableThreads
 
 MANY_CPUS = 32
@@ -173,20 +173,15 @@ def least_mib(mib: int, cpus: int) -> int:
     return min(mib, 128 + mib // 48 + 8 * cpus)
 
 
-def host_mib() -> int:
-    """The memory of this host."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-
-
 def side_by_side(mib: int, cpus: int) -> int:
     """How many such machines can run at once: one per core, if they fit into half of this host's memory."""
-    fit = host_mib() // 2 // touched_mib(mib, cpus)
+    fit = host_memory.host_mib() // 2 // touched_mib(mib, cpus)
     return max(1, min(len(os.sched_getaffinity(0)), fit))
 
 
 def check_memory(mib: int, cpus: int) -> None:
     """Raise UserError if a machine with so much memory does not fit into this host's."""
-    least, here = least_mib(mib, cpus), host_mib()
+    least, here = least_mib(mib, cpus), host_memory.host_mib()
     if least > here:
         raise UserError(
             f"a machine with {cpus} CPUs and {mib} MiB writes {least} MiB, and this host has {here} MiB: "
