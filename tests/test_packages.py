@@ -17,7 +17,7 @@ from test_kernels import arm64_image
 from bigiron import kernels
 from bigiron.commands.kernel import add
 from bigiron.errors import UserError
-from bigiron.kernels import Kernel
+from bigiron.kernels import Kernel, configuration, deb, modules
 from bigiron.util import compression
 
 RELEASE = "6.17.1-300.fc43.x86_64"
@@ -280,8 +280,38 @@ def test_damaged_packages(debian_6_1: Kernel, empty_cache: Path, tmp_path: Path)
         kernels.add(zst)
 
 
-def test_a_damaged_module() -> None:
-    assert compression.unzstd(zstd(b"module")) == b"module"
-    for damaged in (zstd(b"module" * 999)[:-5], b"module"):
-        with pytest.raises(UserError, match=r"^what zstd compressed is damaged: "):
-            compression.unzstd(damaged)
+@pytest.mark.parametrize("compress", [zstd, gzip.compress, lzma.compress])
+def test_modules_that_are_damaged_or_unpack_to_too_much(
+    compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compression.small(compress(b"module"), "x") == b"module"
+    with pytest.raises(UserError, match=r"^x is damaged: "):
+        compression.small(compress(b"module" * 999)[:-5], "x")
+    monkeypatch.setattr(compression, "_LARGEST_SMALL", 1 << 20)
+    assert len(compression.small(compress(bytes(1 << 20)), "x")) == 1 << 20
+    with pytest.raises(UserError, match=r"^x is damaged: it unpacks to more than 1 MiB"):
+        compression.small(compress(bytes(3 << 20)), "x")
+
+
+def test_a_package_with_more_modules_than_fit_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is small, and what comes of it."""
+    paths = [f"./lib/modules/6.1/kernel/fs/{name}.ko" for name in "abc"]
+    plain = {path: bytes(400 << 10) for path in paths}
+    monkeypatch.setattr(deb, "FILES_LIMIT", 1 << 20)
+    for file in (
+        rpm(tmp_path / "k.rpm", plain),
+        arch_package(tmp_path / "k.pkg.tar.zst", plain),
+        rpm(tmp_path / "k-gz.rpm", {f"{path}.gz": gzip.compress(content) for path, content in plain.items()}),
+    ):
+        with pytest.raises(UserError, match=r"^the modules of .*/k.* have more than 1 MiB"):
+            modules._contents([file])
+
+
+def test_a_configuration_that_unpacks_to_too_much() -> None:
+    text = b"CONFIG_A=y\n"
+    image = b"..IKCFG_ST%sIKCFG_ED.."
+    assert configuration.of_image(image % gzip.compress(text)) == {"A": "y"}
+    assert configuration.of_image(image % gzip.compress(text + bytes(17 << 20))) == {}
+    assert configuration.of_image(image % gzip.compress(text)[:-3]) == {}

@@ -269,6 +269,15 @@ def test_archives_that_are_damaged(tmp_path: Path) -> None:
         assert refusal(str(tmp_path / name), tmp_path).startswith(f"{name} is not a")
 
 
+def test_an_archive_with_too_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before all its headers are in memory."""
+    monkeypatch.setattr("bigiron.roots.archive.MOST_FILES", 3)
+    assert (
+        complaint(*(member(f"bin/{n}") for n in range(5)), folder=tmp_path)
+        == "root.tar has more than 3 files"
+    )
+
+
 def test_what_is_larger_than_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=(512 << 20) + 4096))

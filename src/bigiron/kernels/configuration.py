@@ -2,7 +2,6 @@
 probes need. It is in fragments/, in the kernel's own format; everything else is off.
 """
 
-import gzip
 import re
 import zlib
 from collections.abc import Collection, Sequence
@@ -16,6 +15,7 @@ _FRAGMENTS = Path(__file__).with_name("fragments")
 _REPLACED = {"PREEMPT_VOLUNTARY": "PREEMPT_LAZY"}  # in newer kernels
 _LINE = re.compile(r"(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)")
 _WHOLE = re.compile(r"# Linux/(\S+) \S+ Kernel Configuration")
+_LONGEST = 16 << 20  # bytes of an image's configuration
 _HEADING = 10  # lines, in which a whole configuration says what it is
 _CHOICES = (re.compile(r"HZ_\d+"), re.compile(r"PREEMPT(_NONE|_VOLUNTARY|_LAZY|_RT)?"))
 """The tick rate and the preemption model: one option of each is set, and a user's replaces ours."""
@@ -106,10 +106,11 @@ def of_image(image: bytes) -> dict[str, str]:
     """The options of an uncompressed image, if it contains them as /proc/config.gz does; else none."""
     _, _, packed = image.partition(b"IKCFG_ST")
     try:
-        text = gzip.decompress(packed[: packed.index(b"IKCFG_ED")]).decode()
-    except (ValueError, EOFError, OSError, zlib.error):
+        unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        text = unpacker.decompress(packed[: packed.index(b"IKCFG_ED")], _LONGEST).decode()
+    except (ValueError, zlib.error):
         return {}
-    return dict(_settings(text))
+    return dict(_settings(text)) if unpacker.eof else {}
 
 
 def check(

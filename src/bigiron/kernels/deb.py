@@ -19,6 +19,7 @@ IMAGE = re.compile(
 )
 _SOURCE = re.compile(r"(\./)?usr/src/linux-source-[^/]+\.tar\.xz")
 FILE_LIMIT = 64 << 20  # bytes of a module
+FILES_LIMIT = 1 << 30  # bytes of all that are taken together: they are kept in memory
 _NO_REASON = "dpkg-deb could not read it"
 _LIMIT = 2 << 30  # bytes: a package that unpacks to more than this is an attack or a mistake
 
@@ -79,6 +80,7 @@ def _extract(deb: Path, wanted: re.Pattern[str], what: str, to: Path, advice: st
 def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
     """The path and content of each regular file of the package whose path is wanted. Nothing is written."""
     found: list[tuple[str, bytes]] = []
+    left = FILES_LIMIT
     with tempfile.TemporaryFile() as stderr:
         with subprocess.Popen(
             [_dpkg_deb(), "--fsys-tarfile", "--", deb], stdout=subprocess.PIPE, stderr=stderr
@@ -87,6 +89,8 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
                 with tarfile.open(fileobj=cast(IO[bytes], unpack.stdout), mode="r|") as archive:
                     for member in archive:
                         if member.isreg() and member.size <= FILE_LIMIT and wanted.fullmatch(member.name):
+                            left -= member.size
+                            check_total(deb, left)
                             found.append((member.name, cast(IO[bytes], archive.extractfile(member)).read()))
             except tarfile.TarError as error:
                 stderr.write(str(error).encode())
@@ -99,6 +103,12 @@ def files(deb: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
             f"{deb} is not a complete Debian package: {last_line(complaint, _NO_REASON)}; copy it again"
         )
     return found
+
+
+def check_total(package: Path, left: int) -> None:
+    """Raise UserError for a package of whose modules no more may be kept in memory."""
+    if left < 0:
+        raise UserError(f"the modules of {package} have more than {FILES_LIMIT >> 20} MiB: not a kernel's")
 
 
 def check_size(path: str, size: int, what: str) -> None:

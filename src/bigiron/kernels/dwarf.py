@@ -14,6 +14,7 @@ from struct import Struct, error, unpack_from
 _WRITABLE, _COMPRESSED = 1, 0x800  # SHF_WRITE, SHF_COMPRESSED
 _SECTION = Struct("<IIQQQQIIQQ")
 _DEEPEST = 16  # types of types
+_LARGEST_SECTION = 2 << 30  # bytes
 
 # Tags, attributes, forms and operations by their numbers in DWARF 5, section 7
 _ARRAY, _ENUM, _MEMBER, _POINTER, _STRUCT, _TYPEDEF, _UNION = 0x01, 0x04, 0x0D, 0x0F, 0x13, 0x16, 0x17
@@ -129,7 +130,11 @@ class _Elf:
             return content
         if unpack_from("<I", content)[0] != 1:
             raise ValueError(f"{name} is not compressed with zlib")
-        return zlib.decompress(content[24:])
+        unpacker = zlib.decompressobj()
+        unpacked = unpacker.decompress(content[24:], _LARGEST_SECTION)
+        if not unpacker.eof:
+            raise ValueError(f"{name} is cut short, or unpacks to more than {_LARGEST_SECTION >> 20} MiB")
+        return unpacked
 
     def _abbreviations(self, at: int) -> dict[int, "_Abbreviation"]:
         """What entries look like, by number: the table at an offset of `.debug_abbrev`."""

@@ -123,7 +123,7 @@ def _payload(data: bytes | mmap.mmap, called: str) -> bytes:
     _check_length(data, start + size, called)
     payload = data[start : start + size]
     return (
-        _unpacked(payload, called) if kind == "gzip" else _image(compression.unzstd(payload, called), called)
+        _unpacked(payload, called) if kind == "gzip" else _image(compression.small(payload, called), called)
     )
 
 

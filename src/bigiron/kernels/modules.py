@@ -7,13 +7,11 @@ Invariant: a folder under its final name is complete and never changes; it is ma
 renamed.
 """
 
-import gzip
 import hashlib
 import io
-import lzma
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.kernels import archives, package
+from bigiron.kernels import archives, deb, package
 from bigiron.kernels.archives import debian
 from bigiron.kernels.kernel import Kernel
 from bigiron.util import compression, decode, lazy
@@ -40,12 +38,7 @@ _MODULE = re.compile(
     r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/(block|virtio))/.+\.ko(\.[a-z]+)?"
 )
 _BUILT_IN = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/modules\.builtin")
-_OPENERS: Mapping[str, Callable[[bytes], bytes]] = {
-    ".ko": bytes,
-    ".xz": lzma.decompress,
-    ".gz": gzip.decompress,
-    ".zst": compression.unzstd,
-}
+_SUFFIXES = (".ko", ".xz", ".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -215,11 +208,14 @@ def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], set[str]]:
     """The modules in packages, by name, and the names of the built-in modules."""
     modules: dict[str, bytes] = {}
     built_in: set[str] = set()
+    left = deb.FILES_LIMIT
     for file in packages:
         for path, content in package.files(file, re.compile(f"{_MODULE.pattern}|{_BUILT_IN.pattern}")):
             if path.endswith("modules.builtin"):
                 built_in |= {_normal(PurePosixPath(line).stem) for line in content.decode().splitlines()}
-            elif opener := _OPENERS.get(PurePosixPath(path).suffix):
+            elif path.endswith(_SUFFIXES):
                 name = PurePosixPath(path).name.partition(".ko")[0]
-                modules[_normal(name)] = opener(content)
+                modules[_normal(name)] = compression.small(content, f"{path} of {file}")
+                left -= len(modules[_normal(name)])
+                deb.check_total(file, left)
     return modules, built_in

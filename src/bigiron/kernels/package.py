@@ -84,14 +84,17 @@ def files(package: Path, wanted: re.Pattern[str]) -> list[tuple[str, bytes]]:
     """The path and content of each regular file of the package whose path is wanted. Nothing is written."""
     if package.suffix == ".deb":
         return deb.files(package, wanted)
-    return _read(
-        package,
-        lambda found: [
-            (path, content.read(size))
-            for path, size, content in found
-            if size <= deb.FILE_LIMIT and wanted.fullmatch(path)
-        ],
-    )
+
+    def kept(found: Iterable[_File]) -> list[tuple[str, bytes]]:
+        files, left = list[tuple[str, bytes]](), deb.FILES_LIMIT
+        for path, size, content in found:
+            if size <= deb.FILE_LIMIT and wanted.fullmatch(path):
+                left -= size
+                deb.check_total(package, left)
+                files.append((path, content.read(size)))
+        return files
+
+    return _read(package, kept)
 
 
 def lacks(package: Path) -> list[str]:

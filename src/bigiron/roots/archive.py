@@ -18,7 +18,7 @@ import msgspec
 
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
-from bigiron.roots.tree import Tree
+from bigiron.roots.tree import MOST_FILES, Tree
 from bigiron.util import compression, decode
 from bigiron.util.cache_dir import OTHER_PLACE
 from bigiron.util.english import join_and
@@ -255,8 +255,13 @@ def _tar(path: Path, called: str) -> Iterator[tarfile.TarFile]:
 
 
 def _members(archive: tarfile.TarFile, called: str) -> list[tarfile.TarInfo]:
+    found: list[tarfile.TarInfo] = []
     try:
-        return archive.getmembers()
+        for member in archive:
+            found.append(member)
+            if len(found) > MOST_FILES:
+                raise UserError(f"{called} has more than {MOST_FILES} files")
+        return found
     except _DAMAGED as error:
         raise _not_whole(called, error) from None
 

@@ -55,13 +55,16 @@ def plain(packed: IO[bytes], compression: str, staging: Path, called: str) -> It
             yield packed
 
 
-def unzstd(content: bytes, called: str = "what zstd compressed") -> bytes:
-    """A small file, such as a kernel's module, decompressed; UserError where it is damaged."""
+def small(content: bytes, called: str) -> bytes:
+    """A small file, such as a kernel's module, decompressed; UserError where it is damaged, or not small."""
     with tempfile.TemporaryDirectory() as staging:
         try:
-            with plain(io.BytesIO(content), "zstd", Path(staging), called) as stream:
-                return stream.read(_LARGEST_SMALL)
-        except OSError as error:
+            with plain(io.BytesIO(content), kind(content), Path(staging), called) as stream:
+                unpacked = stream.read(_LARGEST_SMALL)
+                if stream.read(1):
+                    raise OSError(f"it unpacks to more than {_LARGEST_SMALL >> 20} MiB")
+                return unpacked
+        except DAMAGED as error:
             raise UserError(f"{called} is damaged: {error}") from None
 
 
