@@ -316,6 +316,25 @@ def folder_of(top: Path) -> Path:
     return top
 
 
+def test_an_image_that_a_process_uses_stays(tmp_path: Path, own_cache: Path) -> None:
+    """A study starts a machine from it for each cell, whatever the folder is meanwhile."""
+    top = folder_of(tmp_path / "tree")
+    script = (
+        "import sys; from bigiron import roots; from bigiron.machines.vm.root_disk import RootDisk;"
+        "print(RootDisk(sys.argv[1], 'x86_64').root.image, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, top]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdin and running.stdout
+        image = Path(running.stdout.readline().strip())
+        (top / "more").touch()
+        second = roots.resolve(str(top))
+        assert image.is_file() and second.image != image
+        running.stdin.close()
+    roots.drop(None)
+    assert not list(own_cache.glob("*.squashfs"))
+
+
 def test_a_folder_and_its_changes(tmp_path: Path) -> None:
     top = folder_of(tmp_path / "tree")
     first = roots.resolve(str(top))

@@ -18,12 +18,12 @@ from bigiron.errors import UserError
 from bigiron.roots import archive, image, local_folder, packages, programs, store
 from bigiron.roots.root import Root
 from bigiron.roots.spec import Packages, parse
-from bigiron.roots.store import Record, records, root_of
+from bigiron.roots.store import Record, hold, records, root_of
 from bigiron.roots.tree import Tree, text
 from bigiron.util.cache_dir import cache_folder
 from bigiron.util.numbers import size
 
-__all__ = ["Record", "Root", "drop", "records", "resolve", "root_of"]
+__all__ = ["Record", "Root", "drop", "hold", "records", "resolve", "root_of"]
 
 _Say = Callable[[str], None]
 

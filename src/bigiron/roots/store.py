@@ -5,13 +5,14 @@ there. Both are made under a temporary name and renamed; every writer holds the 
 found under the lock is a dead writer's.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -105,11 +106,26 @@ def drop(chosen: Callable[[Record], bool]) -> list[Record]:
     return dropped
 
 
+def hold(root: Root) -> None:
+    """Keep a root's image while this process runs, whatever becomes of its name: it stays open.
+
+    FileNotFoundError where it has just been removed.
+    """
+    image = os.open(root.image, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(image, fcntl.LOCK_SH)
+    if not os.fstat(image).st_nlink:
+        os.close(image)
+        raise FileNotFoundError(root.image)
+
+
 def _drop_unnamed() -> None:
+    """An image that a process uses stays until the next time."""
     named = {root_of(record).image for record in records()}
     for image in cache_folder("roots").glob(f"*.{FILE_SYSTEM}"):
         if image not in named:
-            image.unlink()
+            with image.open("rb") as file, suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                image.unlink()
 
 
 def _image(sha256: str, file_system: str) -> Path:

@@ -5,6 +5,7 @@ cache then. Programs run in it by chroot; the agent stays outside.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -57,4 +58,9 @@ class RootDisk:
 
 @lru_cache
 def _resolved(name: str, arch: str) -> Root:
-    return roots.resolve(name, arch)
+    """The root, whose image stays as long as this process: a machine starts from it for each cell."""
+    while True:
+        root = roots.resolve(name, arch)
+        with suppress(FileNotFoundError):  # another process has just given the name to another image
+            roots.hold(root)
+            return root
