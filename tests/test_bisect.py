@@ -632,6 +632,27 @@ def test_a_revert_that_fails_loses_nothing(
     assert (tmp_path / "b/bisect.log").exists()
 
 
+def test_a_header_that_comes_or_goes_may_hide_another(tree: Tree) -> None:
+    """The image without it was compiled from include/asm-generic/xor.h, the image with it was not."""
+    good, compiled = tree.head, {"fs/open.c", "include/asm-generic/xor.h"}
+    made = []
+    for path, text in (
+        ("fs/unused.h", "a"),
+        ("arch/x86/include/asm/xor.h", "a"),
+        ("arch/x86/include/asm/xor.h", "b"),
+    ):
+        tree.write(path, text)
+        made.append(tree.commit(text))
+    tree.git("rm", "--quiet", path)
+    made.append(tree.commit("gone"))
+    found = commits.between(tree.folder, good, made[-1])
+    assert [found.cannot_matter(commit, "x86_64", compiled) for commit in made] == [True, False, True, False]
+    pairs = zip([good, *made], made, strict=False)
+    same = [found.same_image(one, other, "x86_64", compiled) for one, other in pairs]
+    assert same == [True, False, True, False]
+    assert commits.differing(tree.folder, good, made[0]) == ["fs/unused.h"]
+
+
 def test_a_subject_does_not_steer_the_terminal(tree: Tree, tmp_path: Path) -> None:
     culprit = tree.commit("fs: \x1b[31mred\x0c\u2028 \x9b0m", fs__open_c=COSTLIER)
     last = tree.commit("last", fs__open_c=f"{COSTLIER}int more;\n")

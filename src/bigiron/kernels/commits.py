@@ -25,6 +25,22 @@ _BUILD_S_OWN = ("scripts/", "tools/", "usr/", "certs/")
 
 
 @dataclass(frozen=True)
+class _Changed:
+    path: str
+    is_in_both: bool  # no file that comes or goes
+
+    def matters(self, arch: str, compiled: Collection[str] | None) -> bool:
+        """Whether an image can depend on it: a new header may hide another, as asm/ does asm-generic/.
+
+        >>> new, known = "arch/x86/include/asm/xor.h", {"include/asm-generic/xor.h"}
+        >>> [_Changed(new, is_in_both).matters("x86_64", known) for is_in_both in (True, False)]
+        [False, True]
+        """
+        may_hide = not self.is_in_both and "include" in PurePosixPath(self.path).parts
+        return matters(self.path, arch, None if may_hide else compiled)
+
+
+@dataclass(frozen=True)
 class Commits:
     """The commits after `good` up to `bad`, oldest first."""
 
@@ -34,7 +50,7 @@ class Commits:
     bases: tuple[str, ...]  # where the two part, if good is no ancestor of bad
     parents: Mapping[str, tuple[str, ...]]
     subjects: Mapping[str, str]  # of these, of good and of the bases
-    changes: Mapping[str, tuple[frozenset[str], ...]]  # the files in which each differs from each parent
+    changes: Mapping[str, tuple[frozenset[_Changed], ...]]  # in which each differs from each parent
 
     def title(self, commit: str) -> str:
         """The commit as people write it."""
@@ -47,11 +63,11 @@ class Commits:
         `compiled`: the files that were compiled for images like it; None where that is not known.
         """
         of_parents = self.changes.get(commit, ())
-        return any(not any(matters(path, arch, compiled) for path in changed) for changed in of_parents)
+        return any(not any(one.matters(arch, compiled) for one in changed) for changed in of_parents)
 
     def same_image(self, one: str, other: str, arch: str, compiled: Collection[str] | None) -> bool:
         """Whether two commits make the same image: `compiled` is what that of `one` was compiled from."""
-        return not any(matters(path, arch, compiled) for path in differing(self.tree, one, other))
+        return not any(file.matters(arch, compiled) for file in _differing(self.tree, one, other))
 
     def revert(self, commit: str) -> bytes:
         """The patch that reverts a commit; for a merge, all that it brought."""
@@ -190,8 +206,12 @@ def is_ancestor(tree: Path, one: str, other: str) -> bool:
 
 def differing(tree: Path, one: str, other: str) -> list[str]:
     """The files in which two commits differ."""
-    printed = _git(tree, "diff-tree", "-r", "--no-renames", "--name-only", "-z", one, other)
-    return [path for path in printed.split("\0") if path]
+    return [file.path for file in _differing(tree, one, other)]
+
+
+def _differing(tree: Path, one: str, other: str) -> list[_Changed]:
+    words = iter(_git(tree, "diff-tree", "-r", "--no-renames", "--name-status", "-z", one, other).split("\0"))
+    return [_Changed(path, status == "M") for status, path in zip(words, words, strict=False)]
 
 
 def subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
@@ -202,20 +222,21 @@ def subjects(tree: Path, commits: Sequence[str]) -> dict[str, str]:
     return {commit: sanitize(subject) for commit, _, subject in lines if commit}
 
 
-def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[str], ...]]:
-    asked = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--name-only", "--always", "-z")
+def _changes(tree: Path, commits: Sequence[str]) -> dict[str, tuple[frozenset[_Changed], ...]]:
+    asked = ("diff-tree", "--stdin", "-r", "-m", "--root", "--no-renames", "--name-status", "--always", "-z")
     printed = _git(tree, *asked, stdin="".join(f"{commit}\n" for commit in commits))
-    found: dict[str, list[set[str]]] = {}
+    found: dict[str, list[set[_Changed]]] = {}
     known = set(commits)
     commit = ""
-    for word in printed.split("\0"):
+    words = iter(printed.split("\0"))
+    for word in words:
         # A commit's line, once for each parent, ends with a newline or not, by git's version.
         line = word.strip("\n").partition(" ")[0]
         if line in known:
             commit = line
             found.setdefault(commit, []).append(set())
         elif word and commit:
-            found[commit][-1].add(word)
+            found[commit][-1].add(_Changed(next(words), word == "M"))
     return {commit: tuple(map(frozenset, of_parents)) for commit, of_parents in found.items()}
 
 
