@@ -221,7 +221,7 @@ def cell_of(study: Study, record: CellRecord) -> Cell:
     """The counts of a cell."""
     done = sum(record.facts["conflicts"]["operations"])
     found: dict[str, list[Line]] = defaultdict(list)
-    for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, (PROCESS,))):
+    for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, 64, (PROCESS,))):
         found[ObjectName.parse(line.object).base].append(line)
     lines = {name: sum(line.accesses_per_op for line in those) for name, those in found.items()}
     known = float(touched(study, record, PROCESS).filter(pl.col("types") != "")["accesses"].sum())

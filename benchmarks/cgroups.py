@@ -144,7 +144,7 @@ def objects(folder: Path, kernel: str) -> dict[str, float] | None:
 def by_object(study: Study, record: CellRecord) -> dict[str, float]:
     done = sum(record.facts["conflicts"]["operations"])
     found: dict[str, float] = defaultdict(float)
-    for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done)):
+    for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, 64)):
         found[whole(line.object)] += line.accesses_per_op
     return found
 

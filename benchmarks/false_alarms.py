@@ -75,7 +75,7 @@ def main() -> None:
             lines, functions = [], []
             for record in study.records():
                 operations = sum(record.facts["instructions"]["operations"])
-                profile = conflicts.profile(study.table(record, "conflicts"), operations)
+                profile = conflicts.profile(study.table(record, "conflicts"), operations, 64)
                 lines.append(matching.lines_of(profile))
                 own = instructions.profile(study.table(record, "instructions"), operations).select(
                     "function", "self_per_op"

@@ -162,7 +162,7 @@ def recorded(test: Test, kernel: str, folder: Path) -> pl.DataFrame:
         )  # fmt: skip
     counts = pl.read_parquet(next(study.rglob("conflicts.parquet")))
     # In memory that was freed and allocated again each operation had objects of its own.
-    lines = conflicts.profile(counts, 2 * OPERATIONS).filter(~pl.col("recycled"))["line"]
+    lines = conflicts.profile(counts, 2 * OPERATIONS, 64).filter(~pl.col("recycled"))["line"]
     return counts.filter(pl.col("context") == "process", pl.col("line").is_in(lines.implode()))
 
 

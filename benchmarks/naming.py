@@ -75,7 +75,7 @@ def touched(study: Study, record: CellRecord, context: str) -> pl.DataFrame:
     """Accesses per operation to shared lines, by what lies there: `object`, its `types` and `accesses`."""
     operations = sum(record.facts["conflicts"]["operations"])
     counts = study.table(record, "conflicts")
-    lines = conflicts.profile(counts, operations, (context,)).filter(~pl.col("recycled"))
+    lines = conflicts.profile(counts, operations, 64, (context,)).filter(~pl.col("recycled"))
     shares = lines.select("line", share=pl.col("accesses_per_op") / pl.col("all_per_op") / operations)
     accesses = pl.max_horizontal("reads", "writes") * pl.col("share")
     return (

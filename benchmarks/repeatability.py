@@ -110,7 +110,10 @@ Deviations = dict[str, float | str]
 
 def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     """Of each probe the largest, and the range of the accesses that are layout."""
-    lines = [matching.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in cells["conflicts"]]
+    lines = [
+        matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
+        for cell in cells["conflicts"]
+    ]
     layout = [sum(line.layout_per_op for line in each) for each in lines]
     return {
         "conflicts": largest("conflicts", map(by_kind, lines)),
@@ -131,7 +134,7 @@ def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
 def by_lock(cell: Cell) -> dict[str, float]:
     """How often each lock is taken, and for how many instructions it is held."""
     found: dict[str, float] = defaultdict(float)
-    for row in locks.profile(cell.table, cell.operations).iter_rows(named=True):
+    for row in locks.profile(cell.table, cell.operations, cell.line_bytes).iter_rows(named=True):
         if row["cpus"] > 1:
             found[f"{row['lock']} taken"] += row["acquisitions_per_op"]
             found[f"{row['lock']} held"] += row["held_per_op"]
@@ -140,7 +143,7 @@ def by_lock(cell: Cell) -> dict[str, float]:
 
 def executed(cell: Cell) -> dict[str, float]:
     """All of them."""
-    return {"all": instructions.profile(cell.table, cell.operations)["self_per_op"].sum()}
+    return {"all": instructions.profile(cell.table, cell.operations, cell.line_bytes)["self_per_op"].sum()}
 
 
 def largest(probe: str, recordings: Iterable[dict[str, float]]) -> float:

@@ -65,7 +65,7 @@ class Recorded:
     def lines(self) -> list[Line]:
         """All lines that several CPUs share."""
         counts = self.study.table(self.record, "conflicts")
-        return lines_of(conflicts.profile(counts, self.operations("conflicts")))
+        return lines_of(conflicts.profile(counts, self.operations("conflicts"), 64))
 
     def work(self, context: str = "process") -> float:
         """Instructions per operation, of the operations themselves or of kernel threads beside them."""

@@ -45,7 +45,7 @@ def rows(study: bigiron.Study, kernel: str) -> tuple[dict[str, float], float] | 
     for record in study.records():
         if record.variant == kernel and record.measured:
             operations = sum(record.facts["conflicts"]["operations"])
-            profile = conflicts.profile(study.table(record, "conflicts"), operations)
+            profile = conflicts.profile(study.table(record, "conflicts"), operations, 64)
             found: dict[str, float] = {}
             for line in matching.lines_of(profile):
                 object = object_type(line.object)

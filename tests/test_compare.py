@@ -56,7 +56,7 @@ def counts(*rows: dict[str, Any]) -> pl.DataFrame:
 
 
 def profile(*rows: dict[str, Any], operations: int = 10, **options: Any) -> list[dict[str, Any]]:
-    return conflicts.profile(counts(*rows), operations, **options).rows(named=True)
+    return conflicts.profile(counts(*rows), operations, 64, **options).rows(named=True)
 
 
 def only(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_memory_that_each_cpu_s_allocator_clears_is_recycled(
 ) -> None:
     cleared = (count(cpu, function, 0, writes) for cpu in (0, 1))
     rows = counts(count(0, "f", 5, 5), count(1, "f", 5, 5), *cleared)
-    found = conflicts.profile(rows, operations=1)
+    found = conflicts.profile(rows, operations=1, line_bytes=64)
     assert only(found.rows(named=True))["recycled"] is recycled
     assert len(matching.lines_of(found)) == (0 if recycled else 1)
 
@@ -434,11 +434,24 @@ SOME_COUNTS = st.lists(
 )
 
 
+@pytest.mark.parametrize(("line_bytes", "movable"), [(64, False), (128, True)])
+def test_whether_an_object_s_place_in_a_line_can_vary(line_bytes: int, movable: bool) -> None:
+    """Objects of 192 bytes begin at the same byte of each line of 64, and at two bytes of one of 128."""
+    lru, flags = (
+        count(0, "a", 100, 100, line=LINE, object="struct dentry.d_lru"),
+        count(1, "b", 100, 0, line=LINE, byte=32, object="struct dentry.d_flags"),
+    )
+    places = [{"start": LINE - 128, "stride": 192}, {"start": LINE + 32, "stride": 192}]
+    rows = pl.DataFrame([lru | places[0], flags | places[1]], schema=SCHEMA)
+    found = conflicts.profile(rows, operations=100, line_bytes=line_bytes)
+    assert only(found.rows(named=True))["movable"] is movable
+
+
 @given(rows=SOME_COUNTS, places=st.permutations(range(6)))
 def test_where_a_line_lies_changes_nothing(rows: list[tuple[Any, ...]], places: list[int]) -> None:
     def found(places: Sequence[int]) -> list[str]:
         table = counts(*(count(*row, line=LINE + 64 * places[number]) for *row, number in rows))
-        return sorted(map(repr, conflicts.profile(table, operations=7).drop("line").rows()))
+        return sorted(map(repr, conflicts.profile(table, operations=7, line_bytes=64).drop("line").rows()))
 
     assert found(places) == found(range(6))
 

@@ -134,7 +134,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str,
     return {
         distance: [
             line
-            for line in conflicts.profile(study.table(record, "conflicts"), 2 * 500).iter_rows(named=True)
+            for line in conflicts.profile(study.table(record, "conflicts"), 2 * 500, 64).iter_rows(named=True)
             if line["functions"] == ["copy_page_from_iter_atomic"]
         ]
         for distance, record in zip(distances, study.records(), strict=True)

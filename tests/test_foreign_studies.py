@@ -1,10 +1,13 @@
 """Studies of other people: their folder writes nothing elsewhere, steers no terminal, exhausts no host."""
 
+import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
 
 import msgspec
+import polars as pl
 import pytest
 from conftest import bigiron
 from test_import import NEW, OLD, imported
@@ -141,3 +144,17 @@ def test_a_bug_is_not_taken_for_a_regression(
     said = capsys.readouterr().err
     assert end.value.code == 2 and "Traceback" in said
     assert said.splitlines()[-1].startswith("bigiron: this is a bug of bigiron (ZeroDivisionError)")
+
+
+def test_a_cpu_that_no_machine_has(study: Path) -> None:
+    """A set of CPUs is a number with as many bits as the highest: 2^28 of them took 451 MiB."""
+    cell = next((study / "cells").iterdir())
+    record = json.loads((cell / "cell.json").read_text())
+    (probe,) = record["tables"]
+    table = record["tables"][probe]
+    rows = pl.read_parquet(cell / table["file"])
+    rows.with_columns(cpu=pl.lit(1 << 31, pl.UInt32)).write_parquet(cell / table["file"])
+    table["sha256"] = hashlib.sha256((cell / table["file"]).read_bytes()).hexdigest()
+    (cell / "cell.json").write_text(json.dumps(record))
+    answer = bigiron("compare", study)
+    assert answer.status == 2 and "counts of a CPU that no machine has" in answer.err

@@ -220,7 +220,9 @@ def random_accesses(seed: int, stride: int, objects: int) -> list[Access]:
 def test_as_recorded_it_is_the_study_s_own_count(seed: int, stride: int) -> None:
     accesses = random_accesses(seed, stride, 6)
     own = (
-        conflicts.profile(conflicts_table(accesses), 10).filter(~pl.col("recycled"))["accesses_per_op"].sum()
+        conflicts.profile(conflicts_table(accesses), 10, LINE)
+        .filter(~pl.col("recycled"))["accesses_per_op"]
+        .sum()
     )
     beside = conflicts.pairs(conflicts_table(accesses), 10)["accesses_per_op"].sum()
     outcome = Outcome(found_in(accesses, stride, 6))
@@ -331,7 +333,7 @@ def test_a_move_is_predicted_as_a_kernel_built_with_it_counts(seed: int) -> None
     if outcome.structure.bytes != 88:
         return  # its objects lie elsewhere
     built = conflicts_table(built_with(accesses, outcome.structure, found.structure))
-    counted = conflicts.profile(built, 10).filter(~pl.col("recycled"))["accesses_per_op"].sum()
+    counted = conflicts.profile(built, 10, LINE).filter(~pl.col("recycled"))["accesses_per_op"].sum()
     assert outcome.lines.recorded == pytest.approx(counted, abs=1e-9)
 
 
@@ -793,7 +795,9 @@ def test_of_a_real_kernel_it_is_the_study_s_own_count(tmp_path: Path) -> None:
     cell, counted = (measurements.cell(study, record, probe) for probe in ("layout", "conflicts"))
     accesses = cell.table.filter(pl.col("context") == "process")
     there = Tables(accesses, cell.more["objects"], cell.more["fields"], cell.operations, LINE)
-    shared = conflicts.profile(counted.table, counted.operations).filter(~pl.col("recycled"))
+    shared = conflicts.profile(counted.table, counted.operations, counted.line_bytes).filter(
+        ~pl.col("recycled")
+    )
     share = shared.select("line", share=pl.col("accesses_per_op") / pl.col("all_per_op"))
     of_lines = counted.table.filter(pl.col("context") == "process").join(share, on="line")
     own = of_lines.with_columns(pl.max_horizontal("reads", "writes") * pl.col("share") / counted.operations)

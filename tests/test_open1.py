@@ -51,7 +51,7 @@ def test_a_repetition_finds_the_same(open1: Path) -> None:
     for variant in OLD, NEW:
         repetitions = {
             str(record.repetition): matching.lines_of(
-                conflicts.profile(study.table(record, "conflicts"), operations=8 * 500)
+                conflicts.profile(study.table(record, "conflicts"), operations=8 * 500, line_bytes=64)
             )
             for record in study.records()
             if record.variant == variant

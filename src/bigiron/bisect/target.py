@@ -184,7 +184,7 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
     """Every object, lock or function of a cell, with its value."""
     match kind:
         case "conflicts":
-            for line in matching.lines_of(conflicts.profile(cell.table, cell.operations)):
+            for line in matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes)):
                 yield line.object, (line.writes_per_op, line.accesses_per_op)
         case "locks":
             taken_locks = locks.profile(cell.table, cell.operations)

@@ -8,6 +8,7 @@ each shared cache line, and all work, of an operation. Other probes' counts have
 from collections.abc import Iterator
 
 from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
+from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
@@ -43,7 +44,10 @@ def _identical(one: Table, other: Table | None) -> bool:
 
 
 def _in_lines(was: Table, now: Table, cpus: int) -> Iterator[LimitedCount]:
-    lines = [matching.lines_of(conflicts.profile(table.rows, _operations(table))) for table in (was, now)]
+    cells = [Cell(table.rows, table.facts) for table in (was, now)]
+    lines = [
+        matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes)) for cell in cells
+    ]
     baseline = BaselinePoint(variant="", cpus=cpus, tasks=None, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bigiron.analysis.comparison import repeatable_counts
+from bigiron.analysis.comparison.model import Cell
 from bigiron.analysis.lines import conflicts, matching, merging
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions, locks
@@ -217,10 +218,9 @@ def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums
     """The cache lines, the adjacent pairs and the sums over all lines, of each repetition."""
     found = []
     for record in cells.records:
-        table = cells.study.table(record, "conflicts")
-        operations = record.operations("conflicts")
-        lines = matching.lines_of(conflicts.profile(table, operations))
-        pairs = matching.lines_of(conflicts.pairs(table, operations))
+        cell = Cell(cells.study.table(record, "conflicts"), record.facts["conflicts"])
+        lines = matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
+        pairs = matching.lines_of(conflicts.pairs(cell.table, cell.operations))
         sums = (
             sum(line.accesses_per_op for line in lines),
             sum(line.writes_per_op for line in lines),

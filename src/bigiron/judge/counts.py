@@ -217,7 +217,10 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
     there = _of_each(_prepare, measured.points[max(fewer)], setup.names)
     sums = {
         name: per_cpu.sums(
-            (matching.lines_of(conflicts.profile(cell.table, cell.operations)) for cell in there[name]),
+            (
+                matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
+                for cell in there[name]
+            ),
             families,
         )
         for name in setup.names

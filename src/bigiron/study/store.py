@@ -32,7 +32,7 @@ from bigiron.study import spec as study_spec
 from bigiron.study.measured import TABLE as PROFILE
 from bigiron.study.plan import Cell, cells
 from bigiron.study.resolve import not_recorded
-from bigiron.study.spec import FORMAT, Spec
+from bigiron.study.spec import FORMAT, MOST_CPUS, Spec
 from bigiron.util import decode, sanitize
 from bigiron.util.cache_dir import STAGING, locked, write_whole
 from bigiron.util.english import join_and
@@ -285,7 +285,10 @@ class Study:
             raise _damaged(folder, f"{table.file}: {error.strerror}") from None
         if hashlib.sha256(content).hexdigest() != table.sha256:
             raise _damaged(folder, f"{table.file} has another checksum than when it was written")
-        return sanitize.in_table(pl.read_parquet(content))
+        rows = sanitize.in_table(pl.read_parquet(content))
+        if "cpu" in rows and (rows["cpu"] >= MOST_CPUS).any():  # a set of them is as long as the highest
+            raise _damaged(folder, f"{table.file} has counts of a CPU that no machine has")
+        return rows
 
     def table_bytes(self, record: CellRecord) -> int:
         """The size of a cell's table files. A missing file counts 0."""

@@ -49,6 +49,11 @@ class Cell:
         """Of all tasks together."""
         return float(sum(self.facts["operations"])) or 1.0
 
+    @property
+    def line_bytes(self) -> int:
+        """How long a cache line of the machine is, as the probe conflicts reports it."""
+        return int(self.facts.get("line_bytes", 64))
+
 
 Point: TypeAlias = tuple[int, int | None]
 """CPUs and tasks; None: unknown, as a program was not told how many to start."""

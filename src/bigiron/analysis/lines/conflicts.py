@@ -72,11 +72,12 @@ _NEARLY = 0.9  # of the writes to the field that is written most
 
 
 def profile(
-    counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1], line_bytes: int = 64
+    counts: pl.DataFrame, operations: float, line_bytes: int, contexts: tuple[str, ...] = CONTEXTS[:1]
 ) -> pl.DataFrame:
     """The shared cache lines of one cell, most accessed first.
 
-    `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks.
+    `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks, and
+    `line_bytes` how long a cache line is.
     An instruction that reads and writes a line at once (an atomic, an increment) counts as one access.
     Of a line that one CPU has nearly to itself, only so many accesses count as the others can have disturbed:
     two for each of theirs, that access and the owner's next. A recycled line is shared only in that each of

@@ -30,7 +30,9 @@ def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
 
 
 def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[matching.Line]:
-    profiles = [conflicts.profile(cell.table, cell.operations, contexts) for cell in repetitions]
+    profiles = [
+        conflicts.profile(cell.table, cell.operations, cell.line_bytes, contexts) for cell in repetitions
+    ]
     return matching.mean([matching.lines_of(profile) for profile in profiles])
 
 

@@ -175,10 +175,14 @@ def _lines(cell: Cell, options: Options) -> list[Line]:
 
 
 def _profile(cell: Cell, options: Options) -> pl.DataFrame:
-    profile = conflicts.pairs if options.pairs else conflicts.profile
+    counted = cell.table, cell.operations
     return cell.once(
         ("profile", options.pairs, options.contexts),
-        lambda: profile(cell.table, cell.operations, options.contexts),
+        lambda: (
+            conflicts.pairs(*counted, options.contexts)
+            if options.pairs
+            else conflicts.profile(*counted, cell.line_bytes, options.contexts)
+        ),
     )
 
 
