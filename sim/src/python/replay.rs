@@ -58,7 +58,6 @@ fn kind_of(word: &str) -> PyResult<Kind> {
         "rwlock" => Kind::RwLock,
         "mutex" => Kind::Mutex,
         "rwsem" => Kind::RwSem,
-        "seqlock" => Kind::SeqLock,
         _ => return unknown("kind of lock", word),
     })
 }

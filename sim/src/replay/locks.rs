@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::engine::LineId;
-use crate::locks::{Mutex, RwLock, RwSem, SeqLock, Spinlock};
+use crate::locks::{Mutex, RwLock, RwSem, Spinlock};
 use crate::replay::program::{Kind, ProgramLock};
 use crate::simulation::Simulation;
 
@@ -12,7 +12,6 @@ pub(super) enum TaskLock {
     RwLock(RwLock),
     Mutex(Mutex),
     RwSem(RwSem),
-    SeqLock(SeqLock),
 }
 
 impl TaskLock {
@@ -23,27 +22,22 @@ impl TaskLock {
             Kind::RwLock => TaskLock::RwLock(RwLock::on(sim, name, line)),
             Kind::Mutex => TaskLock::Mutex(Mutex::on(sim, name, line)),
             Kind::RwSem => TaskLock::RwSem(RwSem::on(sim, name, line)),
-            Kind::SeqLock => TaskLock::SeqLock(SeqLock::on(sim, name, line)),
         }
     }
 
-    /// Acquires it; with `shared`, as a reader if its kind has readers. Returns the sequence number that the reader
-    /// of a seqlock begins with.
-    pub async fn acquire(&self, cpu: &Cpu, shared: bool) -> u64 {
+    /// Acquires it; with `shared`, as a reader if its kind has readers.
+    pub async fn acquire(&self, cpu: &Cpu, shared: bool) {
         match (self, shared) {
-            (TaskLock::SeqLock(lock), true) => return lock.read_begin(cpu).await,
             (TaskLock::RwLock(lock), true) => cpu.read_lock(lock).await,
             (TaskLock::RwSem(lock), true) => cpu.read_lock(lock).await,
             (TaskLock::Spinlock(lock), _) => cpu.lock(lock).await,
             (TaskLock::RwLock(lock), false) => cpu.lock(lock).await,
             (TaskLock::Mutex(lock), _) => cpu.lock(lock).await,
             (TaskLock::RwSem(lock), false) => cpu.lock(lock).await,
-            (TaskLock::SeqLock(lock), false) => cpu.lock(lock).await,
         }
-        0
     }
 
-    /// Acquires it if that needs no waiting and its kind has a trylock. Returns whether it has.
+    /// Acquires it if that needs no waiting. Returns whether it has.
     pub async fn try_acquire(&self, cpu: &Cpu, shared: bool) -> bool {
         match (self, shared) {
             (TaskLock::Spinlock(lock), _) => cpu.try_lock(lock).await,
@@ -52,23 +46,18 @@ impl TaskLock {
             (TaskLock::Mutex(lock), _) => cpu.try_lock(lock).await,
             (TaskLock::RwSem(lock), true) => cpu.try_read_lock(lock).await,
             (TaskLock::RwSem(lock), false) => cpu.try_lock(lock).await,
-            (TaskLock::SeqLock(_), _) => false,
         }
     }
 
-    /// Releases it. Returns whether the reader of a seqlock must read again, as a writer came.
-    pub async fn release(&self, cpu: &Cpu, shared: bool, sequence: u64) -> bool {
+    pub async fn release(&self, cpu: &Cpu, shared: bool) {
         match (self, shared) {
-            (TaskLock::SeqLock(lock), true) => return lock.read_retry(cpu, sequence).await,
             (TaskLock::RwLock(lock), true) => cpu.read_unlock(lock).await,
             (TaskLock::RwSem(lock), true) => cpu.read_unlock(lock).await,
             (TaskLock::Spinlock(lock), _) => cpu.unlock(lock).await,
             (TaskLock::RwLock(lock), false) => cpu.unlock(lock).await,
             (TaskLock::Mutex(lock), _) => cpu.unlock(lock).await,
             (TaskLock::RwSem(lock), false) => cpu.unlock(lock).await,
-            (TaskLock::SeqLock(lock), false) => cpu.unlock(lock).await,
         }
-        false
     }
 
     /// Turns the writer of an rwsem into a reader.

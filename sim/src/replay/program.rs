@@ -34,8 +34,6 @@ pub enum Kind {
     RwLock,
     Mutex,
     RwSem,
-    /// A seqlock: its readers repeat what they did if a writer came meanwhile.
-    SeqLock,
 }
 
 /// What an instruction does to a cache line.
@@ -202,10 +200,7 @@ impl ProgramLock {
     fn check_event(&self, event: &Event, lock: usize, held: &mut Vec<(usize, bool)>) -> Result<(), String> {
         let (name, kind) = (&self.name, self.kind);
         match *event {
-            Event::Lock { shared, tries, .. } => {
-                if tries && kind == Kind::SeqLock {
-                    return Err(format!("tries to take {name}, a seqlock"));
-                }
+            Event::Lock { shared, .. } => {
                 if held.iter().any(|&(other, _)| other == lock) {
                     return Err(format!("takes {name} twice"));
                 }

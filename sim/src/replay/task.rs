@@ -6,7 +6,7 @@ use crate::cpu::Cpu;
 use crate::engine::{Interrupt, Word};
 use crate::machine::Machine;
 use crate::replay::locks::TaskLock;
-use crate::replay::program::{Event, Kind, Scope, Targets, Touch};
+use crate::replay::program::{Event, Scope, Targets, Touch};
 use crate::replay::setting::Setting;
 use crate::replay::shared::{DEFAULT_COSTS_NS, INTERRUPTS, MEMORY, Shared, WORK};
 use crate::time::{Time, ns};
@@ -53,8 +53,6 @@ struct Position {
     at: usize,
     next: usize,
     held: Vec<Held>,
-    /// The sequence number that the last seqlock's reader began with.
-    sequence: u64,
 }
 
 /// The handler of a task's CPU: executes what other tasks call there.
@@ -199,11 +197,11 @@ impl Task {
     /// Does an operation, from its event `from` on.
     async fn perform(&self, cpu: &Cpu, number: usize, from: usize) {
         let operation = &self.shared.program.operations[number];
-        let mut position = Position { at: from, next: from, held: Vec::new(), sequence: 0 };
+        let mut position = Position { at: from, next: from, held: Vec::new() };
         while position.at < operation.len() {
             let before = cpu.now();
             position.next = position.at + 1;
-            let category = self.event(cpu, operation, &mut position).await;
+            let category = self.event(cpu, operation[position.at], &mut position).await;
             self.shared.spend(category, cpu.now() - before);
             self.shared.count(number, position.next as f64 - position.at as f64);
             position.at = position.next;
@@ -211,8 +209,7 @@ impl Task {
     }
 
     /// Does the event at a position. Returns the category of its time.
-    async fn event(&self, cpu: &Cpu, operation: &[Event], position: &mut Position) -> usize {
-        let event = operation[position.at];
+    async fn event(&self, cpu: &Cpu, event: Event, position: &mut Position) -> usize {
         match event {
             Event::Work(_) | Event::SystemCall(_) => {
                 self.execute(cpu, &event, position).await;
@@ -232,9 +229,7 @@ impl Task {
             }
             Event::Unlock { lock, shared } => {
                 position.held.retain(|one| one.lock != lock);
-                if self.lock(cpu, lock).release(cpu, shared, position.sequence).await {
-                    position.next = begin_of_read(operation, position.at, lock);
-                }
+                self.lock(cpu, lock).release(cpu, shared).await;
                 self.shared.category_of_lock(lock)
             }
             Event::Downgrade { lock } => {
@@ -268,7 +263,7 @@ impl Task {
                 position.next = self.release_all(cpu, &mut position.held).await;
                 return;
             }
-            position.sequence = wanted.acquire(cpu, shared).await;
+            wanted.acquire(cpu, shared).await;
         }
         if self.shared.is_interrupted(lock, self.instance(cpu, self.scope_of_lock(lock), false)) {
             cpu.work(ns(TIMER_NS)).await;
@@ -280,10 +275,7 @@ impl Task {
     async fn release_all(&self, cpu: &Cpu, held: &mut Vec<Held>) -> usize {
         let first = held[0].at;
         while let Some(Held { lock, shared, .. }) = held.pop() {
-            let is_seqlock_read = shared && self.shared.program.locks[lock].kind == Kind::SeqLock;
-            if !is_seqlock_read {
-                self.lock(cpu, lock).release(cpu, shared, 0).await;
-            }
+            self.lock(cpu, lock).release(cpu, shared).await;
         }
         first
     }
@@ -361,7 +353,7 @@ impl Task {
         }
         lock.acquire(cpu, false).await;
         cpu.write(count, value.wrapping_add(1)).await;
-        lock.release(cpu, false, 0).await;
+        lock.release(cpu, false).await;
     }
 
     /// Writes memory. It serves one fill after the other, each for a random time (the machine-repairman model): cores
@@ -392,10 +384,4 @@ impl Task {
         others.truncate(number);
         others
     }
-}
-
-/// Where the reader of a seqlock starts again: the event that began to read.
-fn begin_of_read(operation: &[Event], at: usize, lock: usize) -> usize {
-    let begins = |event: &Event| matches!(event, Event::Lock { lock: other, .. } if *other == lock);
-    operation[..at].iter().rposition(begins).expect("checked when read")
 }

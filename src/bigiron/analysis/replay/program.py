@@ -17,7 +17,6 @@ LOCKS = {
     "mutex_lock": "mutex",
     "down_read": "rwsem",
     "down_write": "rwsem",
-    "seqcount": "seqlock",
 }
 """The simulator's kinds, by what `analysis.locks` calls the kernel's functions."""
 

@@ -349,8 +349,7 @@ def _without_hits(table: pl.DataFrame) -> pl.DataFrame:
     touched = table.filter(is_access & pl.col("number").is_not_null())
     firsts = [some.group_by(same).agg(pl.col("row").min()) for some in (touched, touched.filter(~reads))]
     needed = pl.concat(firsts)["row"]
-    taken = pl.col("lock") != "seqcount"  # no task waits for its readers
-    change = pl.when(taken, kind="lock").then(1).when(taken, kind="unlock").then(-1).otherwise(0)
+    change = pl.when(kind="lock").then(1).when(kind="unlock").then(-1).otherwise(0)
     holds = change.cum_sum().over(*operation, "line") > 0
     waited_for = ((pl.col("access") == "atomic") | holds) & ~own & ~pl.col("visits")
     return only(table, ~is_access | waited_for | pl.col("row").is_in(needed.implode()))
@@ -383,7 +382,7 @@ def _lock(lock: str) -> tuple[str, str]:
     function = waiting(lock)
     if function not in LOCKS:
         raise CutTraceError(f"the trace has a lock of an unknown kind: {lock!r}")
-    return LOCKS[function], "read" if function in (*READERS, "seqcount") else "write"
+    return LOCKS[function], "read" if function in READERS else "write"
 
 
 def _from_memory(function: str, written: int) -> bool:
