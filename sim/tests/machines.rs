@@ -227,3 +227,18 @@ fn a_wrong_file_is_one_clear_line() {
             .starts_with("no machine \"cray\": there are x86-2s, ")
     );
 }
+
+#[test]
+fn a_processor_s_level_and_clock_rates_are_checked() {
+    let (_, skylake) = BUILT_IN.iter().find(|(name, _)| *name == "skylake-20c-x2").expect("it is built in");
+    let error = |instead_of, write| {
+        Machine::from_toml(&skylake.replacen(instead_of, write, 1)).unwrap_err().to_string()
+    };
+    let unknown = error("\nsocket = \"socket\"", "\nsocket = \"package\"");
+    assert_eq!(unknown, "processor: socket = \"package\" is none of the levels socket, core, thread");
+    let endless = error("[2, 3.7]", "[2, inf]");
+    assert!(
+        endless.starts_with("processor: turbo_ghz is rows of active cores, growing, and GHz"),
+        "{endless}"
+    );
+}

@@ -24,6 +24,9 @@ pub(super) fn build(file: File) -> Result<Machine, MachineError> {
     if cache_level < node_level {
         return error(format!("cache = {:?}: no cache is larger than a node", file.level[cache_level].name));
     }
+    if let Some(processor) = &file.processor {
+        level_number(&file, "processor: socket", &processor.socket)?;
+    }
     check_contended(&file)?;
     let counts = counts(&file)?;
     let levels = levels(&file, &counts, node_level)?;

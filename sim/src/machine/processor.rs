@@ -19,7 +19,7 @@ pub struct Processor {
 
 impl Processor {
     pub(super) fn new(file: &ProcessorFile) -> Result<Processor, MachineError> {
-        let rates = file.turbo_ghz.iter().all(|(cores, ghz)| *cores >= 1.0 && *ghz > 0.0);
+        let rates = file.turbo_ghz.iter().all(|(cores, ghz)| *cores >= 1.0 && ghz.is_finite() && *ghz > 0.0);
         let grows = file.turbo_ghz.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if file.turbo_ghz.is_empty() || !rates || !grows {
             return error(
@@ -66,17 +66,40 @@ impl Processor {
 
     /// Nanoseconds per instruction at a clock rate, with a number of busy threads in the core.
     pub fn ns_per_instruction(&self, ghz: f64, threads: usize) -> f64 {
-        let shares = match threads {
-            0 | 1 => 1.0,
-            2 => 2.0 / self.smt_speedup,
-            // Doubling the busy threads again gains half as much as the first doubling.
-            more => more as f64 / (self.smt_speedup * (1.0 + (self.smt_speedup - 1.0) / 2.0)),
-        };
-        shares / (self.instructions_per_cycle * ghz)
+        let threads = threads.max(1) as f64;
+        threads / (self.of_threads(threads) * self.instructions_per_cycle * ghz)
+    }
+
+    /// What a core with that many busy threads does, relative to one thread. Each doubling gains half as much as the
+    /// one before it. Between two doublings the gain grows with the logarithm of the threads.
+    fn of_threads(&self, threads: f64) -> f64 {
+        let (mut did, mut gain, mut doublings) = (1.0, self.smt_speedup - 1.0, libm::log2(threads));
+        while doublings > 0.0 {
+            did *= 1.0 + gain * doublings.min(1.0);
+            (gain, doublings) = (gain / 2.0, doublings - 1.0);
+        }
+        did
     }
 
     /// Nanoseconds that one core takes to write `bytes`, and nanoseconds that its node's memory is busy with them.
     pub fn ns_of_bytes(&self, bytes: f64) -> (f64, f64) {
         (bytes / self.core_gb_per_s, bytes / self.node_gb_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::machine::Machine;
+
+    #[test]
+    fn each_doubling_of_a_core_s_threads_gains_half_as_much_as_the_one_before() {
+        let machine = Machine::named("power10-1920").unwrap(); // with an smt_speedup of 1.6
+        let did = |threads| machine.processor().unwrap().of_threads(threads);
+        let close = |threads, expected: f64| assert!((did(threads) - expected).abs() < 1e-9, "{threads}");
+        close(1.0, 1.0);
+        close(2.0, 1.6);
+        close(4.0, 1.6 * 1.3);
+        close(8.0, 1.6 * 1.3 * 1.15);
+        assert!(did(2.0) < did(3.0) && did(3.0) < did(4.0));
     }
 }
