@@ -3,7 +3,9 @@
 import doctest
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import bigiron
@@ -26,12 +28,35 @@ def test_every_machine_is_listed_and_shown() -> None:
     assert bigiron("machine", "show", "altix-512").out == machine_files.text("altix-512")
 
 
+def says_how_fast_a_clean_cache_line_is_read(machine: Mapping[str, Any]) -> bool:
+    known = machine["shared_read_ns"] > 0 and machine["shared_read_source"]
+    return known and "shared read" in [figure["of"] for figure in machine["range"]]
+
+
+def figures(machine: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The latencies of a file, each with its source."""
+    own = [(key.removesuffix("_ns").replace("_", " "), key) for key in machine if key.endswith("_ns")]
+    found = [(of, machine[key.replace("_ns", "_source")]) for of, key in own]
+    for level in machine["level"]:
+        of_level = [kind for kind in ("transfer", "memory") if f"{kind}_ns" in level]
+        found += [(f"{level['name']} {kind}", level.get(f"{kind}_source", "")) for kind in of_level]
+    return found
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_machine_with_processors_says_how_fast_a_clean_cache_line_is_read(file: Path) -> None:
     machine = tomllib.loads(file.read_text())
-    if "processor" in machine:
-        assert machine["shared_read_ns"] > 0 and machine["shared_read_source"]
-        assert "shared read" in [figure["of"] for figure in machine["range"]]
+    assert "processor" not in machine or says_how_fast_a_clean_cache_line_is_read(machine)
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("sim/machines/*.toml")), ids=lambda file: file.stem)
+def test_each_estimated_latency_has_a_range(file: Path) -> None:
+    machine = tomllib.loads(file.read_text())
+    if file.stem != "uniform":  # it is like no real machine, and names no sources
+        ranges = {one["of"] for one in machine["range"]}
+        assert {
+            of for of, source in figures(machine) if source.startswith(("estimated", "inferred"))
+        } <= ranges
 
 
 def test_every_machine_of_an_architecture_names_it() -> None:
@@ -108,6 +133,7 @@ def test_this_machine_is_measured(tmp_path: Path) -> None:
     here = tmp_path / "here.toml"
     done = bigiron("machine", "measure", "-o", str(here))
     assert done.status == 0, done.err
+    assert says_how_fast_a_clean_cache_line_is_read(tomllib.loads(here.read_text()))
     machine = machine_files.load(str(here))
     assert machine.cpus == len(os.sched_getaffinity(0))
     assert all(source for _what, _value, source in machine.sources)
@@ -131,22 +157,37 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
     }
     del places[15], places[14]
     took = {0: 200.0, 1: 150.0, 2: 90.0, 3: 50.0, 4: 8.0}
-    host = Host(places)
+    host = Host(places, cache_bytes=210 << 20)
     monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: took[host.parting(a, b)])
-    monkeypatch.setattr(_sim, "memory_ns", lambda a, b: 90.0 if a == b else 90 + took[host.parting(a, b)])
+    asked: dict[str, list[list[int]]] = {}
+    walked: set[int] = set()
+
+    def memory_ns(a: int, b: int, size: int) -> float:
+        walked.add(size)
+        return 90.0 if a == b else 90 + took[host.parting(a, b)]
+
+    def fill_gb_per_s(cpus: list[int], size: int) -> float:
+        walked.add(size)
+        asked.setdefault("fill_gb_per_s", []).append(cpus)
+        return 20.0
+
+    monkeypatch.setattr(_sim, "memory_ns", memory_ns)
+    monkeypatch.setattr(_sim, "fill_gb_per_s", fill_gb_per_s)
     monkeypatch.setattr(_sim, "wakeup_ns", lambda _a, _b: 2000.0)
     monkeypatch.setattr(machine_measure, "sleep", lambda _seconds: None)
-    asked: dict[str, list[list[int]]] = {}
 
     def of_cpus(name: str, value: float | None) -> None:
         monkeypatch.setattr(_sim, name, lambda cpus: asked.setdefault(name, []).append(cpus) or value)
 
-    for name, value in (("clock_ghz", 3.0), ("fill_gb_per_s", 20.0), ("added_ns", 90.0), ("read_ns", 60.0)):
+    for name, value in (("clock_ghz", 3.0), ("added_ns", 90.0), ("read_ns", 60.0)):
         of_cpus(name, value)
     of_cpus("handover_ns", None)  # as where the CPUs are busy
     monkeypatch.setattr(_sim, "system_call_ns", lambda _cpu: 100.0)
     said: list[str] = []
     text = machine_measure.measure(host, "large", said.append)
+    assert says_how_fast_a_clean_cache_line_is_read(tomllib.loads(text))
+    assert walked == {4 * 210 << 20}
+    assert "random loads from 840 MiB" in tomllib.loads(text)["memory_source"]
     machine = _sim.Machine.from_toml(text)
     assert machine.levels == [("socket", 2), ("node", 4), ("core", 7), ("thread", 14)]
     assert (machine.cpus, machine.nodes) == (14, 4)
@@ -166,14 +207,31 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
         _sim.Machine.from_toml(wrong)
 
 
+def test_the_measured_memory_is_bounded_by_what_is_available(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:  9 kB\nMemAvailable:   2097152 kB\n")
+    (tmp_path / "limit").write_text("max\n")
+    caches = {0: ("0-1", "3"), 1: ("0-1", "3"), 2: ("2", "3"), 3: ("3", "2")}
+    for cpu, (shared, level) in caches.items():
+        cache = tmp_path / f"cpu/cpu{cpu}/cache/index3"
+        cache.mkdir(parents=True)
+        for name, text in (("shared_cpu_list", shared), ("level", level), ("size", "107520K")):
+            (cache / name).write_text(f"{text}\n")
+    assert machine_measure._third_level_bytes(tmp_path) == 210 << 20
+    available = machine_measure._available_bytes
+    assert available(tmp_path / "meminfo", tmp_path / "limit") == 2 << 30
+    assert available(tmp_path / "meminfo", tmp_path / "none") == 2 << 30
+    (tmp_path / "limit").write_text(f"{1 << 30}\n")
+    assert available(tmp_path / "meminfo", tmp_path / "limit") == 1 << 30
+
+
 def test_cores_that_share_a_cache_are_measured_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     # One socket of two groups of two cores.
     host = Host({cpu: (0, 0, cpu // 2, cpu, cpu) for cpu in range(4)})
     monkeypatch.setattr(_sim, "transfer_ns", lambda a, b: 90.0 if a // 2 != b // 2 else 25.0)
     for name in ("memory_ns", "wakeup_ns"):
-        monkeypatch.setattr(_sim, name, lambda _a, _b: 100.0)
+        monkeypatch.setattr(_sim, name, lambda *_of: 100.0)
     for name in ("clock_ghz", "fill_gb_per_s", "added_ns", "read_ns", "handover_ns"):
-        monkeypatch.setattr(_sim, name, lambda _cpus: 10.0)
+        monkeypatch.setattr(_sim, name, lambda *_of: 10.0)
     monkeypatch.setattr(machine_measure, "sleep", lambda _seconds: None)
     text = machine_measure.measure(host, "groups", lambda _said: None)
     assert tomllib.loads(text)["cache"] == "group"

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::measure::threads::{Start, least, on};
+use crate::measure::threads::{Start, least, median, on};
 
 /// How long each core is busy when all of them are measured at once.
 const BUSY: Duration = Duration::from_millis(300);
@@ -61,12 +61,11 @@ pub fn system_call(cpu: usize) -> io::Result<f64> {
     })
 }
 
-/// GB/s that all of these CPUs together write to memory.
-pub fn fill(cpus: &[usize]) -> io::Result<f64> {
+/// GB/s that these CPUs together write to memory, each to its part of so many bytes. Caches must not hold them.
+pub fn fill(cpus: &[usize], bytes: usize) -> io::Result<f64> {
     /// Small enough that the C library does not bypass the caches. The kernel does not either.
     const CHUNK: usize = 1 << 20;
-    const ALL: usize = 256 << 20; // more than caches hold
-    let bytes = (ALL / cpus.len()).max(64 << 20);
+    let bytes = (bytes / cpus.len().max(1)).max(CHUNK);
     let each = at_once(cpus, || {
         let mut memory = vec![1u8; bytes];
         let (began, mut rates) = (Instant::now(), Vec::new());
@@ -101,9 +100,4 @@ fn at_once(cpus: &[usize], something: impl Fn() -> f64 + Sync) -> io::Result<Vec
         each.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
     })?;
     Ok(found.into_inner().expect("not poisoned"))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

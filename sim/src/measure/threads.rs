@@ -27,20 +27,26 @@ const MOST_CPUS: usize = 8192;
 #[repr(align(128))]
 pub(super) struct Line(pub AtomicU64);
 
-/// The nanoseconds per thing done, in the fastest of many rounds: whatever else this machine does can only add. A
-/// round returns how many things it has done.
-pub(super) fn least(mut round: impl FnMut() -> f64) -> f64 {
+/// The nanoseconds per thing done, in the fastest of many rounds: whatever else this machine does can only add.
+pub(super) fn least(round: impl FnMut() -> f64) -> f64 {
+    rounds(round).into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// The nanoseconds per thing done, in each of many rounds. A round returns how many things it has done.
+pub(super) fn rounds(mut round: impl FnMut() -> f64) -> Vec<f64> {
     let began = Instant::now();
-    let mut fastest = f64::INFINITY;
-    for _ in 0..ROUNDS {
+    let mut each = Vec::new();
+    while each.len() < ROUNDS && (each.is_empty() || began.elapsed() <= PATIENCE) {
         let start = Instant::now();
         let done = round();
-        fastest = fastest.min(start.elapsed().as_nanos() as f64 / done);
-        if began.elapsed() > PATIENCE {
-            break;
-        }
+        each.push(start.elapsed().as_nanos() as f64 / done);
     }
-    fastest
+    each
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Makes threads that wait for each other begin together, or not at all: alone, one would wait for ever.

@@ -22,10 +22,10 @@ pub fn transfer_ns(py: Python<'_>, from_cpu: usize, to_cpu: usize) -> PyResult<f
     Ok(py.detach(|| measure::transfer(from_cpu, to_cpu))?)
 }
 
-/// Nanoseconds of a load by one CPU from memory near another, measured here.
+/// Nanoseconds of a load by one CPU from so many bytes of memory near another, measured here.
 #[pyfunction]
-pub fn memory_ns(py: Python<'_>, of_cpu: usize, from_cpu: usize) -> PyResult<f64> {
-    Ok(py.detach(|| measure::memory(of_cpu, from_cpu))?)
+pub fn memory_ns(py: Python<'_>, of_cpu: usize, from_cpu: usize, bytes: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::memory(of_cpu, from_cpu, bytes))?)
 }
 
 /// Nanoseconds that a wakeup takes from one CPU to another, measured here.
@@ -46,10 +46,10 @@ pub fn system_call_ns(py: Python<'_>, cpu: usize) -> PyResult<f64> {
     Ok(py.detach(|| measure::system_call(cpu))?)
 }
 
-/// GB/s that these CPUs together write to memory, measured here.
+/// GB/s that these CPUs together write to memory, to so many bytes of it, measured here.
 #[pyfunction]
-pub fn fill_gb_per_s(py: Python<'_>, cpus: Vec<usize>) -> PyResult<f64> {
-    Ok(py.detach(|| measure::fill(&cpus))?)
+pub fn fill_gb_per_s(py: Python<'_>, cpus: Vec<usize>, bytes: usize) -> PyResult<f64> {
+    Ok(py.detach(|| measure::fill(&cpus, bytes))?)
 }
 
 /// Nanoseconds from one CPU's atomic addition to the next CPU's, while all of these add to one cache line; measured

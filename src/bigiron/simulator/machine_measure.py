@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ _SOCKET, _NODE, _GROUP, _THREAD = 0, 1, 2, 4
 _PAIRS = 20  # looked at of each level; fewer several times, as a virtual machine's CPUs move
 _APART_S = 0.1  # looks at the same pair
 _CORES = 64  # whose stores are measured at once: memory is busy with fewer
+_LEAST_BYTES = 64 << 20  # of a chain of loads, and of each core's stores
+_LEAST_STORED = 256 << 20
+_BEYOND_CACHES = 4  # times the third-level caches: what is measured is memory
+_OF_AVAILABLE = 4  # no more than this part of the available memory
 _FOURTH = "estimated: a quarter around the measured"
 _ESTIMATED = "estimated, not measured here: "
 
@@ -31,9 +36,18 @@ class Host:
     """
 
     places: Mapping[int, tuple[int, ...]]
+    cache_bytes: int = 0
+    """Of all third-level caches; 0 where Linux does not list them."""
+    available_bytes: int = 1 << 62
+    """Memory that programs can still have."""
 
     @classmethod
-    def here(cls, system: Path = Path("/sys/devices/system")) -> "Host":
+    def here(
+        cls,
+        system: Path = Path("/sys/devices/system"),
+        meminfo: Path = Path("/proc/meminfo"),
+        limit: Path = Path("/sys/fs/cgroup/memory.max"),
+    ) -> "Host":
         """The machine that bigiron runs on, with the CPUs that it may use."""
         nodes = {
             cpu: int(node.name.removeprefix("node"))
@@ -52,7 +66,17 @@ class Host:
                 int((folder / "topology" / name).read_text()) for name in ("physical_package_id", "core_id")
             )
             places[cpu] = (socket, nodes.get(cpu, 0), min(shared, default=0), core, cpu)
-        return cls(places)
+        return cls(places, _third_level_bytes(system), _available_bytes(meminfo, limit))
+
+    def beyond_caches(self, least: int) -> int:
+        """Bytes of memory to measure: at least so many, and more than caches hold, if that much is available.
+
+        >>> Host({}, cache_bytes=210 << 20).beyond_caches(64 << 20) >> 20
+        840
+        >>> Host({}, cache_bytes=210 << 20, available_bytes=2 << 30).beyond_caches(64 << 20) >> 20
+        512
+        """
+        return min(max(least, _BEYOND_CACHES * self.cache_bytes), self.available_bytes // _OF_AVAILABLE)
 
     def parting(self, a: int, b: int) -> int:
         """The outermost level at which two CPUs are in different units.
@@ -118,7 +142,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
 
     levels: list[dict[str, object]] = []
     took: dict[str, list[float]] = {}  # transfers, by level
-    counts = host.counts()
+    counts, walked = host.counts(), host.beyond_caches(_LEAST_BYTES)
     for level, level_name in enumerate(_LEVELS):
         count = counts[level]
         if level != _NODE and max(count) == 1:
@@ -132,7 +156,7 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
                 f"measured: {_pairs(pairs[level])}, {len(took[level_name])} looks, half of there and back"
             )
             if level <= _NODE:
-                table["memory_ns"] = _median(_sim.memory_ns(a, b) for a, b in pairs[level][:3])
+                table["memory_ns"] = _median(_sim.memory_ns(a, b, walked) for a, b in pairs[level][:3])
                 table["memory_source"] = (
                     "measured: random loads from memory that the other's CPU has written first"
                 )
@@ -146,12 +170,12 @@ def measure(host: Host, name: str, say: Callable[[str], None]) -> str:
         "node": _LEVELS[_NODE],
         "hit_ns": _rounded(_sim.hit_ns(cpus[0])),
         "hit_source": "measured: loads of one line, one after the other",
-        "memory_ns": _rounded(_sim.memory_ns(cpus[0], cpus[0])),
-        "memory_source": "measured: random loads from 64 MiB, with what address translation takes",
+        "memory_ns": _rounded(_sim.memory_ns(cpus[0], cpus[0], walked)),
+        "memory_source": f"measured: random loads from {walked >> 20:,} MiB, with what address translation "
+        f"takes; third-level caches have {host.cache_bytes >> 20:,} MiB",
         "wakeup_ns": _rounded(_sim.wakeup_ns(*near)),
         "wakeup_source": f"measured: futex, CPUs {near[0]} and {near[1]}, half of there and back",
-        "ipi_ns": 700,
-        "ipi_source": "estimated: half of a round trip with acknowledgement of 1 to 2 us; not measured here",
+        **_estimated(os.uname().machine),
     }
     if _LEVELS[_GROUP] in [level["name"] for level in levels]:
         machine["cache"] = _LEVELS[_GROUP]
@@ -170,6 +194,26 @@ def _architecture(machine: str) -> dict[str, object]:
     ({'architecture': 'aarch64'}, {})
     """
     return {"architecture": machine} if machine in {one.name for one in architectures()} else {}
+
+
+def _estimated(machine: str) -> dict[str, object]:
+    """What is not measured, by `uname -m`. On Arm it is not known where atomic accesses are done."""
+    estimated: dict[str, object] = {
+        "ipi_ns": 700,
+        "ipi_source": f"{_ESTIMATED}half of a round trip with acknowledgement of 1 to 2 us",
+        "shared_read_ns": 4,
+        "shared_read_source": f"{_ESTIMATED}a slice of a last-level cache gives 32 bytes a cycle at best",
+        "store_buffer": 56,
+        "store_buffer_source": f"{_ESTIMATED}as Intel's Skylake has it",
+    }
+    if machine != "aarch64":
+        return estimated
+    return estimated | {
+        "atomics": "near or far",
+        "atomics_source": f"{_ESTIMATED}on Arm's cores, atomics without a result are usually far",
+        "far_atomic_ns": 9.4,
+        "far_atomic_source": f"{_ESTIMATED}as Graviton 2 was measured",
+    }
 
 
 def _processor(
@@ -193,9 +237,9 @@ def _processor(
         "instructions_per_cycle_source": f"{_ESTIMATED}predict --one-task sets what comes of it",
         "system_call_ns": _rounded(call / 2**0.5),
         "system_call_source": f"measured: getppid, {_rounded(call)} ns, of which its instructions are a part",
-        "core_gb_per_s": _rounded(_sim.fill_gb_per_s([first])),
+        "core_gb_per_s": _rounded(_stores_gb_per_s(host, [first])),
         "core_gb_source": "measured: stores of one core, 1 MiB after the other",
-        "node_gb_per_s": _rounded(_sim.fill_gb_per_s(nodes[:_CORES])),
+        "node_gb_per_s": _rounded(_stores_gb_per_s(host, nodes[:_CORES])),
         "node_gb_source": f"measured: stores of {len(nodes[:_CORES])} cores of a node at once",
     }
     if _LEVELS[_THREAD] in names:
@@ -204,6 +248,10 @@ def _processor(
             "smt_source": f"{_ESTIMATED}with two threads a core does 1.1 to 1.5 times",
         }
     return table
+
+
+def _stores_gb_per_s(host: Host, cpus: Sequence[int]) -> float:
+    return _sim.fill_gb_per_s(cpus, host.beyond_caches(max(_LEAST_STORED, len(cpus) * _LEAST_BYTES)))
 
 
 def _contended(cpus: Sequence[int], say: Callable[[str], None]) -> list[dict[str, object]]:
@@ -243,7 +291,10 @@ def _ranges(
         around("memory", machine["memory_ns"], 1.3, "estimated: a third around the measured"),
         around("wakeup", machine["wakeup_ns"], 2, "estimated: shallower and deeper idle states"),
         _range("ipi", 400, 1500, "estimated: with virtualised and plain interrupt controllers"),
+        _range("shared read", 1, 16, "estimated: from what a slice gives to a third of a transfer"),
     ]
+    if "far_atomic_ns" in machine:
+        ranges.append(_range("far atomic", 5, 15, "estimated: for other cores and meshes"))
     for name, of_pairs in took.items():
         source = "measured: the fastest and slowest look, and a quarter beyond, as a line's home differs"
         ranges.append(_range(f"{name} transfer", min(of_pairs) / 1.25, max(of_pairs) * 1.25, source))
@@ -304,6 +355,25 @@ def _median(values: Iterable[float]) -> float:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
+
+
+def _available_bytes(meminfo: Path, limit: Path) -> int:
+    """Memory that programs can still have: in a container, no more than its limit."""
+    available = re.search(r"^MemAvailable: +(\d+) kB$", meminfo.read_text(), re.MULTILINE)
+    assert available, meminfo  # since Linux 3.14
+    most = limit.read_text().strip() if limit.exists() else "max"
+    bytes_left = int(available[1]) << 10
+    return bytes_left if most == "max" else min(bytes_left, int(most))
+
+
+def _third_level_bytes(system: Path) -> int:
+    """Of all third-level caches, each of which several CPUs list."""
+    sizes = {
+        (cache / "shared_cpu_list").read_text(): (cache / "size").read_text().strip()
+        for cache in system.glob("cpu/cpu[0-9]*/cache/index*")
+        if (cache / "level").read_text().strip() == "3" and (cache / "size").exists()
+    }
+    return sum(int(size.removesuffix("K")) << 10 for size in sizes.values())
 
 
 def _cpulist(file: Path) -> Sequence[int]:
