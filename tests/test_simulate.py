@@ -158,6 +158,8 @@ def test_to_the_end(tmp_path: Path) -> None:
         (("rcu-flat", "--machine", "uniform", "--set", "mask"), "use NAME=VALUE"),
         (("rcu-flat", "--machine", "uniform", "--set", "nask=1"), "rcu-flat has mask, hz"),
         (("rcu-flat", "--machine", "uniform", "--set", "mask=1,1"), "variants need different names"),
+        (("rcu-flat", "--machine", "uniform", "--set", "mask=0", "--set", "mask=3"), "sets mask twice"),
+        (("percpu-counter", "--machine", "uniform", "--set", "tasks=1,4"), "give --tasks 1 in its place"),
         (("rcu-flat", "--machine", "uniform", "--tasks", "1"), "no parameter `tasks`"),
         (("rcu-flat", "--machine", "uniform", "--duration", "-1"), "zero or more"),
         (

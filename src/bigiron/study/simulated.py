@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from itertools import product
 from typing import Any, Literal
 
@@ -98,12 +99,7 @@ def resolve(spec: Spec) -> Spec:
     if spec.tasks != "all" and "tasks" not in known:
         raise UserError(f"{spec.workload} has no parameter `tasks`: leave out --tasks")
     for variant in spec.variant:
-        for setting in variant.set:
-            name, equals, _value = setting.partition("=")
-            if not equals or name not in known:
-                raise UserError(
-                    f"setting {setting!r}: use NAME=VALUE; {spec.workload} has {', '.join(known)}"
-                )
+        _check_settings(variant, spec.workload, known)
     names = [variant.name for variant in spec.variant]
     if len({slug(name) for name in names}) < len(names):
         raise UserError(f"variants need different names: {', '.join(names)}")
@@ -114,6 +110,19 @@ def resolve(spec: Spec) -> Spec:
     digest = hashlib.sha256(toml).hexdigest()
     simulation = msgspec.structs.replace(spec.simulation, machine_sha256=digest)
     return msgspec.structs.replace(spec, cpus=cpus, probes=["simulation"], simulation=simulation)
+
+
+def _check_settings(variant: Variant, design: str, known: Mapping[str, str]) -> None:
+    seen = set()
+    for setting in variant.set:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in known:
+            raise UserError(f"setting {setting!r}: use NAME=VALUE; {design} has {', '.join(known)}")
+        if name == "tasks":
+            raise UserError(f"setting {setting!r}: give --tasks {value} in its place")
+        if name in seen:
+            raise UserError(f"setting {setting!r}: {variant.name} sets {name} twice")
+        seen.add(name)
 
 
 def collect(outcome: Outcome) -> Collected:
