@@ -520,6 +520,23 @@ def test_a_machine_is_made_from_that_of_its_generation(
     assert len(re.findall("^memory_gib = 256$", found.toml, re.MULTILINE)) == 1
 
 
+@pytest.mark.parametrize(
+    ("processor", "cpus", "sockets", "file"),
+    [
+        ("Intel(R) Xeon(R) CPU E5-2697 v2 @ 2.70GHz (Ivy Bridge-EP)", 48, 2, "ivybridge-ex-x8"),
+        ("Intel(R) Xeon(R) CPU @ 2.30GHz", 192, 4, "x86-8s"),
+    ],
+)
+def test_sockets_are_linked_directly_where_they_are_fewer_than_the_file_s(
+    processor: str, cpus: int, sockets: int, file: str
+) -> None:
+    found = reported_machine.like(Machine(cpus, sockets, processor, 256.0))
+    machine = _sim.Machine.from_toml(found.toml)
+    assert found.base == file
+    assert machine.levels == [("socket", sockets), ("core", cpus // 2), ("thread", cpus)]
+    assert machine.transfer_ns(0, cpus - 1) == machine_files.load(file).transfer_ns(0, 56)
+
+
 def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
     found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
     assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml

@@ -58,6 +58,9 @@ _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
 _FEW = 17  # active cores: no file's clock rates have a row beyond, but for that of all cores
 _LEVEL = r'(name = "(?:{})"\ncount = )(\d+|\[.*\])'
+_DIRECTLY = 4  # sockets of Ivy Bridge and its like that are linked with each other
+_HOPS = r"(^#.*\n)*^hops = \[\n( .*\n)*\]\n"
+_BY_HOPS = r"^(transfer_ns|memory_ns|distance) = \[([\d.]+), .*\]$"
 _RANGE = 'of = "node bandwidth"\n'
 _SOCKET = "socket|chip"  # what files call this level
 
@@ -90,7 +93,10 @@ def like(machine: Machine) -> Likeness:
         raise UserError(
             f"{machine.cpus} CPUs do not divide among {sockets} sockets and {threads} threads a core ({name})"
         )
-    text = _with_count(text, _SOCKET, sockets)
+    if sockets != _count(text, _SOCKET):
+        if "\nhops = " in text and sockets > _DIRECTLY:
+            raise UserError(f"{unlike}: how its {sockets} sockets are linked is not known")
+        text = _of_one_hop(_with_count(text, _SOCKET, sockets))
     if re.search(_LEVEL.format("group"), text):
         if of_socket != _count(text, "group") * _count(text, "core"):
             raise UserError(f"{unlike}: which of its {of_socket} cores share a cache is not known")
@@ -141,6 +147,11 @@ def _of_one_die(text: str) -> str:
     for bandwidth in ("node_gb_per_s = ", _RANGE + "low = ", _RANGE + r"low = .*\nhigh = "):
         text = re.sub(rf"({bandwidth})([\d.]+)", lambda found: f"{found[1]}{float(found[2]) * dies:g}", text)
     return _with_count(text, "die", 1)
+
+
+def _of_one_hop(text: str) -> str:
+    """The file with all sockets linked directly: what takes longer by more hops takes what one hop does."""
+    return re.sub(_BY_HOPS, r"\1 = \2", re.sub(_HOPS, "", text, flags=re.MULTILINE), flags=re.MULTILINE)
 
 
 def _count(text: str, level: str) -> int:
