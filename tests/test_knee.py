@@ -149,6 +149,27 @@ def test_a_knee_that_chance_may_have_moved_says_so() -> None:
     assert found and found.low == 2 and found.high == 4
 
 
+def test_few_repetitions_have_no_interval() -> None:
+    close = {1: 100.0, 2: 200.0, 4: 300.0, 8: 320.0}
+    for count, interval in ((1, False), (5, False), (6, True)):
+        curve = knee.curve(repetitions("v", close, count, noise=0), None, 16)
+        found = curve.knee
+        assert found and found.tasks == 4 and found.interval is interval
+        assert interval or found.low is found.high is None
+        text = knee_report.as_text(scaling_results.Scaling("s", "w", "time", "v", 8, [curve], []))
+        assert ("no interval: fewer than 6" in " ".join(text.split())) is not interval
+
+
+def test_a_curve_that_begins_at_zero_has_no_ideal() -> None:
+    nothing = {1: 0.0, 2: 100.0, 4: 190.0}
+    curve = knee.curve(repetitions("v", nothing, noise=0), None, 8)
+    assert curve.knee is None
+    scaling = scaling_results.Scaling("s", "w", "time", "v", 8, [curve], [])
+    shown = [shape(scaling) for shape in knee_report.FORMATS.values()]
+    assert "    2  100      -" in shown[0]
+    assert "knee: unknown: with 1 task the throughput is 0" in shown[0]
+
+
 def test_where_variants_part() -> None:
     base, slower = by(Law.universal), by(Law.universal)
     slower |= {32: 0.9 * slower[32], 64: 0.7 * slower[64], 4: 0.9 * slower[4]}

@@ -125,18 +125,17 @@ def test_a_lock_is_executed_and_named(tmp_path: Path) -> None:
 
 def test_every_kind_of_lock_and_event_is_replayed() -> None:
     lines = [Line("line", "shared"), Line("zone", "node"), Line("own", "task")]
-    kinds = ("spinlock", "rwlock", "mutex", "rwsem", "seqlock")
+    kinds = ("spinlock", "rwlock", "mutex", "rwsem")
     locks = [Lock(kind, kind, 0) for kind in kinds]
     operation = [Event("system call", 2), Event("work", 500), Event("fill", 4096)]
     operation += [Event("interrupt", 1.0, 0, "share"), Event("interrupt", 2, 0, "number")]
     operation += [Event("access", 0, 1, how) for how in ("read", "write", "atomic", "exchange")]
     operation += [Event("access", 0, 2, "write"), Event("visit", 0, 2, "read")]
     for number, how in [(number, how) for number in range(len(kinds)) for how in ("write", "read")]:
-        shared = how if kinds[number] in ("rwlock", "rwsem", "seqlock") else "write"
+        shared = how if kinds[number] in ("rwlock", "rwsem") else "write"
         operation += [Event("lock", 0, number, shared), Event("work", 50), Event("unlock", 0, number, shared)]
-        if kinds[number] != "seqlock":
-            tries = Event("lock", 0, number, f"try {shared}")
-            operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
+        tries = Event("lock", 0, number, f"try {shared}")
+        operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
     program = Program(lines, locks, [operation])
     machine = machine_files.load("epyc-9654-x2")
     found = replay({"all": lambda _: program}, ReplayOptions(machine, [2, 40], samples=4))
@@ -583,6 +582,14 @@ def test_there_is_one_knee() -> None:
     bends = np.array([[1, 1.9, 3.5, 4.0]] * 8)
     found = prediction.curve("v", tasks, bends, shares, {}, tasks).knee
     assert found and found.value == knee.knee(dict(zip(tasks, bends[0], strict=True))) == 4
+    assert (found.low, found.high) == (4, 8)  # what was replayed on both sides
+
+
+def test_one_number_of_tasks_shows_no_knee(tmp_path: Path) -> None:
+    study = traced(tmp_path / "s", v=events(2))
+    answer = bigiron("predict", study.folder, "--machine", XEON, "--tasks", "48", "--samples", "8")
+    assert answer.status == 0, answer.err
+    assert "knee: unknown: it takes three numbers of tasks, of which 1 is one" in answer.out
 
 
 @pytest.mark.parametrize(

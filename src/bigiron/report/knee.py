@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.knee import Curve, Fit, Parting
+from bigiron.analysis.statistics.ratio import CONFIDENCE, fewest
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
 from bigiron.report.formats.columns import aligned
@@ -84,6 +85,8 @@ def in_words(scaling: Scaling, curve: Curve) -> list[str]:
 
 def _knee(curve: Curve) -> str:
     found, tasks = curve.knee, [point.tasks for point in curve.points]
+    if not curve.points[0].throughput.value:
+        return f"unknown: with {plural(tasks[0], 'task')} the throughput is 0, so ideal scaling is not known"
     if not found:
         return "unknown: at least three task counts are needed"
     if found.tasks is None:
@@ -94,6 +97,8 @@ def _knee(curve: Curve) -> str:
             f"{plural(found.tasks, 'task')}; from there to {following} and on, "
             "tasks add less than half of the ideal"
         )
+    if not found.interval:
+        return f"{reached} (no interval: fewer than {fewest(CONFIDENCE)} repetitions)"
     if (found.low, found.high) == (found.tasks, found.tasks):
         return reached
     low, high = (f"past {tasks[-1]}" if end is None else str(end) for end in (found.low, found.high))

@@ -186,7 +186,9 @@ def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> 
 
 def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Iterable[str]:
     if curve.knee:
-        yield f"knee: predicted {curve.knee.written('{:.0f}'.format, ' tasks')}"
+        yield f"knee: predicted between {curve.knee.low:.0f} and {curve.knee.high:.0f} tasks"
+    elif len({1, *found.tasks}) < 3:
+        yield "knee: unknown: it takes three numbers of tasks, of which 1 is one"
     else:
         yield f"knee: none predicted up to {max(found.tasks)} tasks"
     if curve.sensitivities:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bigiron.analysis.statistics import knee
-from bigiron.analysis.statistics.estimate import Estimate, of_samples
+from bigiron.analysis.statistics.estimate import SAMPLED, Estimate, of_samples
 from bigiron.util.lazy import Floats
 from bigiron.util.lazy import numpy as np
 
@@ -67,7 +68,7 @@ class PredictedCurve:
 
     variant: str
     points: list[PredictedPoint]
-    knee: Estimate | None  # None: half of the samples and more have none
+    knee: Estimate | None  # as `knee_of` gives it
     sensitivities: list[Sensitivity]  # at the most tasks
 
 
@@ -104,7 +105,9 @@ def curve(
                     limits,
                 )
             )
-    return PredictedCurve(variant, points, _knee(tasks, relative), _sensitivities(unknowns, relative[:, -1]))
+    return PredictedCurve(
+        variant, points, knee_of(tasks, relative), _sensitivities(unknowns, relative[:, -1])
+    )
 
 
 def costs(samples: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
@@ -129,10 +132,26 @@ def ratio(
     return PredictedRatio(variant, base, points, differs)
 
 
-def _knee(tasks: Sequence[int], relative: Floats) -> Estimate | None:
-    found = [knee.knee(dict(zip(tasks, row, strict=True))) for row in relative.tolist()]
-    knees = np.array([number for number in found if number], np.float64)
-    return of_samples(knees) if 2 * len(knees) > len(found) else None
+def knee_of(tasks: Sequence[int], relative: Floats) -> Estimate | None:
+    """The median knee of samples, a row each. A sample's knee lies between a number of tasks and the next.
+
+    The interval is from the former to the latter, of 90 % of the samples with a knee. None where half of the
+    samples and more have no knee, or where there are fewer than three numbers of tasks.
+
+    >>> knee_of([1, 8, 64, 256], np.array([[1, 7.9, 20, 21]] * 20))
+    Estimate(value=8.0, low=8.0, high=64.0)
+    >>> knee_of([1, 48], np.array([[1, 20]] * 20)) is None
+    True
+    """
+    following = dict(pairwise(tasks))
+    knees = [knee.knee(dict(zip(tasks, row, strict=True))) for row in relative.tolist()]
+    found = [number for number in knees if number]
+    if len(tasks) < 3 or 2 * len(found) <= len(knees):
+        return None
+    outside = (1 - SAMPLED) / 2
+    low, value = np.quantile(found, [outside, 0.5], method="lower")
+    high = np.quantile([following[number] for number in found], 1 - outside, method="higher")
+    return Estimate(float(value), float(low), float(high))
 
 
 def _limits(samples: Sequence[Mapping[tuple[str, str], float]]) -> tuple[float, list[Limit]]:

@@ -28,7 +28,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.analysis.statistics.ratio import CONFIDENCE, median_of
+from bigiron.analysis.statistics.ratio import CONFIDENCE, fewest, median_of
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.util.lazy import Floats
@@ -70,6 +70,8 @@ class Knee:
     """None: up to the most tasks measured there is none."""
     low: int | None
     high: int | None
+    interval: bool = True
+    """Whether there are enough repetitions for the interval: else both ends are None."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Curve:
     unit: str
     points: tuple[CurvePoint, ...]
     knee: Knee | None
-    """None where too little was measured to tell."""
+    """None where too little was measured to tell, or the fewest tasks did nothing: ideal is not known."""
     fits: tuple[Fit, ...]
     refusal: str
     """Why no law was fitted; empty where they were."""
@@ -166,8 +168,11 @@ def knee(throughput: Mapping[int, float]) -> int | None:
 
 
 def _knee_of(ordered: Sequence[Repetitions]) -> Knee | None:
-    if len(ordered) < 3:
+    if len(ordered) < 3 or ordered[0].median <= 0:
         return None
+    found = knee({one.tasks: one.median for one in ordered})
+    if min(len(one.values) for one in ordered) < fewest(CONFIDENCE):
+        return Knee(found, None, None, interval=False)
     chance = np.random.default_rng(0)
     resampled = [
         {one.tasks: float(np.median(chance.choice(one.values, len(one.values)))) for one in ordered}
@@ -177,7 +182,7 @@ def _knee_of(ordered: Sequence[Repetitions]) -> Knee | None:
     knees = sorted(knee(throughput) or beyond for throughput in resampled)
     outside = round(_RESAMPLES * (1 - CONFIDENCE) / 2)
     low, high = (None if end == beyond else end for end in (knees[outside], knees[-1 - outside]))
-    return Knee(knee({one.tasks: one.median for one in ordered}), low, high)
+    return Knee(found, low, high)
 
 
 def _why_no_law(throughput: Mapping[int, float]) -> str:

@@ -82,11 +82,20 @@ def median_of(values: Sequence[float]) -> Estimate:
     return replace(found, value=float(np.median(values)))
 
 
+def fewest(confidence: float) -> int:
+    """Values for an interval of their median: with fewer, all may lie above the true one by chance.
+
+    >>> fewest(0.95)
+    6
+    """
+    return math.ceil(-math.log2((1 - confidence) / 2))
+
+
 def _of_one_sample(logarithms: Floats, confidence: float) -> Estimate:
     from scipy import special  # here, as no other command should wait for it
 
     count, value, outside = len(logarithms), float(np.median(logarithms)), (1 - confidence) / 2
-    if 0.5**count > outside:  # the chance that all lie above the true one
+    if count < fewest(confidence):
         return Estimate(_ratio(value), math.nan, math.nan)
     stretched = math.sqrt(count / (count - 1)) * float(special.stdtrit(count - 1, outside))
     return _estimate(value, _medians(logarithms, 0), NormalDist().cdf(stretched))
