@@ -9,7 +9,7 @@ busy host adds no ticks. What a cell costs are the CPU seconds of QEMU and of Py
 least: others on the host only add to it.
 
 What was measured is kept in the folder: run it again, and it goes on. The page,
-docs/validation/default_probes.md, is written at the end.
+docs/validation/default-probes.md, is written at the end.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from bigiron.study import run as runner
 from bigiron.study.plan import cells
 from bigiron.study.spec import Spec, Variant
 
-PAGE = Path(__file__).parents[1] / "docs/validation/default_probes.md"
+PAGE = Path(__file__).parents[1] / "docs/validation/default-probes.md"
 ALONE = ["conflicts"]
 A_THIRD = 4 / 3
 INTRODUCTION = """\
