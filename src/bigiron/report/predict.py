@@ -109,7 +109,7 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
-_HELD_OUT = ", as did 68 % of published points that nothing was fitted to"
+_HELD_OUT = ", as did 72 % of published points that nothing was fitted to"
 """How far a range can be trusted: docs/validation/curves.md."""
 
 
