@@ -134,7 +134,7 @@ def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
 def by_lock(cell: Cell) -> dict[str, float]:
     """How often each lock is taken, and for how many instructions it is held."""
     found: dict[str, float] = defaultdict(float)
-    for row in locks.profile(cell.table, cell.operations, cell.line_bytes).iter_rows(named=True):
+    for row in locks.profile(cell.table, cell.operations).iter_rows(named=True):
         if row["cpus"] > 1:
             found[f"{row['lock']} taken"] += row["acquisitions_per_op"]
             found[f"{row['lock']} held"] += row["held_per_op"]
@@ -143,7 +143,7 @@ def by_lock(cell: Cell) -> dict[str, float]:
 
 def executed(cell: Cell) -> dict[str, float]:
     """All of them."""
-    return {"all": instructions.profile(cell.table, cell.operations, cell.line_bytes)["self_per_op"].sum()}
+    return {"all": instructions.profile(cell.table, cell.operations)["self_per_op"].sum()}
 
 
 def largest(probe: str, recordings: Iterable[dict[str, float]]) -> float:

@@ -27,6 +27,7 @@ static const char *const files[] = {
 
 static struct {
 	int functions, blocked, watch; /* what the job traces */
+	int has_trigger; /* somebody else's */
 	char values[NR_FILES][32]; /* empty: the kernel has no such file */
 } before;
 
@@ -47,16 +48,22 @@ static void read_value(const char *file, char value[32])
 		/* An event has an asterisk if a trigger listens to it. */
 		sscanf(choice ? choice + 1 : line, "%31[^]*\n]", value);
 	}
+	if (!strcmp(value, "X")) /* buffers of several sizes, which one value cannot give again */
+		value[0] = 0;
 	fclose(text);
 }
 
 int tracing_remember(const struct job *job)
 {
+	char trigger[32];
+
 	before.functions = job->nr_functions || job->choose_functions;
 	before.blocked = !!job->blocked;
 	before.watch = job->watch;
 	for (size_t i = 0; i < NR_FILES; i++)
 		read_value(files[i], before.values[i]);
+	read_value(SWITCH_EVENT "trigger", trigger);
+	before.has_trigger = *trigger && *trigger != '#'; /* a list of what there could be */
 	if (before.functions && before.values[0][0] && strcmp(before.values[0], "nop"))
 		return report_error("machine", "this machine traces already: the tracer is %s; to stop it, write nop to %s%s",
 				    before.values[0], TRACING_FOLDER, files[0]);
@@ -91,10 +98,8 @@ int tracing_restore(void)
 		return 0;
 	if (before.functions)
 		functions_stop();
-	if (before.blocked) {
-		tracing_write(SWITCH_EVENT "enable", "0");
+	if (before.blocked && !before.has_trigger)
 		tracing_write(SWITCH_EVENT "trigger", "!stacktrace");
-	}
 	if (before.watch) {
 		remove_probe("normal");
 		remove_probe("expedited");

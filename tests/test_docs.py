@@ -298,6 +298,7 @@ def test_the_sample_of_a_baseline_has_its_keys() -> None:
         topology=[1, 1, 8, 1],
         qemu="q",
         recorder="r",
+        guest="g",
         lines=[BaselineLine(object="o", writes=1.0, accesses=1.0, functions={"f": 1.0})],
         instructions=BaselineInstructions(total=1.0),
         functions=[BaselineFunction(function="f", instructions=1.0)],

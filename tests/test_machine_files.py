@@ -207,9 +207,10 @@ def test_a_large_machine_becomes_a_tree(monkeypatch: pytest.MonkeyPatch) -> None
         _sim.Machine.from_toml(wrong)
 
 
-def test_the_measured_memory_is_bounded_by_what_is_available(tmp_path: Path) -> None:
+def test_the_measured_memory_is_bounded_by_what_is_available(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "meminfo").write_text("MemTotal:  9 kB\nMemAvailable:   2097152 kB\n")
-    (tmp_path / "limit").write_text("max\n")
     caches = {0: ("0-1", "3"), 1: ("0-1", "3"), 2: ("2", "3"), 3: ("3", "2")}
     for cpu, (shared, level) in caches.items():
         cache = tmp_path / f"cpu/cpu{cpu}/cache/index3"
@@ -217,11 +218,10 @@ def test_the_measured_memory_is_bounded_by_what_is_available(tmp_path: Path) -> 
         for name, text in (("shared_cpu_list", shared), ("level", level), ("size", "107520K")):
             (cache / name).write_text(f"{text}\n")
     assert machine_measure._third_level_bytes(tmp_path) == 210 << 20
-    available = machine_measure._available_bytes
-    assert available(tmp_path / "meminfo", tmp_path / "limit") == 2 << 30
-    assert available(tmp_path / "meminfo", tmp_path / "none") == 2 << 30
-    (tmp_path / "limit").write_text(f"{1 << 30}\n")
-    assert available(tmp_path / "meminfo", tmp_path / "limit") == 1 << 30
+    monkeypatch.setattr(machine_measure, "host_mib", lambda: 4096)
+    assert machine_measure._available_bytes(tmp_path / "meminfo") == 2 << 30
+    monkeypatch.setattr(machine_measure, "host_mib", lambda: 1024)
+    assert machine_measure._available_bytes(tmp_path / "meminfo") == 1 << 30
 
 
 def test_cores_that_share_a_cache_are_measured_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from conftest import SAFETY_NET_S, wait_until
 import bigiron
 from bigiron.machines.messages import Decoder
 
+FIRST_PID_NAMESPACE = 0xEFFFFFFC  # of the kernel: PROC_PID_INIT_INO
 GUEST = Path(bigiron.__file__).parent / "guest"
 WAITS = """
 #include <unistd.h>
@@ -52,6 +53,8 @@ def with_job(folder: Path, job: str, **values: str) -> Path:
 
 @pytest.mark.parametrize("job", ["function vfs_read\ndepth 1\n", "blocked /none\n"])
 def test_tracing_is_put_back_after_a_kill(job: str, agent: Path, tmp_path: Path) -> None:
+    if "blocked" in job and Path("/proc/self/ns/pid").stat().st_ino != FIRST_PID_NAMESPACE:
+        pytest.skip("the agent refuses to count blocked time where tasks have other numbers than in events")
     folder = with_job(tmp_path, job)
     with subprocess.Popen([agent, "job"], cwd=tmp_path, stdout=subprocess.PIPE) as run:
         wait_until(lambda: (folder / "options/overwrite").read_text() == "0")

@@ -112,7 +112,7 @@ def as_toml(baseline: Baseline) -> str:
             head.append(f"memory_mib = {point.memory_mib}")
         if point.clock_slower > 1:
             head.append(f"clock_slower = {point.clock_slower}")
-        for name in ("topology", "qemu", "recorder"):
+        for name in ("topology", "qemu", "recorder", "guest"):
             if known := getattr(point, name):
                 head.append(f"{name} = {_value(known)}")
         if point.instructions:
@@ -179,5 +179,5 @@ def refuse_another_question(baseline: Baseline, path: Path, spec: Spec) -> None:
     ):
         if old != new:
             raise UserError(
-                f"baseline {path} was recorded with {what} {old}, the study with {new}: use another baseline"
+                f"baseline {path} was recorded with {what} {old}, the study with {new}: use another file"
             )

@@ -124,7 +124,8 @@ def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
 def record(study: Study, path: Path) -> Recorded:
     """Write a study's counts as a baseline.
 
-    An existing file keeps the counts that have not changed, and the points that the study does not have.
+    An existing file keeps the counts that have not changed, and the points of the same variants that the
+    study does not have.
     """
     old = baselines.read(path) if path.exists() else None
     if old:
@@ -156,7 +157,8 @@ def record(study: Study, path: Path) -> Recorded:
     points = {
         place: _point(study, place, records, was.get(place), new) for place, records in measured.items()
     }
-    kept = {place: point for place, point in was.items() if place not in measured}
+    variants = {variant for variant, _, _ in measured}
+    kept = {place: point for place, point in was.items() if place not in measured and place[0] in variants}
     if old and kept:
         _refuse_another_head(old, new, path, kept.values())
     ordered = sorted(
@@ -210,6 +212,7 @@ def _point(
         topology=_topology(records),
         qemu=_known(records, "qemu"),
         recorder=_known(records, "recorder"),
+        guest=_known(records, "guest"),
     )
     if "conflicts" in baseline.probes:
         lines = check_lines.known(_lines(study, records))
@@ -259,7 +262,7 @@ def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place,
 def _refuse_another_machine(
     baseline: Baseline, path: Path, point: BaselinePoint, records: list[CellRecord]
 ) -> None:
-    """UserError if the study was counted by another recorder or QEMU, or on another kind of machine."""
+    """UserError if the study was counted by another recorder, agent or QEMU, or on another machine."""
     for what, old, new in (
         ("time_slice", baseline.time_slice, _time_slice(records)),
         ("cgroup", baseline.cgroup, _cgroup(records)),
@@ -268,6 +271,7 @@ def _refuse_another_machine(
         ("sockets, nodes, cores and threads", point.topology or _topology(records), _topology(records)),
         ("QEMU", point.qemu or _known(records, "qemu"), _known(records, "qemu")),
         ("recorder", point.recorder or _known(records, "recorder"), _known(records, "recorder")),
+        ("guest agent", point.guest or _known(records, "guest"), _known(records, "guest")),
     ):
         if old != new:
             raise UserError(

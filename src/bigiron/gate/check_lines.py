@@ -82,6 +82,8 @@ class BaselinePoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
     """The version of QEMU; empty: unknown."""
     recorder: str = ""
     """A hash of the recorder's source; empty: unknown."""
+    guest: str = ""
+    """A hash of the source of the agent in the guest; empty: unknown."""
     lines: list[BaselineLine] = []
     instructions: BaselineInstructions | None = None
     functions: list[BaselineFunction] = []

@@ -296,7 +296,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     limits: list[Limit]
     """Those with at least 1 % of the time, largest share first."""
     knee: int
-    """The knee lies between this number of tasks and the next larger one that was replayed; 0: no knee."""
+    """The knee lies between this number of tasks and the next replayed one; 0: none, or unknown."""
     refused: str
     """Why there is no prediction; then all numbers are 0."""
 

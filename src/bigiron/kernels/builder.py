@@ -30,6 +30,7 @@ _OF_THE_HOST = re.compile(
     r"|Cannot allocate memory|\bout of memory allocating\b|virtual memory exhausted"
     # Not in a line of the source, which the compiler quotes.
     r"|^make.*\b(?:Killed|Terminated|Error 1(?:37|43))$"
+    r"|^(?:\S+: line \d+: +\d+ )?(?:Killed|Terminated)(?: .*)?$"  # a shell's words of pahole
     r"|fatal error: (?:Killed|Terminated) signal.*|terminated with signal \d+ \[(?:Killed|Terminated)\]",
     re.MULTILINE,
 )

@@ -36,8 +36,8 @@ class _Changed:
         >>> [_Changed(new, is_in_both).matters("x86_64", known) for is_in_both in (True, False)]
         [False, True]
         """
-        may_hide = not self.is_in_both and "include" in PurePosixPath(self.path).parts
-        return matters(self.path, arch, None if may_hide else compiled)
+        may_hide = not self.is_in_both and re.match(r"(include|arch/\w+/include)/", self.path)
+        return matters(self.path, arch, compiled) or bool(may_hide and matters(self.path, arch, None))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ _TEST = re.compile(r"(?:MIGRATED )?(.+?) TEST from ")
 _KEY = re.compile(r"([A-Z_]+)=(.*)")
 _HEADING = re.compile(r"[A-Za-z ]* secs\.? [# ]*(?:per sec|(\S+)/sec) *$")
 # The last column of a row: sizes and the time stand before it; of datagrams, that of those received.
-_ROW = re.compile(r" *(?:(?:\d+ +){3,4}[\d.]+|\d+ +[\d.]+ +\d+) +([\d.]+) *$")
+_OF_TRANSACTIONS = re.compile(r" *(?:\d+ +){4}[\d.]+ +([\d.]+) *$")
+_OF_BYTES = re.compile(r" *(?:(?:\d+ +){3}[\d.]+|\d+ +[\d.]+ +\d+) +([\d.]+) *$")
 _UNITS = {"Trans/s": ("transactions", "transactions/s"), "10^6bits/s": ("throughput", "Mbit/s")}
 
 
@@ -34,8 +35,10 @@ def _read(text: str) -> Reading:
                 figures.append(_figure(test, speed, value, line))
         elif found := _HEADING.match(written):
             unit = f"{found[1] or 'Trans'}/s"
-        elif found := _ROW.match(written):
-            if not unit:
+        elif found := _OF_TRANSACTIONS.match(written):
+            figures.append(_figure(test, number(found[1], line, "the speed"), "Trans/s", line))
+        elif found := _OF_BYTES.match(written):
+            if unit in ("", "Trans/s"):
                 raise UserError(f"line {line}: no heading names the unit: run netperf without -P 0")
             figures.append(_figure(test, number(found[1], line, "the speed"), unit, line))
     return Reading(figures, operations=sends, operation="send")

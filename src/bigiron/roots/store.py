@@ -123,7 +123,7 @@ def _drop_unnamed() -> None:
     named = {root_of(record).image for record in records()}
     for image in cache_folder("roots").glob(f"*.{FILE_SYSTEM}"):
         if image not in named:
-            with image.open("rb") as file, suppress(BlockingIOError):
+            with image.open("rb") as file, suppress(OSError):  # one that is used, or NFS
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 image.unlink()
 

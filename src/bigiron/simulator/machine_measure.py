@@ -15,6 +15,7 @@ import tomli_w
 from bigiron import _sim
 from bigiron.architectures import architectures
 from bigiron.errors import UserError
+from bigiron.util.host_memory import host_mib
 
 _LEVELS = ("socket", "node", "group", "core", "thread")
 _SOCKET, _NODE, _GROUP, _THREAD = 0, 1, 2, 4
@@ -46,7 +47,6 @@ class Host:
         cls,
         system: Path = Path("/sys/devices/system"),
         meminfo: Path = Path("/proc/meminfo"),
-        limit: Path = Path("/sys/fs/cgroup/memory.max"),
     ) -> "Host":
         """The machine that bigiron runs on, with the CPUs that it may use."""
         nodes = {
@@ -66,7 +66,7 @@ class Host:
                 int((folder / "topology" / name).read_text()) for name in ("physical_package_id", "core_id")
             )
             places[cpu] = (socket, nodes.get(cpu, 0), min(shared, default=0), core, cpu)
-        return cls(places, _third_level_bytes(system), _available_bytes(meminfo, limit))
+        return cls(places, _third_level_bytes(system), _available_bytes(meminfo))
 
     def beyond_caches(self, least: int) -> int:
         """Bytes of memory to measure: at least so many, and more than caches hold, if that much is available.
@@ -357,13 +357,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _available_bytes(meminfo: Path, limit: Path) -> int:
-    """Memory that programs can still have: in a container, no more than its limit."""
+def _available_bytes(meminfo: Path) -> int:
+    """Memory that programs can still have: no more than the limit of a container or another group."""
     available = re.search(r"^MemAvailable: +(\d+) kB$", meminfo.read_text(), re.MULTILINE)
     assert available, meminfo  # since Linux 3.14
-    most = limit.read_text().strip() if limit.exists() else "max"
-    bytes_left = int(available[1]) << 10
-    return bytes_left if most == "max" else min(bytes_left, int(most))
+    return min(int(available[1]) << 10, host_mib() << 20)
 
 
 def _third_level_bytes(system: Path) -> int:

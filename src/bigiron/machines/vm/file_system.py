@@ -55,11 +55,13 @@ KINDS: Mapping[str, Kind] = {
     "ext4": Kind(
         ("mkfs.ext4", "-q", "-F", "-U", _SAME, "-E",
          f"lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={_SAME}"), "e2fsprogs",
-        "-b -C -E -G -g -I -i -J -L -m -N -O -r -T -t -U", "-c -D -F -j -K -q -v"),
+        "-b -C -E -e -G -g -I -i -J -L -m -N -O -o -r -T -t -U", "-c -D -F -j -K -q -v"),
     "xfs": Kind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs",
         "-b -d -i -L -l -m -n -r -s", "-f -K -q"),
     "btrfs": Kind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs",
-        "-b -d -L -m -n -O -R -s -U --checksum --csum", "-f -K -M -q -v"),
+        "-b -d -L -m -n -O -R -s -U --byte-count --checksum --csum --data --features --label --metadata "
+        "--nodesize --runtime-features --sectorsize --uuid",
+        "-f -K -M -q -v --force --mixed --nodiscard --quiet --verbose"),
     "f2fs": Kind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools",
         "-a -C -d -E -e -l -O -o -R -s -T -t -U -w -z", "-f -i -m -q -r"),
 }  # fmt: skip
@@ -202,6 +204,8 @@ def _refused(kind: Kind, words: Sequence[str]) -> str:
     """The first word that may let mkfs read or write another file than the disk: a study may be a stranger's.
 
     >>> _refused(KINDS["ext4"], ["-O", "^has_journal", "-Estride=4", "-K"])
+    ''
+    >>> _refused(KINDS["btrfs"], ["--nodesize", "65536", "--data=single", "--mixed"])
     ''
     >>> _refused(KINDS["btrfs"], ["-q", "disk.img"]), _refused(KINDS["xfs"], ["-l", "size=9m,logdev=x"])
     ('disk.img', 'size=9m,logdev=x')

@@ -44,7 +44,8 @@ def command_line(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Chan
 
 def _disk(root: Root) -> list[str]:
     """A read-only disk with one queue: one for each CPU would be one interrupt for each."""
-    drive = f"file={_escaped(root.image)},format=raw,if=none,id=root,read-only=on"
+    # This process holds it, and nobody writes to it.
+    drive = f"file={_escaped(root.image)},file.locking=off,format=raw,if=none,id=root,read-only=on"
     return ["-drive", drive, "-device", "virtio-blk-pci,drive=root,num-queues=1"]
 
 

@@ -183,8 +183,9 @@ def check_memory(mib: int, cpus: int) -> None:
     """Raise UserError if a machine with so much memory does not fit into this host's."""
     least, here = least_mib(mib, cpus), host_memory.host_mib()
     if least > here:
+        whose = "this process's control group" if here < host_memory.physical_mib() else "this host"
         raise UserError(
-            f"a machine with {cpus} CPUs and {mib} MiB writes {least} MiB, and this host has {here} MiB: "
+            f"a machine with {cpus} CPUs and {mib} MiB writes {least} MiB, and {whose} has {here} MiB: "
             "use fewer CPUs, or less memory with --memory MIB"
         )
 
