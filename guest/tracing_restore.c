@@ -27,7 +27,7 @@ static const char *const files[] = {
 
 static struct {
 	int functions, blocked, watch; /* what the job traces */
-	int has_trigger; /* somebody else's */
+	int has_trigger; /* another program's */
 	char values[NR_FILES][32]; /* empty: the kernel has no such file */
 } before;
 

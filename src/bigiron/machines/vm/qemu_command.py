@@ -44,7 +44,7 @@ def command_line(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Chan
 
 def _disk(root: Root) -> list[str]:
     """A read-only disk with one queue: one for each CPU would be one interrupt for each."""
-    # This process holds it, and nobody writes to it.
+    # This process holds it, and it is only read.
     drive = f"file={_escaped(root.image)},file.locking=off,format=raw,if=none,id=root,read-only=on"
     return ["-drive", drive, "-device", "virtio-blk-pci,drive=root,num-queues=1"]
 
