@@ -160,11 +160,17 @@ def test_a_probe_that_one_variant_lacks_is_left_out(open1: Path, tmp_path: Path)
 
 
 def test_probes_of_different_machines(open1: Path, tmp_path: Path) -> None:
-    def on_more_cpus(_: Path, record: dict[str, Any]) -> None:
+    def on_more_cpus(cell: Path, record: dict[str, Any]) -> None:
         del record["tables"]["conflicts"]
         record["cpus"] = record["tasks"] = 16
+        record["id"] = record["id"].replace("8cpus-8tasks", "16cpus-16tasks")
+        shutil.copytree(cell, cell.with_name(record["id"]))
+        (cell.with_name(record["id"]) / "cell.json").write_text(json.dumps(record))
+        shutil.rmtree(cell)
 
     study = changed(open1, tmp_path / "s", "debian/6.12", on_more_cpus)
+    question = study / "study.toml"
+    question.write_text(re.sub(r"^cpus = \[.*?\]", "cpus = [8, 16]", question.read_text(), flags=re.M | re.S))
     assert bigiron("explain", study).status == 0
 
 

@@ -77,8 +77,9 @@ def test_in_a_pid_namespace(tmp_path: Path) -> None:
     why = "in a PID namespace, such as a container's, tasks have other numbers"
     for probe, status in ("oncpu", 3), ("blocked", 3), ("efficiency", 0):
         options = ("--machine", "host", "--tasks", "1", "--probe", probe, "-o", tmp_path / probe)
-        run = [*namespace, BIGIRON, "run", "getppid1", *options]
-        done = subprocess.run(run, capture_output=True, text=True)
+        done = subprocess.run(
+            [*namespace, BIGIRON, "run", "getppid1", *options], capture_output=True, text=True
+        )
         assert done.returncode == status, done
         assert not status or why in done.stderr
     (record,) = package.open_study(tmp_path / "efficiency").records()

@@ -1590,8 +1590,8 @@ def test_symbols_are_kept_whole_or_not_at_all(
     room: int, parts: int, bytes_each: int, lost: int, left: int, tmp_path: Path
 ) -> None:
     program, file = built("symbols", ["symbols"], tmp_path), tmp_path / "kallsyms"
-    words = [program, file, *map(str, (room, parts, bytes_each))]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    sizes = map(str, (room, parts, bytes_each))
+    done = subprocess.run([program, file, *sizes], capture_output=True, text=True, check=True)
     assert (done.stdout, file.stat().st_size) == (f"{lost}\n", left)
 
 
