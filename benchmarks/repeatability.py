@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bigiron import workloads
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines import matching, shared_lines
 from bigiron.analysis.probes import instructions, locks
 from bigiron.results import measurements
 from bigiron.study import store
@@ -110,10 +110,7 @@ Deviations = dict[str, float | str]
 
 def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     """Of each probe the largest, and the range of the accesses that are layout."""
-    lines = [
-        matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
-        for cell in cells["conflicts"]
-    ]
+    lines = [shared_lines.lines_in(cell) for cell in cells["conflicts"]]
     layout = [sum(line.layout_per_op for line in each) for each in lines]
     return {
         "conflicts": largest("conflicts", map(by_kind, lines)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bigiron.analysis.comparison.limits import Tolerance
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
 from bigiron.bisect.bisection import Rule, Value
@@ -184,7 +184,7 @@ def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
     """Every object, lock or function of a cell, with its value."""
     match kind:
         case "conflicts":
-            for line in matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes)):
+            for line in shared_lines.lines_in(cell):
                 yield line.object, (line.writes_per_op, line.accesses_per_op)
         case "locks":
             taken_locks = locks.profile(cell.table, cell.operations)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.check_lines import BaselinePoint
@@ -34,7 +34,7 @@ def differences(spec: Spec, cpus: int, one: Collected, other: Collected) -> list
         for was, now in ((one, other), (other, one))
         for name in _COMPARED
         if name in was.tables and name in now.tables
-        for finding in _FOUND[name](was.tables[name], now.tables[name], cpus)
+        for finding in _FOUND[name](_cell(was.tables[name]), _cell(now.tables[name]), cpus)
         if finding.worse
     ]
 
@@ -43,21 +43,20 @@ def _identical(one: Table, other: Table | None) -> bool:
     return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
 
 
-def _in_lines(was: Table, now: Table, cpus: int) -> Iterator[LimitedCount]:
-    cells = [Cell(table.rows, table.facts) for table in (was, now)]
-    lines = [
-        matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes)) for cell in cells
-    ]
+def _cell(table: Table) -> Cell:
+    return Cell(table.rows, table.facts)
+
+
+def _in_lines(was: Cell, now: Cell, cpus: int) -> Iterator[LimitedCount]:
+    lines = [shared_lines.lines_in(cell) for cell in (was, now)]
     baseline = BaselinePoint(variant="", cpus=cpus, tasks=None, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 
-def _in_work(was: Table, now: Table, _cpus: int) -> Iterator[LimitedCount]:
+def _in_work(was: Cell, now: Cell, _cpus: int) -> Iterator[LimitedCount]:
     before, after = (
-        dict(
-            instructions.profile(table.rows, _operations(table)).select("function", "self_per_op").iter_rows()
-        )
-        for table in (was, now)
+        dict(instructions.profile(cell.table, cell.operations).select("function", "self_per_op").iter_rows())
+        for cell in (was, now)
     )
     known = check_instructions.known([before])
     yield check_instructions.check(
@@ -66,9 +65,3 @@ def _in_work(was: Table, now: Table, _cpus: int) -> Iterator[LimitedCount]:
 
 
 _FOUND = {"conflicts": _in_lines, "instructions": _in_work}
-
-
-def _operations(table: Table) -> int:
-    operations = table.facts["operations"]
-    assert isinstance(operations, list)
-    return sum(operations)

@@ -9,7 +9,7 @@ import msgspec
 from bigiron.analysis.comparison import repeatable_counts
 from bigiron.analysis.comparison.limits import LimitedCount
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching
+from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions
 from bigiron.errors import UserError
@@ -308,8 +308,7 @@ def _memory_mib(records: list[CellRecord]) -> int:
 def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
     """The shared cache lines of each repetition."""
     return [
-        matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
-        for cell in (Cell(study.table(one, "conflicts"), one.facts["conflicts"]) for one in records)
+        shared_lines.lines_in(Cell(study.table(one, "conflicts"), one.facts["conflicts"])) for one in records
     ]
 
 

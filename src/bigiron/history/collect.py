@@ -12,7 +12,7 @@ import msgspec
 
 from bigiron.analysis.comparison import repeatable_counts
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching, merging
+from bigiron.analysis.lines import conflicts, matching, merging, shared_lines
 from bigiron.analysis.lines.matching import Line
 from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
@@ -219,7 +219,7 @@ def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums
     found = []
     for record in cells.records:
         cell = Cell(cells.study.table(record, "conflicts"), record.facts["conflicts"])
-        lines = matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
+        lines = shared_lines.lines_in(cell)
         pairs = matching.lines_of(conflicts.pairs(cell.table, cell.operations))
         sums = (
             sum(line.accesses_per_op for line in lines),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
 from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
-from bigiron.analysis.lines import conflicts, matching, per_cpu, shared_lines
+from bigiron.analysis.lines import matching, per_cpu, shared_lines
 from bigiron.analysis.lines.matching import PerBoot, Row
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
@@ -215,16 +215,7 @@ def _with_fewer_cpus(measured: Measurements, setup: Setup, families: Mapping[str
     if not fewer:
         return None
     there = _of_each(_prepare, measured.points[max(fewer)], setup.names)
-    sums = {
-        name: per_cpu.sums(
-            (
-                matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes))
-                for cell in there[name]
-            ),
-            families,
-        )
-        for name in setup.names
-    }
+    sums = {name: per_cpu.sums(map(shared_lines.lines_in, there[name]), families) for name in setup.names}
     return FewerCpus(max(fewer)[0], sums)
 
 

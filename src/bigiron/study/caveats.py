@@ -9,7 +9,9 @@ from bigiron.machines.vm import cgroup
 from bigiron.study.store import CellRecord
 from bigiron.util.english import first_n, join_and
 
-_PROGRAMS = {"recorder": "recorders", "guest": "guest programs", "qemu": "versions of QEMU"}
+PROGRAMS = {"recorder": "recorders", "guest": "guest programs", "qemu": "versions of QEMU"}
+"""Whose versions decide counts, by their keys in a cell's environment. Not every cell has a recorder, and the
+first cells had no `guest`."""
 
 
 def losses(records: Iterable[CellRecord]) -> list[str]:
@@ -50,7 +52,7 @@ def programs(records: Iterable[CellRecord]) -> str:
     """
     known = list(records)
     differing = []
-    for what, called in _PROGRAMS.items():
+    for what, called in PROGRAMS.items():
         variants: dict[str, dict[str, None]] = {}
         for record in known:
             if version := str(record.environment.get(what) or ""):

@@ -10,13 +10,12 @@ from bigiron.errors import UserError
 from bigiron.machines.engine import Job
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.study import program
+from bigiron.study.caveats import PROGRAMS
 from bigiron.study.plan import Cell
 from bigiron.study.spec import Spec
 from bigiron.study.store import CellRecord, Study
 
 _MUST_MATCH = ("time_slice", "memory_mib", "cgroup")
-_PROGRAMS = ("qemu", "recorder", "guest")
-"""Whose versions decide counts. Not every cell has a recorder, and the first cells had no `guest`."""
 _BY_TASKS = "instructions_per_ns"
 CLOCK = "clock_slower"
 
@@ -95,7 +94,7 @@ class SameMachine:
 
     def of(self, cell: Cell) -> dict[str, object]:
         """What a cell's environment must have, as far as a cell that it is compared with is measured."""
-        same = _known(self._measured(_EVERY), *_PROGRAMS) | _known(self._measured(_point(cell)), _BY_TASKS)
+        same = _known(self._measured(_EVERY), *PROGRAMS) | _known(self._measured(_point(cell)), _BY_TASKS)
         if not (first := self._measured(_shape(cell))):
             return same
         same |= {what: first.environment.get(what, "unknown") for what in _MUST_MATCH}
@@ -136,7 +135,7 @@ def refuse_another_machine(record: CellRecord, same: Mapping[str, object]) -> No
     """UserError if the study's measured cells ran on another kind of machine."""
     for what in _MUST_MATCH:
         _refuse_another(what, record.environment.get(what, "unknown"), same)
-    for what, now in _known(record, *_PROGRAMS, _BY_TASKS).items():
+    for what, now in _known(record, *PROGRAMS, _BY_TASKS).items():
         _refuse_another(what, now, same)
 
 

@@ -16,7 +16,8 @@ from bigiron.machines.simulated import parameters
 from bigiron.probes import Table
 from bigiron.simulator import machine_files
 from bigiron.study.engines import SIMULATED
-from bigiron.study.spec import Simulation, Spec, Variant, slug
+from bigiron.study.resolve import check_names
+from bigiron.study.spec import Simulation, Spec, Variant
 from bigiron.study.store import Collected
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -100,9 +101,7 @@ def resolve(spec: Spec) -> Spec:
         raise UserError(f"{spec.workload} has no parameter `tasks`: leave out --tasks")
     for variant in spec.variant:
         _check_settings(variant, spec.workload, known)
-    names = [variant.name for variant in spec.variant]
-    if len({slug(name) for name in names}) < len(names):
-        raise UserError(f"variants need different names: {', '.join(names)}")
+    check_names(spec)
     for what in ("warmup_ms", "duration_ms", "timeline_us"):
         if not 0 <= getattr(spec.simulation, what) < 1e9:
             raise UserError(f"{what} = {getattr(spec.simulation, what)}: use a time, zero or more")

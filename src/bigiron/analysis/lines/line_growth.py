@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bigiron.analysis.comparison.model import Cell
-from bigiron.analysis.lines import conflicts, matching, merging
+from bigiron.analysis.lines import matching, merging, shared_lines
 from bigiron.analysis.statistics.growth import Series
 
 
@@ -30,10 +30,7 @@ def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
 
 
 def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[matching.Line]:
-    profiles = [
-        conflicts.profile(cell.table, cell.operations, cell.line_bytes, contexts) for cell in repetitions
-    ]
-    return matching.mean([matching.lines_of(profile) for profile in profiles])
+    return matching.mean([shared_lines.lines_in(cell, contexts) for cell in repetitions])
 
 
 def _series(name: str, what: str, lines: Mapping[int, Sequence[matching.Line]]) -> Series:

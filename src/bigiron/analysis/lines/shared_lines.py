@@ -174,6 +174,11 @@ def _lines(cell: Cell, options: Options) -> list[Line]:
     )
 
 
+def lines_in(cell: Cell, contexts: tuple[str, ...] = conflicts.CONTEXTS[:1]) -> list[Line]:
+    """The shared cache lines of one cell, without recycled memory."""
+    return matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes, contexts))
+
+
 def _profile(cell: Cell, options: Options) -> pl.DataFrame:
     counted = cell.table, cell.operations
     return cell.once(
