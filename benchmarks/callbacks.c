@@ -14,7 +14,8 @@
 #include <stdio.h>
 
 #include "../guest/recorder.h"
-#include "guest.h"
+#include "arch/guest.h"
+#include "lib/attributes.h"
 
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);

@@ -4,21 +4,21 @@
  * program's run, how often each kernel instruction on each CPU touches each cache line, how many instructions each
  * function executes, which locks are taken.
  *
- *	marks		the agent's commands: arm, disarm	-> request
- *	translation	instruments code, once it is armed, with callbacks of
- *	user_code	    user code, where tasks count operations	-> operations
- *	control_flow	    calls, returns, interrupts, switches	-> contexts, stacks, chains
- *	accesses	    accesses to memory			-> open_lines, by sequences -> lines; pages
- *	blocks		    blocks of instructions		-> instructions
- *	lock_calls	    calls of lock functions		-> locks
- *	allocators	    calls of allocators			-> allocations
- *	trace_events	    what sampled operations do, in order	-> traces
- *	symbols		the kernel's symbols, and what they mean
- *	parts		the parts of a program's run		-> program
- *	time_slices	how long QEMU runs a CPU before the next
- *	many_cpus	what QEMU does for each CPU of a machine, though it concerns one
- *	tests		many small recordings, one after the other
- *	results		writes it all				-> folder
+ *	recording/marks		the agent's commands: arm, disarm	-> request
+ *	recording/parts		the parts of a program's run		-> program
+ *	recording/tests		many small recordings, one after the other
+ *	recording/results	writes it all				-> folder
+ *	translation		instruments code, once it is armed, with callbacks of
+ *	execution/user_code	    user code, where tasks count operations	-> operations
+ *	execution/control_flow	    calls, returns, interrupts, switches	-> contexts, stacks, chains
+ *	execution/blocks	    blocks of instructions		-> instructions
+ *	execution/lock_calls	    calls of lock functions		-> locks
+ *	memory/accesses		    accesses to memory			-> open_lines, by sequences -> lines; pages
+ *	memory/allocators	    calls of allocators			-> allocations
+ *	trace/trace_events	    what sampled operations do, in order	-> traces
+ *	translation/symbols	the kernel's symbols, and what they mean
+ *	qemu/time_slices	how long QEMU runs a CPU before the next
+ *	qemu/many_cpus		what QEMU does for each CPU of a machine, though it concerns one
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away. MARK_DISARM writes the result and throws the instrumented code away again.
@@ -27,14 +27,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cpu.h"
-#include "folder.h"
-#include "guest.h"
-#include "many_cpus.h"
-#include "marks.h"
-#include "names.h"
-#include "qemu_api.h"
-#include "translation.h"
+#include "arch/guest.h"
+#include "cpu/cpu.h"
+#include "lib/attributes.h"
+#include "lib/names.h"
+#include "protocol/folder.h"
+#include "qemu/many_cpus.h"
+#include "qemu/qemu_api.h"
+#include "recording/marks.h"
+#include "translation/translation.h"
 
 EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);

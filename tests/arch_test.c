@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../plugin/arch.h"
+#include "../plugin/arch/arch.h"
 
 static const char *const insn_kinds[] = {
 	[INSN_OTHER] = "other",

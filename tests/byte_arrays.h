@@ -3,7 +3,7 @@
 #ifndef BYTE_ARRAYS_H
 #define BYTE_ARRAYS_H
 
-#include "../plugin/qemu_api.h"
+#include "../plugin/qemu/qemu_api.h"
 
 GByteArray *g_byte_array_new(void)
 {

@@ -24,15 +24,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/accesses.h"
-#include "../plugin/allocators.h"
-#include "../plugin/control_flow.h"
-#include "../plugin/cpu.h"
-#include "../plugin/guest.h"
-#include "../plugin/lock_calls.h"
-#include "../plugin/program.h"
-#include "../plugin/request.h"
-#include "../plugin/trace_events.h"
+#include "../plugin/arch/guest.h"
+#include "../plugin/cpu/cpu.h"
+#include "../plugin/execution/control_flow.h"
+#include "../plugin/execution/lock_calls.h"
+#include "../plugin/execution/program.h"
+#include "../plugin/memory/accesses.h"
+#include "../plugin/memory/allocators.h"
+#include "../plugin/protocol/request.h"
+#include "../plugin/trace/trace_events.h"
 
 struct qemu_plugin_insn {
 	qemu_plugin_vcpu_udata_cb_t on_run;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/cpu.h"
-#include "../plugin/exclusives.h"
+#include "../plugin/cpu/cpu.h"
+#include "../plugin/memory/exclusives.h"
 
 #define NR_CPUS 4
 #define STORE (1u << 16)

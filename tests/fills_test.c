@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/accesses.h"
-#include "../plugin/cpu.h"
-#include "../plugin/guest.h"
+#include "../plugin/arch/guest.h"
+#include "../plugin/cpu/cpu.h"
+#include "../plugin/memory/accesses.h"
 #include "byte_arrays.h"
 
 #define NR_CPUS 2

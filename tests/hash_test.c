@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/hash.h"
+#include "../plugin/lib/hash.h"
 
 #define MAX_WORDS 3
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../plugin/qemu_api.h"
+#include "../plugin/qemu/qemu_api.h"
 
 /* QEMU and GLib: what is not called at once is not looked for at once. */
 

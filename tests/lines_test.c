@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/insns.h"
-#include "../plugin/lines.h"
+#include "../plugin/cache_lines/lines.h"
+#include "../plugin/counts/insns.h"
 
 #define MAX_TABLES 64
 

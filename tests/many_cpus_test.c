@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../plugin/many_cpus.h"
-#include "../plugin/qemu_api.h"
+#include "../plugin/qemu/many_cpus.h"
+#include "../plugin/qemu/qemu_api.h"
 
 #define NR_CPUS 4
 #define WORDS 4096

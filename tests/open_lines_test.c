@@ -9,8 +9,8 @@
  */
 #include <stdlib.h>
 
-#include "../plugin/insns.h"
-#include "../plugin/open_lines.h"
+#include "../plugin/cache_lines/open_lines.h"
+#include "../plugin/counts/insns.h"
 
 #define NR_CPUS 2
 #define SIZE_SHIFT 3

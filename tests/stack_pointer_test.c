@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../plugin/guest.h"
+#include "../plugin/arch/guest.h"
 #include "byte_arrays.h"
 
 #define WORDS (64 << 10 >> 3)

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "../plugin/allocators.h"
-#include "../plugin/cpu.h"
-#include "../plugin/folder.h"
-#include "../plugin/guest.h"
-#include "../plugin/locks.h"
-#include "../plugin/preemptions.h"
-#include "../plugin/symbols.h"
-#include "../plugin/trace_events.h"
+#include "../plugin/arch/guest.h"
+#include "../plugin/counts/locks.h"
+#include "../plugin/cpu/cpu.h"
+#include "../plugin/memory/allocators.h"
+#include "../plugin/protocol/folder.h"
+#include "../plugin/trace/trace_events.h"
+#include "../plugin/translation/preemptions.h"
+#include "../plugin/translation/symbols.h"
 
 struct guest guest;
 struct cpus cpus;

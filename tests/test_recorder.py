@@ -26,13 +26,14 @@ from bigiron.probes.recording import Recording, read_recording
 TOP = Path(__file__).parents[1]
 CROSS = "powerpc64le-linux-gnu-"
 ARCHS = ("x86_64", "ppc64le", "aarch64")
-CC = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
+CC = ("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-iquote", str(TOP / "plugin"))
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def built(name: str, parts: Sequence[str], folder: Path, *options: str) -> Path:
     """A test program of this folder, linked with the parts of the recorder that it tests."""
-    sources = [TOP / "tests" / f"{name}_test.c", *(TOP / "plugin" / f"{part}.c" for part in parts)]
+    sources = [file for file in compile.recorder_files() if file.stem in parts]
+    sources.append(TOP / "tests" / f"{name}_test.c")
     objects = [compiled(source, folder.parent / "objects", options) for source in sources]
     subprocess.run([*CC, *options, *SANITIZERS, *objects, "-o", folder / name], check=True)
     return folder / name

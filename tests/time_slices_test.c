@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../plugin/time_slices.h"
+#include "../plugin/qemu/time_slices.h"
 
 #define NR_CPUS 4
 

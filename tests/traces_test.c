@@ -25,10 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plugin/cpu.h"
-#include "../plugin/guest.h"
-#include "../plugin/insns.h"
-#include "../plugin/trace_events.h"
+#include "../plugin/arch/guest.h"
+#include "../plugin/counts/insns.h"
+#include "../plugin/cpu/cpu.h"
+#include "../plugin/trace/trace_events.h"
 #include "byte_arrays.h"
 
 #define NR_CPUS 2

@@ -151,7 +151,7 @@ def made_with(arch: str) -> Iterator[str]:
         version = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
         yield version.stdout.partition("\n")[0]
     yield f"static programs: {os.confstr('CS_GNU_LIBC_VERSION')}, LGPL-2.1-or-later"
-    header = prebuilt.FOLDER.with_name("plugin") / "qemu_api.h"
+    header = prebuilt.FOLDER.with_name("plugin") / "qemu/qemu_api.h"
     oldest, newest = re.findall(r"define (?:QEMU_PLUGIN|NEWEST)_API_VERSION (\d+)", header.read_text())
     yield f"recorder: QEMU plugin API {oldest} to {newest}, glibc {GLIBC[0]}.{GLIBC[1]} or newer"
 

@@ -28,7 +28,7 @@ else:
 _HERE = Path(__file__).parent
 _FLAGS = ("-std=gnu11", "-O2")
 # What each access calls lies in several files.
-RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden")
+RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden", "-iquote", str(_HERE / "plugin"))
 # A loop that calls no function would keep its number of operations in a register. GCC has it since 12.
 STORE_IN_LOOPS = "-fno-move-loop-stores"
 
@@ -119,13 +119,13 @@ def recorder() -> Path:
 
 
 def recorder_files() -> list[Path]:
-    """The recorder's C files."""
-    return sorted(_source_folder("plugin").glob("*.c"))
+    """The recorder's C files, by name: the order in which they are linked changes what is inlined."""
+    return sorted(_source_folder("plugin").rglob("*.c"), key=lambda file: file.name)
 
 
 def recorder_source() -> str:
     """The hash of the recorder's sources: counts of different recorders are not compared."""
-    return _sha256(*_contents(map(str, sorted(_source_folder("plugin").glob("*.[ch]")))))
+    return _sha256(*_contents(map(str, sorted(_source_folder("plugin").rglob("*.[ch]")))))
 
 
 def guest_source() -> str:

@@ -31,8 +31,8 @@ ARCHITECTURE = Architecture(
     qemu="qemu-system-aarch64",
     qemu_package="qemu-system-arm",
     # A server's core: it has atomic instructions (FEAT_LSE), and no authenticated pointers, which are slow in
-    # QEMU. DC ZVA sets 64 bytes to zero, as plugin/aarch64.c knows. With a newer core the kernel copies and
-    # sets memory by instructions (FEAT_MOPS) of whose accesses QEMU does not tell the recorder.
+    # QEMU. DC ZVA sets 64 bytes to zero, as plugin/arch/aarch64.c knows. With a newer core the kernel copies
+    # and sets memory by instructions (FEAT_MOPS) of whose accesses QEMU does not tell the recorder.
     machine=_machine("neoverse-n1"),
     accelerated_cpu="host",
     remapping=(),

@@ -66,7 +66,7 @@ class Architecture:
     interrupt_events: bool  # whether guest/libbpf/efficiency.c knows its tracepoints of interrupts
     user_memory: bool  # whether the recorder sees all that user code does to memory
     # Where memory is, as the recorder's findings are read in it:
-    kernel_start: int  # addresses from here on are the kernel's, as in plugin/
+    kernel_start: int  # addresses from here on are the kernel's, as in plugin/arch/
     address_classes: tuple[tuple[int, int, str], ...]  # kernel addresses from, to (exclusive): what is there
     older_map: int  # where older kernels' map of all memory starts, before the first of these; 0: there
     struct_pages: tuple[int, ...]  # where the array of `struct page` starts, by kernel; (): as above

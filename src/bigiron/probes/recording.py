@@ -228,7 +228,7 @@ def read_all_lines(results: Path) -> pl.DataFrame:
 
 
 def _read_lines(file: Path) -> pl.DataFrame:
-    """The recorder's rows: `struct line_row` of plugin/lines.h."""
+    """The recorder's rows: `struct line_row` of plugin/cache_lines/lines.h."""
     columns = {
         "line": "<u8",
         "pc": "<u8",

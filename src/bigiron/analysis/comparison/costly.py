@@ -1,6 +1,6 @@
 """Instructions that take much longer than one instruction does: what each costs, and who published it.
 
-The recorder counts them by the names below (plugin/x86_64.c and so on). Each costs what it takes when
+The recorder counts them by the names below (plugin/arch/x86_64.c and so on). Each costs what it takes when
 nothing contends for it, in the unit of `cost`. An atomic access to a shared cache line costs a transfer more,
 which is charged to the cache line.
 

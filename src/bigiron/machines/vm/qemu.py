@@ -17,7 +17,7 @@ from bigiron.util.distribution import Distribution
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
 NEWEST = (10, 1)
-"""10.2 has other types in its plugin interface (plugin/qemu_api.h). 10.0 was tested; 10.1 only adds to it."""
+"""10.2 has other types in its plugin interface (plugin/qemu/qemu_api.h). 10.0 was tested; 10.1 only adds."""
 
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
