@@ -5,8 +5,8 @@ BIGIRON := .venv/bin/bigiron
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # Where it is set, pytest would compile all tests each time.
 unexport PYTHONDONTWRITEBYTECODE
-C_SOURCES = $(wildcard guest/*.c guest/boot/*.c guest/libbpf/*.c guest/matrix/*.c guest/pairs/*.c plugin/*.c plugin/*/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
-C_HEADERS = $(wildcard guest/*.h guest/*/*.h plugin/*/*.h src/bigiron/workloads/*.h src/bigiron/workloads/*/*.h tests/*.h)
+C_SOURCES = $(wildcard guest/*.c guest/*/*.c plugin/*.c plugin/*/*.c src/bigiron/workloads/*.c src/bigiron/workloads/*/*.c tests/agent/*.c)
+C_HEADERS = $(wildcard guest/*/*.h plugin/*/*.h src/bigiron/workloads/*.h src/bigiron/workloads/*/*.h tests/*.h)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel fresh docs book
@@ -65,7 +65,7 @@ lint-c: build/linted-c
 
 # All of them take ten seconds: only those that have changed, or all if a header or this file has.
 build/linted-c: $(C_SOURCES) $(C_HEADERS) Makefile
-	gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest -iquote plugin $(if $(filter-out %.c,$?),$(C_SOURCES),$?)
+	gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest -iquote guest/workload -iquote guest/tasks -iquote plugin $(if $(filter-out %.c,$?),$(C_SOURCES),$?)
 	@mkdir -p build && touch $@
 
 wheel: setup ## the package for machines without a compiler, in dist/ (docs/howto/install.md)

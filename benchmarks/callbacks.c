@@ -13,7 +13,7 @@
  */
 #include <stdio.h>
 
-#include "../guest/recorder.h"
+#include "../guest/protocol/recorder.h"
 #include "arch/guest.h"
 #include "lib/attributes.h"
 

@@ -13,19 +13,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cgroup.h"
-#include "command.h"
-#include "die_with.h"
-#include "file_system.h"
-#include "guard.h"
-#include "init.h"
-#include "job.h"
-#include "measure.h"
+#include "machine/cgroup.h"
+#include "machine/file_system.h"
+#include "machine/init.h"
+#include "machine/settings.h"
 #include "matrix/run_tests.h"
-#include "recorder.h"
-#include "report.h"
-#include "settings.h"
-#include "tasks.h"
+#include "programs/command.h"
+#include "protocol/job.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
+#include "real/guard.h"
+#include "tasks/die_with.h"
+#include "tasks/tasks.h"
+#include "workload/measure.h"
 
 /* Only in an agent that is made for tests. */
 #pragma weak run_tests

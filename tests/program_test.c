@@ -23,10 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../guest/init.h"
-#include "../guest/job.h"
-#include "../guest/recorder.h"
-#include "../guest/report.h"
+#include "../guest/machine/init.h"
+#include "../guest/protocol/job.h"
+#include "../guest/protocol/recorder.h"
+#include "../guest/protocol/report.h"
 
 static unsigned long number(const char *text)
 {

@@ -12,7 +12,11 @@ from bigiron.machines import limits
 
 AGENT = Path(__file__).with_name("agent")
 GUEST = Path(__file__).parent.parent / "guest"
-SOURCES = {"switches": ["switches.c"], "hot_functions": ["hot_functions.c", "graph.c"], "job": ["job.c"]}
+SOURCES = {
+    "switches": ["tracing/switches.c"],
+    "hot_functions": ["tracing/hot_functions.c", "tracing/graph.c"],
+    "job": ["protocol/job.c"],
+}
 SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 DEADLINE_S = 120  # only a safety net
 
@@ -184,7 +188,8 @@ def test_jobs(job: bytes, answer: list[str], programs: dict[str, Path], tmp_path
 
 
 def test_the_controller_has_the_same_limits() -> None:
-    found = dict(re.findall(r"^#define (MAX_\w+) (\d+)", (GUEST / "job.h").read_text(), re.MULTILINE))
+    text = (GUEST / "protocol/job.h").read_text()
+    found = dict(re.findall(r"^#define (MAX_\w+) (\d+)", text, re.MULTILINE))
     assert {name: int(most) for name, most in found.items() if name not in ("MAX_READS", "MAX_MODULES")} == {
         name: most for name, most in vars(limits).items() if name.startswith("MAX_")
     }

@@ -200,7 +200,7 @@ def test_smt_is_on_again_before_its_threads(tmp_path: Path) -> None:
     files = [cpus / "smt" / "control", cpus / "cpu1" / "online", cpus / "cpu2" / "online"]
     guest = Path(package.__file__).parent / "guest"
     command = ["gcc", "-Wall", "-Wextra", "-Werror", '-DCPU_FOLDER="cpu"', "-Wl,--wrap=write"]
-    sources = [agent / "hotplug_states.c", guest / "hotplug.c"]
+    sources = [agent / "hotplug_states.c", guest / "workload" / "hotplug.c"]
     subprocess.run([*command, "-iquote", guest, *sources, "-o", program], check=True)
     for file, text in zip(files, ("on", "1", "0"), strict=True):
         file.parent.mkdir(parents=True)

@@ -55,7 +55,7 @@ def test_includes_have_no_circle(folder: str) -> None:
     assert circle(TOP / folder) == []
 
 
-@pytest.mark.parametrize("folder", ["plugin"])
+@pytest.mark.parametrize("folder", ["guest", "plugin"])
 def test_rooms_include_those_below_them(folder: str) -> None:
     rooms = rooms_of(folder)
     assert sorted(rooms) == sorted(path.name for path in (TOP / folder).iterdir())

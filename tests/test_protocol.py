@@ -194,7 +194,7 @@ def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
 
 def test_without_memory_it_ends_and_says_what_it_left_out(tmp_path: Path) -> None:
     program, guest = tmp_path / "no_memory", Path(__file__).parent.parent / "guest"
-    sources = [Path(__file__).with_name("agent") / "no_memory.c", guest / "report.c"]
+    sources = [Path(__file__).with_name("agent") / "no_memory.c", guest / "protocol" / "report.c"]
     subprocess.run(["gcc", "-iquote", guest, *sources, "-o", program], check=True)
     said = subprocess.run(
         [program], stdin=subprocess.DEVNULL, capture_output=True, timeout=SAFETY_NET_S, check=True
@@ -217,7 +217,7 @@ def test_without_memory_no_setting_is_changed(copies: int, complaint: str, tmp_p
     """What cannot be put back is not changed."""
     program, guest = tmp_path / "settings", Path(__file__).parent.parent / "guest"
     sources = [Path(__file__).with_name("agent") / "settings_without_memory.c"]
-    sources += [guest / name for name in ("settings.c", "report.c")]
+    sources += [guest / name for name in ("machine/settings.c", "protocol/report.c")]
     subprocess.run(["gcc", "-fno-builtin", "-iquote", guest, *sources, "-o", program], check=True)
     done = subprocess.run([program, str(copies)], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
     messages, _ = decoded(done.stdout)
@@ -255,7 +255,7 @@ def test_a_companion_that_cannot_be_had_is_reported(tmp_path: Path) -> None:
 def test_no_task_is_moved_before_all_are_there(tmp_path: Path) -> None:
     program, guest = tmp_path / "late_tasks", Path(__file__).parent.parent / "guest"
     sources = [Path(__file__).with_name("agent") / "late_tasks.c"]
-    sources += [guest / name for name in ("tasks.c", "time_slices.c", "report.c")]
+    sources += [guest / name for name in ("tasks/tasks.c", "tasks/time_slices.c", "protocol/report.c")]
     subprocess.run(["gcc", "-pthread", "-iquote", guest, *sources, "-o", program], check=True)
     done = subprocess.run([program], stdout=subprocess.PIPE, timeout=SAFETY_NET_S, check=False)
     assert (done.returncode, done.stdout) == (0, b"")

@@ -33,7 +33,7 @@ EVERYTHING = ("conflicts", "instructions", "locks")
 def init(compiler: str) -> Path:
     """PID 1 of the machines, and the program (program_test.c)."""
     program = Path(tempfile.mkdtemp(prefix="bigiron-test-")) / "init"
-    parts = ("init", "job", "record_program", "report")
+    parts = ("machine/init", "protocol/job", "protocol/record_program", "protocol/report")
     sources = [TOP / "tests" / "program_test.c", *(TOP / "guest" / f"{part}.c" for part in parts)]
     flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
     subprocess.run([compiler, *flags, *sources, "-o", program], check=True)

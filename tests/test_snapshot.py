@@ -511,7 +511,7 @@ def unpack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("unpack")
     guest = Path(compile.__file__).parent / "guest"
     (folder / "main.c").write_text(UNPACK)
-    sources = [folder / "main.c", guest / "boot" / "archive.c", guest / "report.c"]
+    sources = [folder / "main.c", guest / "boot" / "archive.c", guest / "protocol" / "report.c"]
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover", "-iquote", guest]
     subprocess.run(["gcc", "-g", *flags, *sources, "-o", folder / "unpack"], check=True)
     return folder / "unpack"

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from conftest import SAFETY_NET_S, wait_until
 
-import bigiron
+from bigiron import compile
 from bigiron.machines.messages import Decoder
 
 FIRST_PID_NAMESPACE = 0xEFFFFFFC  # of the kernel: PROC_PID_INIT_INO
-GUEST = Path(bigiron.__file__).parent / "guest"
 WAITS = """
 #include <unistd.h>
 void testcase(unsigned long long *iterations, unsigned long nr) { ++*iterations; pause(); }
@@ -32,10 +31,8 @@ OTHERS = ("set_ftrace_filter", "set_graph_function", "set_ftrace_notrace_pid", "
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agent")
     (folder / "waits.c").write_text(WAITS)
-    command = ["gcc", "-std=gnu11", "-pthread", '-DTRACING_FOLDER="tracing/"', "-iquote", GUEST]
-    subprocess.run(
-        [*command, *sorted(GUEST.glob("*.c")), folder / "waits.c", "-o", folder / "agent"], check=True
-    )
+    command = ["gcc", "-std=gnu11", "-pthread", '-DTRACING_FOLDER="tracing/"', *compile.guest_includes()]
+    subprocess.run([*command, *compile.agent_files(), folder / "waits.c", "-o", folder / "agent"], check=True)
     return folder / "agent"
 
 

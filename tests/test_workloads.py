@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from conftest import SAFETY_NET_S, wait_until
 
-from bigiron import workloads
+from bigiron import compile, workloads
 from bigiron.errors import UserError
 from bigiron.workloads import Workload, registry
 
 BUILT_IN = workloads.builtin()
 REPEATED = [workload for workload in BUILT_IN if not workload.has_rounds]
-GUEST = Path(__file__).parent.parent / "guest"
-CC = ["gcc", "-iquote", str(GUEST), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+CC = ["gcc", *compile.guest_includes(), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
 
 # All of upstream's tests/, and those of its pull requests: access, stat, fstat, page_fault4 and threadspawn1.
 WILL_IT_SCALE = (

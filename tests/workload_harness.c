@@ -54,7 +54,7 @@ static pid_t new_process(void *(*func)(void *), void *arg)
 	return pid;
 }
 
-/* The agent's: see guest/time_slices.h. */
+/* The agent's: see guest/tasks/time_slices.h. */
 void end_no_time_slices(void)
 {
 }

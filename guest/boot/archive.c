@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../report.h"
+#include "protocol/report.h"
 
 #define MAGIC "070701"
 #define HEADER_BYTES 110 /* the magic, and 13 fields of eight hex digits */

@@ -19,12 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../init.h"
-#include "../recorder.h"
-#include "../report.h"
 #include "archive.h"
 #include "handover.h"
+#include "machine/init.h"
 #include "modules.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
 #include "root.h"
 
 static const struct {

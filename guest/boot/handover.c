@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../crc32.h"
-#include "../init.h"
-#include "../report.h"
+#include "machine/init.h"
+#include "protocol/crc32.h"
+#include "protocol/report.h"
 
 #define MOST_MIB 1024
 #define SEED_BYTES 32

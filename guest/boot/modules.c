@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../report.h"
+#include "protocol/report.h"
 
 #define OPTIONAL "optional-"
 

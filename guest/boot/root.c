@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../report.h"
-#include "../root.h"
+#include "machine/root.h"
+#include "protocol/report.h"
 
 #define DISK "/dev/vda"
 #define IMAGE "/image" /* the read-only file system of the disk */

@@ -7,12 +7,12 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "blocked.h"
-#include "job.h"
 #include "load.h"
-#include "symbolize.h"
-#include "report.h"
+#include "probes/blocked.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 #include "stacks.h"
+#include "symbolize.h"
 
 static struct bpf_run run;
 static struct bpf_program *program;

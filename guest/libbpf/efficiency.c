@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What CPUs spend their time on, counted in the kernel by bpf/efficiency.bpf.c. */
-#include "efficiency.h"
+#include "probes/efficiency.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "../../bpf/efficiency_maps.h"
-#include "job.h"
 #include "load.h"
-#include "report.h"
-#include "tracing.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tracing/tracing.h"
 
 #define MAX_LINKS 64
 

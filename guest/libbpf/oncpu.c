@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A sampling profile, counted in the kernel by bpf/oncpu.bpf.c. */
-#include "oncpu.h"
+#include "probes/oncpu.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "../../bpf/oncpu_maps.h"
-#include "job.h"
 #include "load.h"
-#include "symbolize.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 #include "stacks.h"
-#include "task_kind.h"
+#include "symbolize.h"
+#include "tasks/task_kind.h"
 
 /* An assumption: only the rate of samples depends on it. */
 #define CYCLES_PER_US 3000

@@ -8,13 +8,13 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
-#include "../affinity.h"
-#include "../clock.h"
-#include "../job.h"
-#include "../measure.h"
-#include "../pairs/workers.h"
-#include "../recorder.h"
-#include "../report.h"
+#include "machine/affinity.h"
+#include "machine/clock.h"
+#include "pairs/workers.h"
+#include "protocol/job.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
+#include "workload/measure.h"
 
 #define TESTS_OF_A_STAGE 200
 

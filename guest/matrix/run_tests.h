@@ -7,7 +7,7 @@ struct job;
 
 /*
  * By the runner: run the tests of the job's file in order, each one as often as the job's warm-up says, and then once for
- * the recorder. Report calls with unexpected results. Returns the runner's exit status (measure.h).
+ * the recorder. Report calls with unexpected results. Returns the runner's exit status (workload/measure.h).
  */
 int run_tests(const struct job *job);
 

@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../affinity.h"
-#include "../clock.h"
-#include "../die_with.h"
-#include "../recorder.h"
-#include "../yield.h"
+#include "machine/affinity.h"
+#include "machine/clock.h"
+#include "protocol/recorder.h"
+#include "tasks/die_with.h"
+#include "tasks/yield.h"
 
 #define SPINS_BY_THE_CLOCK 4096
 #define SPINS_OF_MOST (1 << 20) /* nearly every call returns sooner */

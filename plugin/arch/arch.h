@@ -99,7 +99,7 @@ struct arch {
 	} memory[2];
 	uint64_t no_stack_from; /* call frames in this range are on no task's stack: entry trampolines */
 	uint64_t no_stack_to;
-	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/recorder.h) */
+	const char *mark_registers[4]; /* of a mark: magic, mark, memory, length (guest/protocol/recorder.h) */
 	const char *call_registers[3]; /* of a call: its result, its first argument, its fourth */
 	const char *stack_register;    /* where the stack is at a call and a return; NULL: they access it themselves */
 	const char *entry_stack_register; /* where the stack is at an interrupt or exception's entry and return */

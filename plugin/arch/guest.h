@@ -12,7 +12,7 @@
 
 /* NULL where the architecture has no need of it. */
 struct guest_registers {
-	struct qemu_plugin_register *mark[4]; /* magic, mark, memory, length (guest/recorder.h) */
+	struct qemu_plugin_register *mark[4]; /* magic, mark, memory, length (guest/protocol/recorder.h) */
 	struct qemu_plugin_register *result, *first_argument, *fourth_argument; /* of a call */
 	struct qemu_plugin_register *stack, *entry_stack, *system_call, *condition, *state, *saved_state, *repeats;
 };

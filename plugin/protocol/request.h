@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../guest/recorder.h"
+#include "../guest/protocol/recorder.h"
 
 extern struct recorder_arm request;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The agent's marks (guest/recorder.h): hand over symbols, begin to record, show the agent, end and write the result. */
+/* The agent's marks (guest/protocol/recorder.h): hand over symbols, begin to record, show the agent, end and write. */
 #ifndef MARKS_H
 #define MARKS_H
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "../guest/recorder.h"
+#include "../guest/protocol/recorder.h"
 
 /* Recording begins, and ends. */
 void tests_arm(void);

@@ -26,6 +26,8 @@ else:
     elf = lazy.Module("bigiron.kernels.elf")
 
 _HERE = Path(__file__).parent
+# The folders of guest/ that are not in every agent.
+_NOT_IN_EVERY_AGENT = ("boot", "libbpf", "mark", "matrix", "pairs")
 _FLAGS = ("-std=gnu11", "-O2")
 # What each access calls lies in several files.
 RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden", "-iquote", str(_HERE / "plugin"))
@@ -40,14 +42,13 @@ def agent(
 
     Without a workload it runs external commands. It can load BPF programs if it is told how to link with
     libbpf (`bigiron.libbpf`). With `time_slices` it can end a task's time slice on an emulator after each
-    operation, which a real machine's throughput must not pay for (guest/time_slices.h). UserError with the
-    compiler's first error if the workload does not compile.
+    operation, which a real machine's throughput must not pay for (guest/tasks/time_slices.h). UserError with
+    the compiler's first error if the workload does not compile.
     """
     if not libbpf and (ready := prebuilt.find("agent", agent_key(workload, compiler, time_slices))):
         return ready
-    ours = sorted(_source_folder("guest").glob("*.c"))
-    flags: tuple[str, ...] = (*_FLAGS, STORE_IN_LOOPS, "-static", "-pthread")
-    flags += ("-iquote", str(_source_folder("guest")))
+    ours = agent_files()
+    flags: tuple[str, ...] = (*_FLAGS, STORE_IN_LOOPS, "-static", "-pthread", *guest_includes())
     if libbpf:
         # Without frame pointers the kernel does not find its way up a stack in user space.
         flags += ("-fno-omit-frame-pointer",)
@@ -69,9 +70,9 @@ def matrix_agent(compiler: str) -> Path:
     if ready := prebuilt.find("agent", matrix_agent_key(compiler)):
         return ready
     guest = _source_folder("guest")
-    flags = (*_FLAGS, "-static", "-pthread", "-iquote", str(guest))
+    flags = (*_FLAGS, "-static", "-pthread", *guest_includes())
     shared = [source for source in sorted(guest.glob("pairs/*.c")) if source.name != "main.c"]
-    sources = [*sorted(guest.glob("*.c")), *sorted(guest.glob("matrix/*.c")), *shared]
+    sources = [*agent_files(), *sorted(guest.glob("matrix/*.c")), *shared]
     return _compile("agent", compiler, flags, sources, "the agent with its pairs of calls")
 
 
@@ -80,9 +81,9 @@ def boot(compiler: str) -> Path:
     if ready := prebuilt.find("boot", boot_key(compiler)):
         return ready
     guest = _source_folder("guest")
-    shared = (guest / name for name in ("init.c", "recorder.c", "report.c"))
+    shared = (guest / name for name in ("machine/init.c", "protocol/recorder.c", "protocol/report.c"))
     sources = [*sorted(guest.glob("boot/*.c")), *shared]
-    flags = (*_FLAGS, "-static", "-iquote", str(guest))
+    flags = (*_FLAGS, "-static", *guest_includes())
     return _compile("boot", compiler, flags, sources, "what a virtual machine boots into")
 
 
@@ -97,10 +98,9 @@ def mark(compiler: str) -> Path:
 def pairs(compiler: str) -> Path:
     """The static program that makes the system calls of the commutativity matrix's tests."""
     guest = _source_folder("guest")
-    sources = [*sorted(guest.glob("pairs/*.c")), guest / "affinity.c"]
-    return _compile(
-        "pairs", compiler, (*_FLAGS, "-static", "-pthread"), sources, "the program for pairs of system calls"
-    )
+    sources = [*sorted(guest.glob("pairs/*.c")), guest / "machine" / "affinity.c"]
+    flags = (*_FLAGS, "-static", "-pthread", *guest_includes())
+    return _compile("pairs", compiler, flags, sources, "the program for pairs of system calls")
 
 
 def bpf(name: str) -> Path:
@@ -109,6 +109,19 @@ def bpf(name: str) -> Path:
     flags = ("-target", "bpfel", "-mcpu=v3", "-O2", "-g", "-idirafter", debian_s_asm, "-c")
     source = _source_folder("bpf") / f"{name}.bpf.c"
     return _compile(f"{name}.bpf.o", "clang", flags, [source], f"the BPF program {name}")
+
+
+def agent_files() -> list[Path]:
+    """The C files of every agent."""
+    guest = _source_folder("guest")
+    return sorted(file for file in guest.rglob("*.c") if file.parent.name not in _NOT_IN_EVERY_AGENT)
+
+
+def guest_includes() -> tuple[str, ...]:
+    """Where guest/ finds its headers, and a workload, by their names alone, those that are for it."""
+    guest = _source_folder("guest")
+    folders = (guest, guest / "workload", guest / "tasks", guest / "probes")
+    return tuple(word for folder in folders for word in ("-iquote", str(folder)))
 
 
 def recorder() -> Path:

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "hotplug.h"
-#include "operations.h"
-#include "report.h"
-#include "tasks.h"
+#include "probes/operations.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
+#include "workload/hotplug.h"
 
 ssize_t __real_write(int fd, const void *bytes, size_t length);
 ssize_t __wrap_write(int fd, const void *bytes, size_t length);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "affinity.h"
-#include "job.h"
-#include "tasks.h"
+#include "machine/affinity.h"
+#include "protocol/job.h"
+#include "tasks/tasks.h"
 
 static pid_t agent;
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "report.h"
+#include "protocol/report.h"
 
 /* In place of the C library's. */
 FILE *open_memstream(char **text, size_t *size)

@@ -4,7 +4,7 @@
  * tests/agent/corpus/NAME holds, and to keep of it only what reaches new code:
  *
  *	clang -g -O1 -DFUZZ -fsanitize=fuzzer,address,undefined -iquote guest tests/agent/parse.c \
- *		tests/agent/parse_NAME.c guest/{switches,graph,hot_functions,job}.c -o fuzz
+ *		tests/agent/parse_NAME.c guest/{tracing/{switches,graph,hot_functions},protocol/job}.c -o fuzz
  *	./fuzz -max_len=4096 found tests/agent/corpus/NAME && ./fuzz -merge=1 tests/agent/corpus/NAME found
  */
 #include <stdint.h>

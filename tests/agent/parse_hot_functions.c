@@ -2,7 +2,7 @@
 /* One row a function, the longest first: name, whether it is a root, microseconds; then what is chosen, what is next, and what was lost. */
 #include <stdlib.h>
 
-#include "hot_functions.h"
+#include "tracing/hot_functions.h"
 
 void parse(FILE *text, FILE *rows)
 {

@@ -2,7 +2,7 @@
 /* What a job asks: some of its numbers, and every text; or what is wrong with it. */
 #include <stdlib.h>
 
-#include "job.h"
+#include "protocol/job.h"
 
 static void print_all(FILE *rows, const char *what, char *const *texts, unsigned long number)
 {

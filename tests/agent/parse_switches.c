@@ -2,7 +2,7 @@
 /* One row an absence: pid, name, state, microseconds, path. What came after 10^12 us is cut off. */
 #include <stdlib.h>
 
-#include "switches.h"
+#include "tracing/switches.h"
 
 void parse(FILE *text, FILE *rows)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job.h"
-#include "settings.h"
+#include "protocol/job.h"
+#include "machine/settings.h"
 
 static int copies;
 

@@ -1,4 +1,4 @@
-"""How much of a job the agent takes (guest/job.h): what is more is refused before a machine starts."""
+"""How much of a job the agent takes (guest/protocol/job.h): more is refused before a machine starts."""
 
 from collections.abc import Sequence
 

@@ -19,7 +19,7 @@ from bigiron.study import engines
 from bigiron.util import decode, sanitize
 
 FORMAT = 3
-MOST_CPUS = 8192  # the most that Linux on x86 can be built for; also in guest/affinity.h
+MOST_CPUS = 8192  # the most that Linux on x86 can be built for; also in guest/machine/affinity.h
 MOST_REPETITIONS = 1000
 MOST_CELLS = 1_000_000
 

@@ -3,7 +3,7 @@
 The agent is a plain program there. All goes through the standard streams of one shell, started here or by
 ssh. The programs go there as an archive, which is unpacked in a folder of its own; the agent's messages come
 back. When the stream to it ends, however this process or the connection does, the agent ends, settings and
-CPUs are put back as they were (guest/guard.c), and the folder is removed.
+CPUs are put back as they were (guest/real/guard.c), and the folder is removed.
 """
 
 import functools

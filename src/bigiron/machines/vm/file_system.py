@@ -1,8 +1,8 @@
 """File systems that workloads work on in virtual machines: a fresh one for each, on a disk in memory.
 
 It is made here, in a file without holes' content, and handed over: the guest copies it to the kernel's own
-disk in memory (brd), loads the kernel's modules and mounts it (guest/file_system.c). The host is not asked
-for anything while it runs, and nothing in the machine completes a request later than at once.
+disk in memory (brd), loads the kernel's modules and mounts it (guest/machine/file_system.c). The host is not
+asked for anything while it runs, and nothing in the machine completes a request later than at once.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ MOST_DISK_MIB = 1 << 20
 _MEASURING = ("raid6_pq", "xor")
 """Modules that benchmark the CPU for many ticks: minutes, with a clock that is slowed down."""
 
-_PIECE = struct.Struct("<QQ")  # guest/file_system.c: where it goes, how long it is
+_PIECE = struct.Struct("<QQ")  # guest/machine/file_system.c: where it goes, how long it is
 _BLOCK = 4096
 _SAME = "6269676e-6972-4f6e-8000-000000000001"  # else it is random, and with it the hash order of names
 

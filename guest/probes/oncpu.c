@@ -3,11 +3,11 @@
 
 #include <time.h>
 
-#include "clock.h"
-#include "job.h"
-#include "report.h"
-#include "task_kind.h"
-#include "tasks.h"
+#include "machine/clock.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/task_kind.h"
+#include "tasks/tasks.h"
 
 void oncpu_report(const struct oncpu_row *row)
 {

@@ -17,9 +17,9 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "job.h"
-#include "recorder.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
 #include "root.h"
 
 #define PLACE "/tmp"

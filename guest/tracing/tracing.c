@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "hot_functions.h"
-#include "job.h"
-#include "report.h"
-#include "tasks.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
 
 #define CALIBRATION_CALLS 2000
 #define CALIBRATION_FUNCTION "*sys_getppid"

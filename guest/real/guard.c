@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hotplug.h"
-#include "report.h"
-#include "settings.h"
-#include "tasks.h"
-#include "tracing.h"
+#include "machine/settings.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
+#include "tracing/tracing.h"
+#include "workload/hotplug.h"
 
 static pid_t guard;
 static int life[2]; /* never written: a read ends when all processes that could write have ended */

@@ -9,18 +9,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "affinity.h"
-#include "blocked.h"
-#include "clock.h"
-#include "efficiency.h"
 #include "hotplug.h"
-#include "job.h"
-#include "oncpu.h"
-#include "operations.h"
-#include "recorder.h"
-#include "report.h"
-#include "tasks.h"
-#include "tracing.h"
+#include "machine/affinity.h"
+#include "machine/clock.h"
+#include "probes/blocked.h"
+#include "probes/efficiency.h"
+#include "probes/oncpu.h"
+#include "probes/operations.h"
+#include "protocol/job.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
+#include "tracing/tracing.h"
 
 /* Each check interrupts a task that is being measured. */
 #define POLL_NS 50000000

@@ -10,8 +10,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "job.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 
 #define ROOT "/sys/fs/cgroup"
 

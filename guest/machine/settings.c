@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 
 /* The path of a setting, "PATH=VALUE"; `value` is what follows. Freed by the caller; NULL after reporting the error. */
 static char *path_of(const char *setting, const char **value)

@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "affinity.h"
-#include "job.h"
-#include "report.h"
-#include "root.h"
+#include "machine/affinity.h"
+#include "machine/root.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 
 #define MOST_FILES (1 << 20) /* fs.nr_open's default */
 #define PATHS "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

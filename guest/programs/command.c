@@ -14,15 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "affinity.h"
-#include "clock.h"
-#include "job.h"
-#include "measure.h"
+#include "machine/affinity.h"
+#include "machine/clock.h"
 #include "patience.h"
 #include "processes.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 #include "recorded_part.h"
-#include "report.h"
 #include "services.h"
+#include "workload/measure.h"
 
 #define MOST_OUTPUT_BYTES (2 << 20) /* of figures that a person reads */
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "affinity.h"
-#include "job.h"
-#include "operations.h"
-#include "report.h"
-#include "tasks.h"
+#include "machine/affinity.h"
+#include "probes/operations.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
 
 #ifndef CPU_FOLDER
 #define CPU_FOLDER "/sys/devices/system/cpu"

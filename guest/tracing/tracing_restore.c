@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 
 #define NR_FILES (sizeof(files) / sizeof(*files))
 

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "clock.h"
-#include "job.h"
+#include "machine/clock.h"
+#include "protocol/job.h"
 
 /* Documentation/admin-guide/iostats.rst: after its name, a disk's ninth figure is of the requests in flight. */
 static int disks_are_busy(void)

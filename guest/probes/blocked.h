@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "../bpf/blocked_maps.h"
+#include "../../bpf/blocked_maps.h"
 
 struct job;
 

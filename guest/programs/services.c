@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "job.h"
 #include "patience.h"
 #include "processes.h"
-#include "report.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 
 #define MOST_OUTPUT_BYTES (16 << 20) /* of a log that tells why it failed */
 

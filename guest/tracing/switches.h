@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "../bpf/stacks_maps.h"
+#include "../../bpf/stacks_maps.h"
 
 #define COUNTING_BEGINS "counting is switched on" /* as a line of the trace: absences before it are none */
 

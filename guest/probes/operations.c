@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 
 #include "blocked.h"
-#include "clock.h"
-#include "report.h"
-#include "tracing.h"
+#include "machine/clock.h"
+#include "protocol/report.h"
+#include "tracing/tracing.h"
 
 /* A wait for a grace period calls one of these functions; since 6.10 the normal wait has a function of its own. */
 static const char *const normal_wait[] = { "synchronize_rcu_normal", "__wait_rcu_gp" };

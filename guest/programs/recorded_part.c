@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "job.h"
-#include "recorder.h"
-#include "report.h"
+#include "machine/clock.h"
+#include "protocol/job.h"
+#include "protocol/recorder.h"
+#include "protocol/report.h"
 
 #define LONGEST_LINE 4096
 #define SECOND_MS 1000

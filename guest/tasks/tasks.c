@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "affinity.h"
 #include "die_with.h"
-#include "job.h"
-#include "report.h"
+#include "machine/affinity.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
 #include "time_slices.h"
 
 #define STATUS_RETURNED 113 /* high, so that a workload's own exit() is not mistaken for it */

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "clock.h"
-#include "job.h"
-#include "report.h"
-#include "task_kind.h"
+#include "machine/clock.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/task_kind.h"
 
 static const struct blocked_way *way;
 static struct blocked_count *counting;

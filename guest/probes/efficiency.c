@@ -8,12 +8,12 @@
 #include <sys/sysinfo.h>
 #include <time.h>
 
-#include "affinity.h"
-#include "clock.h"
-#include "job.h"
-#include "report.h"
-#include "task_kind.h"
-#include "tasks.h"
+#include "machine/affinity.h"
+#include "machine/clock.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/task_kind.h"
+#include "tasks/tasks.h"
 
 /* The kernel's own accounts: in ticks, and what the scheduler knows to the nanosecond. */
 static const char *const accounts[] = { "/proc/stat", "/proc/schedstat" };

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "blocked.h"
-#include "job.h"
-#include "report.h"
-#include "switches.h"
-#include "tasks.h"
-#include "tracing.h"
+#include "protocol/job.h"
+#include "protocol/report.h"
+#include "tasks/tasks.h"
+#include "tracing/switches.h"
+#include "tracing/tracing.h"
 
 /* Each CPU's buffer, in KiB. Unbounded tasks fill any buffer: then the first switches are kept. */
 #define BOUNDED_BUFFER_KIB "4096"
