@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "machine/root.h"
+#include "machine/root_folder.h"
 #include "protocol/report.h"
 
 #define DISK "/dev/vda"

@@ -20,7 +20,7 @@
 #include "protocol/job.h"
 #include "protocol/recorder.h"
 #include "protocol/report.h"
-#include "root.h"
+#include "root_folder.h"
 
 #define PLACE "/tmp"
 #define DISK "/dev/ram0"

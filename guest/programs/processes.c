@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "machine/affinity.h"
-#include "machine/root.h"
+#include "machine/root_folder.h"
 #include "protocol/job.h"
 #include "protocol/report.h"
 
