@@ -23,6 +23,8 @@
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away. MARK_DISARM writes the result and throws the instrumented code away again.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,14 +39,14 @@
 #include "recording/marks.h"
 #include "translation/translation.h"
 
-EXPORT int qemu_plugin_version = QEMU_PLUGIN_API_VERSION;
+EXPORT int qemu_plugin_version = OLD_API_VERSION;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 #define MANY_CPUS 32 /* of fewer, what QEMU does for each CPU costs little */
 
 static bool has_many_cpus;
 
-static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
+static void on_cpu_init(void)
 {
 	if (!cpus_have_one_thread()) {
 		fprintf(stderr, "recorder: QEMU runs CPUs in several threads: use -accel tcg,thread=single\n");
@@ -55,14 +57,23 @@ static void on_cpu_init(qemu_plugin_id_t id UNUSED, unsigned int nr UNUSED)
 		many_cpus_init();
 }
 
-/* QEMU seldom refuses a plugin made for an older interface, though functions that it calls have changed. */
+/* QEMU looks at it before it calls anything, and refuses versions older than its callbacks' arguments. */
+__attribute__((constructor)) static void choose_api_version(void)
+{
+	bool is_new = dlsym(RTLD_DEFAULT, "qemu_plugin_set_pc"); /* which came with them */
+
+	qemu_plugin_version = is_new ? NEW_API_VERSION : OLD_API_VERSION;
+}
+
+/* QEMU itself does not refuse a plugin made for an older version, unless what that has is known to have changed. */
 static bool is_known(const qemu_info_t *info)
 {
-	if (info->version.min <= QEMU_PLUGIN_API_VERSION && info->version.cur >= QEMU_PLUGIN_API_VERSION &&
-	    info->version.cur <= NEWEST_API_VERSION)
+	int version = info->version.cur;
+
+	if (info->version.min <= version && (version == 4 || version == 5 || version == NEW_API_VERSION))
 		return true;
-	fprintf(stderr, "recorder: knows versions %d and %d of QEMU's plugin interface (QEMU 10.0 and 10.1), not %d\n",
-		QEMU_PLUGIN_API_VERSION, NEWEST_API_VERSION, info->version.cur);
+	fprintf(stderr, "recorder: knows versions 4, 5 and 7 of QEMU's plugin interface (QEMU 10.0 to 10.2, 11.1), not %d\n",
+		version);
 	return false;
 }
 
@@ -88,7 +99,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		return -1;
 	has_many_cpus = info->system.max_vcpus >= MANY_CPUS;
 	cpus_init(info->system.max_vcpus);
-	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init);
-	translation_init(id, on_mark);
+	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init, NULL);
+	translation_init(id, info->version.cur, on_mark);
 	return 0;
 }

@@ -89,6 +89,12 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin
 	tb->on_run = callback;
 }
 
+unsigned int g_array_get_element_size(GArray *array)
+{
+	(void)array;
+	return sizeof(qemu_plugin_reg_descriptor);
+}
+
 GArray *qemu_plugin_get_registers(void)
 {
 	static GArray none;
@@ -109,11 +115,11 @@ GByteArray *g_byte_array_set_size(GByteArray *array, unsigned int length)
 	return array;
 }
 
-int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
 {
 	(void)handle;
 	buffer->data = (uint8_t *)&stack_pointer;
-	return sizeof(stack_pointer);
+	buffer->len = sizeof(stack_pointer);
 }
 
 bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t length)

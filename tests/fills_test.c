@@ -58,6 +58,12 @@ void *qemu_get_cpu(int index)
 	return &states[index];
 }
 
+unsigned int g_array_get_element_size(GArray *array)
+{
+	(void)array;
+	return sizeof(qemu_plugin_reg_descriptor);
+}
+
 GArray *qemu_plugin_get_registers(void)
 {
 	static GArray all = { (void *)descriptors, 2 };
@@ -65,10 +71,10 @@ GArray *qemu_plugin_get_registers(void)
 	return &all;
 }
 
-int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
 {
 	memcpy(buffer->data, &registers[(uint64_t)handle - 1], sizeof(*registers));
-	return sizeof(*registers);
+	buffer->len = sizeof(*registers);
 }
 
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn)

@@ -20,19 +20,19 @@ GByteArray *g_byte_array_new(void)
 	return &none;
 }
 
-void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_simple_cb_t cb)
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_simple_cb_t cb, void *userdata)
 {
-	(void)id, (void)cb;
+	(void)id, (void)cb, (void)userdata;
 }
 
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_tb_trans_cb_t cb)
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_tb_trans_cb_t cb, void *userdata)
 {
-	(void)id, (void)cb;
+	(void)id, (void)cb, (void)userdata;
 }
 
-void qemu_plugin_register_flush_cb(qemu_plugin_id_t id, qemu_plugin_simple_cb_t cb)
+void qemu_plugin_register_flush_cb(qemu_plugin_id_t id, qemu_plugin_simple_cb_t cb, qemu_plugin_id_t userdata)
 {
-	(void)id, (void)cb;
+	(void)id, (void)cb, (void)userdata;
 }
 
 int main(int argc, char **argv)

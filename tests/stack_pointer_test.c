@@ -20,12 +20,18 @@ __thread void *current_cpu;
 static uint64_t state[WORDS], stack_pointer = 0xc000000012340000;
 static unsigned long asked;
 
-int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
 {
 	(void)handle;
 	asked++;
 	*(uint64_t *)buffer->data = stack_pointer;
-	return sizeof(stack_pointer);
+	buffer->len = sizeof(stack_pointer);
+}
+
+unsigned int g_array_get_element_size(GArray *array)
+{
+	(void)array;
+	return sizeof(qemu_plugin_reg_descriptor);
 }
 
 GArray *qemu_plugin_get_registers(void)

@@ -98,6 +98,12 @@ bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info)
 	return info & STORE;
 }
 
+unsigned int g_array_get_element_size(GArray *array)
+{
+	(void)array;
+	return sizeof(qemu_plugin_reg_descriptor);
+}
+
 GArray *qemu_plugin_get_registers(void)
 {
 	static GArray none;
@@ -105,11 +111,11 @@ GArray *qemu_plugin_get_registers(void)
 	return &none;
 }
 
-int qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
+void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *buffer)
 {
 	(void)handle;
 	memcpy(buffer->data, &first_argument, sizeof(first_argument));
-	return sizeof(first_argument);
+	buffer->len = sizeof(first_argument);
 }
 
 /* The guest's memory is a mask of its CPUs. */

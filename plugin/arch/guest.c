@@ -22,11 +22,14 @@ bool guest_init(const char *target)
 
 struct qemu_plugin_register *guest_register(const char *name)
 {
-	const qemu_plugin_reg_descriptor *descriptor = (void *)registers->data;
+	size_t bytes = g_array_get_element_size(registers);
 
-	for (unsigned int i = 0; name && i < registers->len; i++)
-		if (!strcmp(descriptor[i].name, name))
-			return descriptor[i].handle;
+	for (unsigned int i = 0; name && i < registers->len; i++) {
+		const qemu_plugin_reg_descriptor *descriptor = (void *)(registers->data + i * bytes);
+
+		if (!strcmp(descriptor->name, name))
+			return descriptor->handle;
+	}
 	return NULL;
 }
 
@@ -54,12 +57,11 @@ void guest_find_registers(void)
 uint64_t guest_read_register(struct qemu_plugin_register *handle)
 {
 	uint64_t number = 0;
-	int size;
 
 	g_byte_array_set_size(value, 0);
-	size = qemu_plugin_read_register(handle, value);
-	if (size > 0 && (size_t)size <= sizeof(number))
-		memcpy(&number, value->data, size);
+	qemu_plugin_read_register(handle, value);
+	if (value->len <= sizeof(number))
+		memcpy(&number, value->data, value->len);
 	return number;
 }
 

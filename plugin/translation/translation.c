@@ -19,6 +19,7 @@
 
 static struct {
 	qemu_plugin_id_t id;
+	bool block_is_first; /* of the arguments of a callback of translation */
 	qemu_plugin_vcpu_udata_cb_t on_mark;
 	bool armed;
 	uint64_t unseen;
@@ -149,8 +150,10 @@ static bool is_user_code(uint64_t address)
 	return !is_kernel_address(address);
 }
 
-static void on_translation(qemu_plugin_id_t id UNUSED, struct qemu_plugin_tb *tb)
+static void on_translation(void *first, void *second)
 {
+	struct qemu_plugin_tb *tb = translation.block_is_first ? first : second;
+
 	/* What is watched of a program's blocks counts their instructions for all uses. */
 	if (!translation.armed || !(request.what & RECORD_PROGRAM))
 		time_slices_watch(tb);
@@ -172,8 +175,8 @@ static void on_flush(qemu_plugin_id_t id UNUSED)
 
 static void install(qemu_plugin_id_t id)
 {
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
-	qemu_plugin_register_flush_cb(id, on_flush);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation, NULL);
+	qemu_plugin_register_flush_cb(id, on_flush, id);
 }
 
 uint64_t translation_unseen(void)
@@ -181,9 +184,10 @@ uint64_t translation_unseen(void)
 	return translation.unseen;
 }
 
-void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark)
+void translation_init(qemu_plugin_id_t id, int api_version, qemu_plugin_vcpu_udata_cb_t on_mark)
 {
 	translation.id = id;
+	translation.block_is_first = api_version == NEW_API_VERSION;
 	translation.on_mark = on_mark;
 	install(id);
 }
@@ -196,7 +200,7 @@ void translation_arm(bool armed)
 
 void translation_again(void)
 {
-	qemu_plugin_reset(translation.id, install);
+	qemu_plugin_reset(translation.id, install, translation.id);
 }
 
 bool translation_is_armed(void)

@@ -12,7 +12,7 @@
 #include "qemu/qemu_api.h"
 
 /* `on_mark` is called at each mark. */
-void translation_init(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t on_mark);
+void translation_init(qemu_plugin_id_t id, int api_version, qemu_plugin_vcpu_udata_cb_t on_mark);
 
 /* Throw all translated code away. From now on code is instrumented, or is not. */
 void translation_arm(bool armed);

@@ -16,8 +16,8 @@ from bigiron.util.distribution import Distribution
 
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
-NEWEST = (10, 1)
-"""10.2 has other types in its plugin interface (plugin/qemu/qemu_api.h). 10.0 was tested; 10.1 only adds."""
+NEWEST = (11, 1)
+"""The newest whose plugin interface the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tested."""
 
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
@@ -39,8 +39,8 @@ class Qemu:
 
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "7.2.0", True).fault
         'is QEMU 7.2.0, and versions before 10 crash newer kernels'
-        >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.1.3", True).fault
-        'is QEMU 11.1.3, but the recorder supports only the plugin interface of 10.0 and 10.1'
+        >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.2.0", True).fault
+        'is QEMU 11.2.0, but the recorder supports only the plugin interfaces of 10.0 to 11.1'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "10.0.2", True).fault
         ''
         """
@@ -48,8 +48,8 @@ class Qemu:
             return "does not print its version"
         major, minor, *_ = [*map(int, self.version.split(".")), 0]
         if (major, minor) > NEWEST:
-            known = f"{OLDEST}.0 and {NEWEST[0]}.{NEWEST[1]}"
-            return f"is QEMU {self.version}, but the recorder supports only the plugin interface of {known}"
+            known = f"{OLDEST}.0 to {NEWEST[0]}.{NEWEST[1]}"
+            return f"is QEMU {self.version}, but the recorder supports only the plugin interfaces of {known}"
         if major < OLDEST:
             return f"is QEMU {self.version}, and versions before {OLDEST} crash newer kernels"
         if not self.plugins:
@@ -83,7 +83,7 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     if (system.id, system.codename) == ("debian", "bookworm"):
         return f"apt-get install -t bookworm-backports {package}"
     target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
-    versions = f"QEMU {OLDEST}.0 or {'.'.join(map(str, NEWEST))}"
+    versions = f"QEMU {OLDEST}.0 to {'.'.join(map(str, NEWEST))}"
     build = (
         f"build {versions} from its source, and put it first on PATH: "
         f"./configure --target-list={target} --enable-plugins && make install"

@@ -30,7 +30,7 @@ def command_line(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Chan
     command += vm.remapping
     for name, fd in (("console", channels.console), ("agent", channels.agent)):
         command += ["-chardev", f"socket,id={name},fd={fd}", "-serial", f"chardev:{name}"]
-    command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "monitor,mode=control"]
+    command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-qmp", "chardev:monitor"]
     if channels.resumes:
         command += ["-incoming", "defer", *(icount.OPTIONS if vm.instructions_per_ns else ())]
     if vm.seed:  # RDRAND's numbers, which the kernel mixes into its own
