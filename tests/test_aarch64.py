@@ -281,10 +281,12 @@ def test_the_clock_of_many_cpus_is_slowed_down(tmp_path: Path) -> None:
 
 def test_what_follows_a_clock_of_instructions_repeats(tmp_path: Path) -> None:
     """To the last access, in two machines that resume one snapshot."""
-    digests = []
+    found = []
     for name in ("first", "second"):
         few = ("--cpus", "4", "--clock", "instructions", "--probe", "conflicts,instructions")
         measured("open1", *ARM, "debian/6.12", *few, "-o", tmp_path / name)
-        (record,) = bigiron.open_study(tmp_path / name).records()
-        digests.append([(table, file.sha256) for table, file in record.tables.items()])
-    assert digests[0] == digests[1]
+        study = bigiron.open_study(tmp_path / name)
+        (record,) = study.records()
+        found.append({table: set(study.table(record, table).iter_rows()) for table in record.tables})
+    first, second = found
+    assert {table: rows ^ second[table] for table, rows in first.items() if rows != second[table]} == {}
