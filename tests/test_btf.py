@@ -202,9 +202,9 @@ def test_a_struct_that_holds_itself_has_an_end() -> None:
     assert btf.member(1, "nothing") is None
 
 
-def laid_out(btf: Btf, *names: str) -> dict[str, structure.Structure]:
+def laid_out(btf: Btf, *names: str, line_bytes: int = 64) -> dict[str, structure.Structure]:
     """How structs, and those in them, are laid out."""
-    rows = list(StructLayouts(btf).rows(names))
+    rows = list(StructLayouts(btf, line_bytes).rows(names))
     return structure.structures(pl.DataFrame(rows, dict(tables.FIELDS), orient="row"))
 
 
@@ -234,6 +234,15 @@ def test_how_a_struct_is_laid_out() -> None:
     assert structure.laid_out(outer) == outer
 
 
+def test_what_was_asked_for_is_a_cache_line_of_the_processor() -> None:
+    """As `____cacheline_aligned_in_smp` on POWER, where 64 bytes are half of one."""
+    b = Builder()
+    u32 = b.integer("unsigned int", 4)
+    b.compound(STRUCT, "outer", 256, ("flags", u32, 0), ("hot", u32, 128))
+    outer = laid_out(Btf(b.bytes), "outer", line_bytes=128)["outer"]
+    assert ([unit.align for unit in outer.units], outer.align) == ([4, 128], 128)
+
+
 def test_the_members_of_anonymous_structs_are_members() -> None:
     """As in mm_struct, all of which is an anonymous struct, with another one on a cache line of its own."""
     b = Builder()
@@ -260,7 +269,7 @@ def test_an_anonymous_struct_that_holds_itself_has_an_end() -> None:
     b = Builder()
     b.compound(STRUCT, "", 8, ("", 1, 0), ("", 1, 0))
     b.compound(STRUCT, "loop", 8, ("", 1, 0))
-    assert list(StructLayouts(Btf(b.bytes)).rows(["loop"]))
+    assert list(StructLayouts(Btf(b.bytes), 64).rows(["loop"]))
 
 
 def test_a_struct_that_holds_itself_has_a_layout() -> None:

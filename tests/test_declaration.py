@@ -143,7 +143,7 @@ def random_changes(seed: int, names: Sequence[str], padded: Sequence[str]) -> li
     def one() -> Change:
         first, second = chance.sample(names, 2)
         move = Move(first, chance.choice(("after", "before")), second)
-        pads = Pad(chance.choice(padded), 64), Split((first, second))
+        pads = Pad(chance.choice(padded), 64), Split((first, second), 64)
         return chance.choice((move, move, *pads, Align(LINE)))
 
     return [one() for _ in range(chance.randrange(1, 4))]
@@ -270,14 +270,14 @@ def test_changes_and_proposals_are_diffs_of_the_source(hot_study: Path, tree: Pa
 
 
 def test_a_split_is_counted() -> None:
-    after = change.changed(known_widget(), [change.split("count,owner")])
+    after = change.changed(known_widget(), [change.split("count,owner", 64)])
     assert [unit.fields[0].name for unit in after.units][-2:] == ["count", "owner"]
     assert (laid_out(after)["count"], laid_out(after)["owner"], after.bytes) == (128, 136, 192)
     for wrong in "count,", "", "gone":
         with pytest.raises(UserError):
-            change.changed(known_widget(), [change.split(wrong)])
+            change.changed(known_widget(), [change.split(wrong, 64)])
     with pytest.raises(UserError, match="no other member is left"):
-        change.changed(known_widget(), [Split(tuple(name for name, *_ in WIDGET))])
+        change.changed(known_widget(), [Split(tuple(name for name, *_ in WIDGET), 64)])
 
 
 def test_a_source_of_a_variable_is_refused(hot_study: Path, tree: Path, tmp_path: Path) -> None:

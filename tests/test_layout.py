@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,9 @@ from bigiron.analysis.layout.outcome import Outcome
 from bigiron.analysis.layout.recorded import Recorded, Tables
 from bigiron.analysis.layout.structure import Anonymous, Field, Structure, Unit
 from bigiron.analysis.lines import conflicts
+from bigiron.architectures import architecture
 from bigiron.errors import UserError
+from bigiron.introspect.containers import Container, Containers
 from bigiron.probes import Table
 from bigiron.probes import conflicts as conflicts_probe
 from bigiron.results import measurements
@@ -410,7 +413,7 @@ def test_what_has_no_size_inside_a_struct_is_no_flexible_array() -> None:
     marked = structure.as_it_is("widget", 88, 8, units)
     after = change.changed(marked, [Move("flags", "before", "lock")])
     assert {"count": 0, "ops": 8, "flags": 16, "lock": 20}.items() <= offsets(after).items()
-    after = change.changed(marked, [Split(("owner",))])
+    after = change.changed(marked, [Split(("owner",), 64)])
     assert (offsets(after)["owner"], after.bytes) == (128, 192)
 
 
@@ -444,16 +447,16 @@ def test_a_member_moves_inside_its_anonymous_struct() -> None:
     assert {"count": 0, "map": 64, "pgd": 72}.items() <= offsets(after).items()
     after = change.changed(MM, [Move("pgd", "before", "high")])
     assert {"users": 64, "map": 72, "pgd": 80, "low": 88}.items() <= offsets(after).items()
-    after = change.changed(MM, [Split(("pgd", "users"))])
+    after = change.changed(MM, [Split(("pgd", "users"), 64)])
     assert {"map": 64, "low": 72, "pgd": 128, "users": 136}.items() <= offsets(after).items()
     assert (after.bytes, offsets(after)["bitmap"]) == (192, 192)
     for asked in (Move("low", "after", "pgd"), Move("pgd", "after", "bitmap"), Move("count", "after", "map")):
         with pytest.raises(UserError, match="is in an anonymous struct, and can only be moved inside it"):
             change.changed(MM, [asked])
     with pytest.raises(UserError, match="they are not all in the same anonymous struct"):
-        change.changed(MM, [Split(("pgd", "low"))])
+        change.changed(MM, [Split(("pgd", "low"), 64)])
     with pytest.raises(UserError, match="no other member is left"):
-        change.changed(MM, [Split(("count",))])
+        change.changed(MM, [Split(("count",), 64)])
 
 
 @pytest.mark.parametrize(
@@ -539,6 +542,29 @@ def test_where_a_byte_is_shared_nothing_is_proposed() -> None:
     assert search.proposals(fields.Members(found), Outcome(found)) == []
 
 
+@pytest.mark.parametrize("line", [64, 128])
+def test_objects_of_several_cpus_are_aligned_to_the_processor_s_cache_line(line: int) -> None:
+    written = [offset for _, offset, *_ in WIDGET]
+    accesses = [(cpu, at(cpu, offset), 4, 0, 100, "counts") for cpu in range(4) for offset in written]
+    found = replace(found_in(accesses), line_bytes=line)
+    assert search.proposals(fields.Members(found), Outcome(found))[0].changes == (Align(line),)
+
+
+class OfEach32Bytes(Containers):
+    """A kernel with a variable every 32 bytes."""
+
+    def __init__(self) -> None: ...
+
+    def _variable(self, address: int) -> Container:
+        return Container(address - address % 32, 32, "variable", "v", "", "", None, "", 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("line", "beside"), [(64, [64, 96]), (128, [0, 32, 64, 96])])
+def test_what_lies_beside_a_variable_is_in_its_cache_line(line: int, beside: list[int]) -> None:
+    found = OfEach32Bytes().beside([SLAB + 64], line)
+    assert [one.start - SLAB for one in found] == beside
+
+
 def test_aligned_objects_have_one_place() -> None:
     outcome = Outcome(found_in(hot_widget()), [Align(64)])
     (((_, stride), places),) = outcome.places().items()
@@ -580,9 +606,11 @@ def study_of(
     variables: Sequence[Any] = (),
     described: Iterable[Any] | None = None,
     slab: pl.DataFrame | None = None,
+    arch: str = "x86_64",
 ) -> Path:
     """A study with that one cell."""
     spec = Spec(
+        arch=arch,
         workload="getppid1",
         probes=["layout"],
         cpus=[4],
@@ -592,7 +620,12 @@ def study_of(
     study = store.create(folder, spec, workloads.find("getppid1"))
     more = pl.DataFrame(list(variables), dict(tables.OBJECTS), orient="row")
     objects = pl.concat([objects_table(88, 8) if slab is None else slab, more])
-    facts = {"operations": [10], "line_bytes": LINE, "lost_accesses": 0, "other_accesses": 1234}
+    facts = {
+        "operations": [10],
+        "line_bytes": architecture(arch).line_bytes,
+        "lost_accesses": 0,
+        "other_accesses": 1234,
+    }
     made = {
         "layout": Table(accesses_table(accesses, objects), facts),
         "layout_objects": Table(objects),
@@ -626,6 +659,13 @@ def test_the_map_and_the_costs_are_shown(hot_study: Path) -> None:
     assert "}; /* 88 bytes, 2 cache lines if it begins one */\nlayout records slab objects and" in answer.out
     assert " variables: 123.400 accesses per operation to other memory" in answer.out
     assert "proposal 1: move ops " in answer.out or "proposal 1: move count " in answer.out
+
+
+def test_on_power_a_cache_line_has_128_bytes(tmp_path: Path) -> None:
+    study = study_of(tmp_path / "s", hot_widget(), arch="ppc64le")
+    answer = bigiron("layout", study, "struct widget", "--split", "owner")
+    assert "}; /* 88 bytes, 1 cache line if it begins one */" in answer.out, answer
+    assert "struct widget has 256 bytes (+168) in 2 cache lines" in " ".join(answer.out.split())
 
 
 def test_a_study_that_does_not_have_the_number_of_other_accesses_says_nothing_of_them(tmp_path: Path) -> None:

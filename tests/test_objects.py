@@ -524,7 +524,7 @@ class Counted(Damaged):
 class AmongMemory:
     """A map as POWER's, on which the kernel's image lies among the memory that it manages."""
 
-    page_bytes = X86_64.page_bytes
+    page_bytes, line_bytes = X86_64.page_bytes, X86_64.line_bytes
     start_of = X86_64.start_of
 
     def class_of(self, _address: int) -> str:

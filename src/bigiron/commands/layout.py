@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bigiron.analysis.layout import change
+from bigiron.architectures import architecture
 from bigiron.commands.common.options import Context, InContext, choice, contexts
 from bigiron.report import layout as layout_report
 from bigiron.results import layout as layout_results
@@ -44,13 +45,13 @@ def layout(
 
     Example: `bigiron layout s 'struct inode' --move i_sb:after:i_flags`
     """
+    opened = store.open_study(study)
+    line_bytes = architecture(opened.spec.arch).line_bytes
     changes: list[change.Change] = [
         *map(change.move, move or []),
         *map(change.pad, pad or []),
-        *([change.split(split)] if split is not None else []),
+        *([change.split(split, line_bytes)] if split is not None else []),
         *([change.align(align)] if align is not None else []),
     ]
-    found = layout_results.layout_study(
-        store.open_study(study), what, changes, variant, contexts(context), machine, source
-    )
+    found = layout_results.layout_study(opened, what, changes, variant, contexts(context), machine, source)
     print(layout_report.FORMATS[format](found), end="")

@@ -49,10 +49,10 @@ class Containers:
         held = {address: self._at(address, object) for address, object in there.items()}
         return {address: one for address, one in held.items() if one}
 
-    def beside(self, lines: Iterable[int], line_bytes: int) -> list[Container]:
-        """The variables in these cache lines."""
+    def beside(self, addresses: Iterable[int], line_bytes: int) -> list[Container]:
+        """The variables in the cache lines of these addresses."""
         found: dict[int, Container] = {}
-        for line in lines:
+        for line in {address - address % line_bytes for address in addresses}:
             at = line
             while at < line + line_bytes:
                 variable = self._variable(at)

@@ -18,11 +18,15 @@ MANAGED = PAGE_OR_SLAB  # by the buddy allocator
 
 
 class AddressMap(Protocol):
-    """What an address alone tells."""
+    """What an address alone tells, and how large pages and cache lines are."""
 
     @property
     def page_bytes(self) -> int:
         """How large a page is."""
+
+    @property
+    def line_bytes(self) -> int:
+        """How large a cache line is."""
 
     @property
     def ram_start(self) -> int:

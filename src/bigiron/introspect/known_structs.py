@@ -46,6 +46,7 @@ class KnownStructs:
         self._walk = PointerWalk(
             guest.structs,
             guest.per_cpu,
+            guest.address_map.line_bytes,
             slab_types.object_at,
             slab_types.own_type,
             self._untyped,

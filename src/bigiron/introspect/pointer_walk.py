@@ -20,7 +20,6 @@ _MOST_OBJECTS = 6_000
 _MOST_POINTERS = 1_000_000  # in all of them together
 _FURTHEST = 4  # pointers from where the walk starts
 _LARGEST = 1 << 20  # bytes of a struct in which pointers are looked for
-_CACHE_LINE = 64
 _KMALLOC_SIZES = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
 
 
@@ -46,6 +45,7 @@ class PointerWalk:
         self,
         structs: Structs,
         per_cpu: PerCpu,
+        line_bytes: int,
         object_at: Callable[[int], Object | None],
         own_type: Callable[[Object], int],
         untyped: Callable[["Struct"], Iterable[tuple[int, int]]],
@@ -53,6 +53,7 @@ class PointerWalk:
     ) -> None:
         self._structs = structs
         self._per_cpu = per_cpu
+        self._line_bytes = line_bytes
         self._object_at = object_at
         self._own_type = own_type
         self._untyped = untyped
@@ -117,7 +118,7 @@ class PointerWalk:
     def _is_allocation(self, pointer: int, size: int) -> bool:
         """Whether it leads to per-CPU memory of this size: in 7.2 it may look like one into the image."""
         start, allocated = self._per_cpu.allocation(pointer) or (0, 0)
-        return start == pointer and size <= allocated < size + _CACHE_LINE
+        return start == pointer and size <= allocated < size + self._line_bytes
 
     def _object(self, address: int, target: int) -> Struct | None:
         """The object that a pointer to `target` leads to, if its type is known now."""
@@ -144,7 +145,7 @@ class PointerWalk:
             return size >= found.cache.object_size
         if found.cache.merged:
             # mm/slab_common.c: only caches whose objects take as much, but for a word, are merged.
-            taken = (-(-size // alignment) * alignment for alignment in (WORD, _CACHE_LINE))
+            taken = (-(-size // alignment) * alignment for alignment in (WORD, self._line_bytes))
             return any(found.cache.size - WORD < one <= found.cache.size for one in taken)
         if not found.cache.is_kmalloc:
             return size == found.cache.object_size

@@ -9,7 +9,6 @@ from bigiron.introspect.mm.pages import Use
 from bigiron.introspect.mm.slab import Cache, Object
 from bigiron.introspect.mm.structs import WORD, UnreadableError
 
-_CACHE_LINE = 64  # bytes: to which a cache may round its objects up
 _ENOUGH_POINTERS = 2  # that lead where those of a type do
 
 
@@ -18,6 +17,7 @@ class SlabTypes:
 
     def __init__(self, guest: GuestMemory, allocated: AllocationLog) -> None:
         self._guest = guest
+        self._line_bytes = guest.address_map.line_bytes  # to which a cache may round its objects up
         self._allocated = allocated
         self._structs = guest.structs
         self._btf = guest.btf
@@ -48,7 +48,7 @@ class SlabTypes:
         for one in self._allocated:
             type = self._btf.find(kernel_knowledge.ALLOCATED_IN.get(one.function, ""))
             cache = self._slabs.caches.get(one.asked) if type else None
-            if cache and cache.merged and 0 <= cache.object_size - self._btf.size(type) < _CACHE_LINE:
+            if cache and cache.merged and 0 <= cache.object_size - self._btf.size(type) < self._line_bytes:
                 found.setdefault(cache.address, {})[one.address] = type
         return found
 

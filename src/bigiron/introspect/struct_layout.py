@@ -26,7 +26,6 @@ from bigiron.introspect.btf_format import (
     Member,
 )
 
-_CACHE_LINE = 64
 _DEEPEST = 16  # types of types
 
 
@@ -67,10 +66,11 @@ class Row(NamedTuple):
 
 
 class StructLayouts:
-    """The layouts of one kernel's structs."""
+    """The layouts of one kernel's structs, on processors with cache lines of `line_bytes`."""
 
-    def __init__(self, btf: Btf) -> None:
+    def __init__(self, btf: Btf, line_bytes: int) -> None:
         self._btf = btf
+        self._line_bytes = line_bytes
         self._asked: set[int] = set()  # for whose alignment: a type that holds itself has an end
         self.align = cache(self._align)
         self.units = cache(self._units)
@@ -133,7 +133,7 @@ class StructLayouts:
             first = together[0]
             offset = first.bit // 8
             size = -(-together[-1].end // 8) - offset if first.bits else self._btf.size(first.type)
-            align = _asked_for(end, offset, 1 if first.bits else self.align(first.type))
+            align = _asked_for(end, offset, 1 if first.bits else self.align(first.type), self._line_bytes)
             anonymous = Anonymous(self._btf.resolve(first.type), align)
             if self._is_anonymous(first) and anonymous.type not in (one.type for one in around):
                 inside = self._btf.members(anonymous.type)
@@ -170,11 +170,12 @@ class StructLayouts:
         members = [member for member in self._btf.members(type) if not member.bits]
         if kind == UNION:
             natural = max((self.align(member.type) for member in members), default=1)
-            return _whole(natural, size, size)
+            return _whole(natural, size, size, self._line_bytes)
         units = self.units(type)
         end = max((unit.offset + unit.size for unit in units), default=0)
         aligns = [one.align for unit in units for one in unit.around]
-        return _whole(max([*aligns, *(unit.align for unit in units)], default=1), end, size)
+        natural = max([*aligns, *(unit.align for unit in units)], default=1)
+        return _whole(natural, end, size, self._line_bytes)
 
     def spelled(self, type: int) -> str:
         """A type as C spells it.
@@ -215,25 +216,27 @@ def _with_bit_fields(members: Iterable[Member]) -> Iterator[list[Member]]:
         yield together
 
 
-def _asked_for(end: int, offset: int, natural: int) -> int:
+def _asked_for(end: int, offset: int, natural: int, line_bytes: int) -> int:
     """The alignment that puts a member at that offset after one that ends there.
 
-    >>> _asked_for(60, 64, 8), _asked_for(40, 64, 8), _asked_for(6, 7, 8)
+    >>> _asked_for(60, 64, 8, 64), _asked_for(40, 64, 8, 64), _asked_for(6, 7, 8, 64)
     (8, 64, 1)
+    >>> _asked_for(40, 128, 8, 128)
+    128
     """
     while offset % natural:
         natural //= 2  # a packed struct
     align = natural
-    while align < _CACHE_LINE and -(-end // align) * align != offset and offset % (2 * align) == 0:
+    while align < line_bytes and -(-end // align) * align != offset and offset % (2 * align) == 0:
         align *= 2
     return (
-        (_CACHE_LINE if align > natural and offset % _CACHE_LINE == 0 else align) if offset > end else natural
+        (line_bytes if align > natural and offset % line_bytes == 0 else align) if offset > end else natural
     )
 
 
-def _whole(natural: int, end: int, size: int) -> int:
+def _whole(natural: int, end: int, size: int, line_bytes: int) -> int:
     """The alignment of a struct whose members end there."""
     align = natural
-    while align < _CACHE_LINE and -(-end // align) * align != size and size % (2 * align) == 0:
+    while align < line_bytes and -(-end // align) * align != size and size % (2 * align) == 0:
         align *= 2
     return align if -(-end // align) * align == size else natural

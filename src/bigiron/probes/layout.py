@@ -22,7 +22,7 @@ def _job(request: CellRequest) -> list[str]:
 
 
 def _collect(raw: RawOutput) -> Table:
-    left = recorded(raw)
+    left, line_bytes = recorded(raw), raw.architecture.line_bytes
     lines = read_all_lines(raw.results).filter(pl.col("line") >= raw.architecture.kernel_start)
     lines = lines.with_columns(
         *resolve_symbols(lines["bytes"], touched_bytes, first=pl.UInt64, length=pl.UInt64),
@@ -39,13 +39,13 @@ def _collect(raw: RawOutput) -> Table:
     found = {one.start: one for one in held.values()}
     variables = [start for start, one in found.items() if one.kind != SLAB]
     of_variables = accesses.filter(pl.col("start").is_in(variables))["line"].unique()
-    beside = containers.beside(of_variables, raw.architecture.line_bytes)
+    beside = containers.beside(of_variables, line_bytes)
     found = {one.start: one for one in beside} | found
-    layouts = StructLayouts(left.objects.guest.btf)
+    layouts = StructLayouts(left.objects.guest.btf, line_bytes)
     structs = sorted({one.struct for one in found.values()} - {""})
     elsewhere = lines.join(starts, on="address", how="anti")
     facts = left.operations | {
-        "line_bytes": raw.architecture.line_bytes,
+        "line_bytes": line_bytes,
         "lost_accesses": left.recording.lost["accesses"],
         "other_accesses": int(elsewhere["reads", "writes"].max_horizontal().sum()),
     }

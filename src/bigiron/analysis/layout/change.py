@@ -10,7 +10,6 @@ from bigiron.analysis.layout.structure import Structure, Unit, laid_out
 from bigiron.errors import UserError
 
 _LARGEST = 4096
-_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Split:
     """Members apart from all others, at the end of their struct, from a cache line of their own on."""
 
     fields: tuple[str, ...]
-    bytes: int = _LINE
+    bytes: int  # of a cache line
 
     def __str__(self) -> str:
         return f"split off {', '.join(self.fields)}"
@@ -80,12 +79,12 @@ def pad(text: str) -> Pad:
     return Pad(field, _power(f"--pad {text}", int(number)))
 
 
-def split(text: str) -> Split:
+def split(text: str, line_bytes: int) -> Split:
     """The split of an option: `i_count,i_lock`."""
     fields = tuple(dict.fromkeys(text.split(",")))
     if not all(fields):
         raise UserError(f"--split {text!r}: use FIELD,FIELD, for instance i_count,i_lock")
-    return Split(fields)
+    return Split(fields, line_bytes)
 
 
 def align(number: int) -> Align:

@@ -1,18 +1,18 @@
-"""Joins what the recorder took apart at the end of a cache line: at another place it ends elsewhere."""
+"""Joins what the recorder took apart every 64 bytes: at another place, cache lines end elsewhere."""
 
 from __future__ import annotations
 
 from bigiron.util.lazy import polars as pl
 
-_LINE = 64
+_BLOCK = 64  # the recorder's unit of counting: a cache line, or on POWER half of one (plugin/lines.h)
 _WHOLE = (1, 2, 4, 8)  # bytes that one access of the kernel has, unless it copies or fills memory
 
 
 def joined(accesses: pl.DataFrame) -> pl.DataFrame:
-    """The accesses with those in one piece that an instruction made to bytes on both sides of a line's end.
+    """The accesses with those in one piece that an instruction made to bytes of two blocks.
 
     `accesses` has `cpu`, `context`, `pc`, `chain`, `start` (of the object), `address`, `length` (bytes, in
-    one cache line), `reads` and `writes`. Two pieces are one access if they were made equally often and if
+    one block), `reads` and `writes`. Two pieces are one access if they were made equally often and if
     together they are as long as an access is, or if one of them is of another length, as only pieces of a
     copy or a fill are. An access counts once for each cache line that it touches, whole or not.
     """
@@ -24,7 +24,7 @@ def joined(accesses: pl.DataFrame) -> pl.DataFrame:
     goes_on = pl.all_horizontal(
         *(pl.col(name) == before[name] for name in (*of_one, "reads", "writes")),
         end.shift(1) == pl.col("address"),
-        pl.col("address") % _LINE == 0,
+        pl.col("address") % _BLOCK == 0,
         together.is_in(_WHOLE) | of_string,
     ).fill_null(False)
     return (

@@ -134,7 +134,9 @@ def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str
         moved_accesses.append(of_block.with_columns(start=pl.lit(begin, pl.UInt64)))
         targets.append(Target(begin, name, "", "", 0, 0, 0, 0, wanted))
     whole = max(end - begin for begin, end in blocks.values())
-    around = _of_variables(name, whole + -whole % PAIR, sorted(inside.values(), key=lambda one: one[1]))
+    around = _of_variables(
+        name, whole + -whole % PAIR, sorted(inside.values(), key=lambda one: one[1]), tables.line_bytes
+    )
     accesses = pl.concat(moved_accesses)
     everything = {**known, name: around}
     return Recorded(
@@ -157,12 +159,15 @@ def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str
     )
 
 
-def _of_variables(name: str, size: int, inside: list[tuple[str, int, int, str]]) -> Structure:
-    return as_it_is(name, size, PAIR, list(_units(inside)))
+def _of_variables(
+    name: str, size: int, inside: list[tuple[str, int, int, str]], line_bytes: int
+) -> Structure:
+    return as_it_is(name, size, PAIR, list(_units(inside, line_bytes)))
 
 
-def _units(inside: list[tuple[str, int, int, str]]) -> Iterator[Unit]:
+def _units(inside: list[tuple[str, int, int, str]], line_bytes: int) -> Iterator[Unit]:
+    aligns = [line_bytes >> less for less in range(line_bytes.bit_length())]
     for number, (name, at, size, struct) in enumerate(inside):
-        align = next(align for align in (64, 32, 16, 8, 4, 2, 1) if at % align == 0 and align <= max(size, 1))
+        align = next(align for align in aligns if at % align == 0 and align <= max(size, 1))
         type = f"struct {struct}" if struct else "char" if size == 1 else f"char [{size}]"
         yield Unit(number, (Field(name, 0, size, type, struct),), at, size, align)

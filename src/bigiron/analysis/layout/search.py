@@ -27,7 +27,6 @@ _ENOUGH = 0.5  # share of the largest saving at any price that one without a pri
 _MOST_MEMBERS = 4  # that are moved
 _MOST_ACCESSES = 20_000  # that candidates are tried on: those of the objects with most conflicts
 _MOST_CONFLICTS = 0.98  # share of all that these need have
-_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,9 @@ def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
 def _step(members: Members, now: Outcome, hot: Pieces, least: float) -> Outcome | None:
     """The next change, in a layout of which the pairs that disturb each other are known."""
     worst = _worst(members.losses(now.structure))
-    free = _tried(members.recorded, now, hot, _moves(now.structure, worst))
-    priced = _tried(members.recorded, now, hot, _pads(now.structure, worst))
+    recorded = members.recorded
+    free = _tried(recorded, now, hot, _moves(now.structure, worst))
+    priced = _tried(recorded, now, hot, _pads(now.structure, worst, recorded.line_bytes))
     most = max((now.expected - one.expected for one in (*free, *priced)), default=0.0)
     if most < least or most <= 0:
         return None
@@ -105,11 +105,11 @@ def _before(structure: Structure, offset: int) -> str:
     return next((unit.fields[0].name for unit in reversed(structure.units) if unit.end == offset), "")
 
 
-def _pads(structure: Structure, members: Sequence[str]) -> Iterator[Change]:
-    if structure.align < _LINE:
-        yield Align(_LINE)
+def _pads(structure: Structure, members: Sequence[str], line_bytes: int) -> Iterator[Change]:
+    if structure.align < line_bytes:
+        yield Align(line_bytes)
     for member in members:
-        yield Pad(member, _LINE)
+        yield Pad(member, line_bytes)
 
 
 def _tried(recorded: Recorded, now: Outcome, hot: Pieces, changes: Iterator[Change]) -> list[Outcome]:
