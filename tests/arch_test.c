@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Says of each line of standard input what the recorder takes it for on the architecture that ARCH is defined as: an
- * instruction's bytes in hex, a symbol's type and its name, the bytes with which a function begins.
+ * instruction's bytes in hex, a symbol's type and its name, the bytes with which a function begins, words of a stack.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -146,6 +146,17 @@ static const char *call_of(const char *line)
 	return text;
 }
 
+/* Words at the top of a stack, in hex, each behind how far it lies below the top: whose they show a task to be. */
+static const char *owner(const char *line)
+{
+	uint64_t words[STACK_TOP_BYTES / 8] = { 0 }, word;
+	int below, length;
+
+	for (; sscanf(line, "%d %lx %n", &below, &word, &length) == 2; line += length)
+		words[STACK_TOP_BYTES / 8 - below / 8] = word;
+	return ARCH.is_user_entry(words) ? "user" : "kernel";
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc == 2 ? argv[1] : "";
@@ -169,6 +180,8 @@ int main(int argc, char **argv)
 			puts(offset_of_entry(line));
 		else if (!strcmp(what, "calls"))
 			puts(call_of(line));
+		else if (!strcmp(what, "owners"))
+			puts(owner(line));
 		else
 			puts(entry_kinds[ARCH.entry_kind(line + 2, line[0])]);
 	}

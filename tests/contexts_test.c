@@ -124,12 +124,12 @@ void qemu_plugin_read_register(struct qemu_plugin_register *handle, GByteArray *
 
 bool qemu_plugin_read_memory_vaddr(uint64_t address, GByteArray *data, size_t length)
 {
-	static uint64_t words[32];
+	static uint64_t words[STACK_TOP_BYTES / 8];
 
 	/* At a stack's end, what the kernel writes there behind its struct thread_info. */
 	words[13] = address % stack_bytes ? 0 : 0x57ac6e9d;
-	words[4] = user_below ? 0x33 : 0;
-	words[7] = user_below ? 0x2b : 0;
+	words[STACK_TOP_BYTES / 8 - 4] = user_below ? 0x33 : 0;
+	words[STACK_TOP_BYTES / 8 - 1] = user_below ? 0x2b : 0;
 	data->data = (uint8_t *)words;
 	data->len = length;
 	return true;

@@ -513,10 +513,32 @@ def test_where_a_function_is_called(callee: str, answer: str, ppc64le: Path, tmp
         ("ftrace_caller", "ftrace"),
         ("_switch", "switch"),
         ("__switch_to", "none"),
+        ("ret_from_fork", "new task"),
+        ("ret_from_fork_scv", "new task"),
+        ("ret_from_kernel_thread", "new task"),
+        # Since 6.5
+        ("ret_from_kernel_user_thread", "new task"),
+        ("start_kernel_thread", "new task"),
     ],
 )
 def test_where_the_context_changes_on_ppc64le(symbol: str, kind: str, ppc64le: Path) -> None:
     assert answers(ppc64le, "symbols", [f"T {symbol}"]) == [kind]
+
+
+@pytest.mark.parametrize("msr_below", [120, 104], ids=["since 5.11", "before"])
+@pytest.mark.parametrize(
+    ("msr", "owner"),
+    [
+        ("800000000280f033", "user"),
+        ("800000000000d033", "user"),
+        ("8000000002009033", "kernel"),
+        ("c00000000000f033", "kernel"),  # an address
+        ("ffffffffffffffff", "kernel"),
+        ("0", "kernel"),
+    ],
+)
+def test_a_stack_shows_whose_it_is_on_ppc64le(msr: str, owner: str, msr_below: int, ppc64le: Path) -> None:
+    assert answers(ppc64le, "owners", [f"{msr_below} {msr}"]) == [owner]
 
 
 # The table of lines

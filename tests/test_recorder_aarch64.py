@@ -244,6 +244,21 @@ def test_where_the_context_changes(symbol: str, kind: str, aarch64: Path) -> Non
     assert answers(aarch64, "symbols", [f"t {symbol}"]) == [kind]
 
 
+@pytest.mark.parametrize("pc_below", [80, 64], ids=["6.12", "7.2"])
+@pytest.mark.parametrize(
+    ("pc", "pstate", "owner"),
+    [
+        ("ffffa0b41234", "20001000", "user"),
+        ("8048000", "60000010", "user"),  # of 32 bits
+        ("0", "100005", "kernel"),
+        ("0", "0", "kernel"),
+    ],
+)
+def test_a_stack_shows_whose_it_is(pc: str, pstate: str, owner: str, pc_below: int, aarch64: Path) -> None:
+    words = f"{pc_below} {pc} {pc_below - 8} {pstate}"
+    assert answers(aarch64, "owners", [words]) == [owner]
+
+
 def test_which_vectors_are_entries(aarch64: Path) -> None:
     one = ["exception", "interrupt", "interrupt", *["user interrupt"] * 4]
     places = [4, 5, 6, 9, 10, 13, 14]

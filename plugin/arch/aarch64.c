@@ -247,6 +247,20 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 	return IS_ONE_OF(symbol, length, deferred) ? ENTRY_DEFERRED : ENTRY_NONE;
 }
 
+/* The members pc and pstate of a struct pt_regs; copy_thread() sets a kernel thread's pc to 0. */
+static bool is_user_frame(const uint64_t *pc)
+{
+	return pc[0] && !(pc[1] & 15); /* PSTATE.M: EL0, of 64 or 32 bits */
+}
+
+/* arch/arm64/include/asm/ptrace.h: pc is the tenth word from the end of struct pt_regs, in 7.2 the eighth. */
+static bool is_user_entry(const uint64_t words[STACK_TOP_BYTES / 8])
+{
+	const uint64_t *top = words + STACK_TOP_BYTES / 8;
+
+	return is_user_frame(top - 10) || is_user_frame(top - 8);
+}
+
 /* What marks a target of branches, and what ftrace may change, comes behind the symbol. */
 static unsigned int entry_offset(const uint8_t bytes[ENTRY_BYTES])
 {
@@ -297,6 +311,7 @@ const struct arch arch_aarch64 = {
 	.nr_vectors = nr_vectors,
 	.vector_kind = vector_kind,
 	.vector_bytes = 128,
+	.is_user_entry = is_user_entry,
 	.entry_offset = entry_offset,
 	.find_call = find_call,
 };

@@ -69,7 +69,7 @@ enum entry_kind {
 #define SOFTIRQS "__do_softirq", "handle_softirqs"
 
 #define ENTRY_BYTES 8
-#define STACK_TOP_BYTES 64
+#define STACK_TOP_BYTES 384 /* no struct pt_regs is larger */
 
 /* The range that an INSN_FILL stores over: where it starts is the sum of two registers, of which there may be one. */
 struct fill_form {

@@ -223,6 +223,9 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 	/* arch/powerpc/kernel/irq_64.c: interrupts are soft-masked, and those that came are replayed later. */
 	static const char *const deferred[] = { "replay_soft_interrupts", "__replay_soft_interrupts", "irq_enter",
 						"irq_exit", TICK_WORK };
+	/* The last two since 6.5, instead of the third. */
+	static const char *const new_task[] = { "ret_from_fork", "ret_from_fork_scv", "ret_from_kernel_thread",
+						"ret_from_kernel_user_thread", "start_kernel_thread" };
 	size_t length = strlen(symbol);
 	const char *vector;
 
@@ -231,6 +234,8 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 		return ENTRY_SYSTEM_CALL;
 	if (!strcmp(symbol, "_switch"))
 		return ENTRY_CONTEXT_SWITCH;
+	if (IS_ONE_OF(symbol, length, new_task))
+		return ENTRY_NEW_TASK;
 	if (IS_ONE_OF(symbol, length, ftrace))
 		return ENTRY_FTRACE;
 	if (IS_ONE_OF(symbol, length, deferred))
@@ -242,6 +247,23 @@ static enum entry_kind entry_kind(const char *symbol, char type)
 	if (!vector || IS_ONE_OF(vector, length, system_calls))
 		return ENTRY_NONE;
 	return IS_ONE_OF(vector, length, interrupts) ? ENTRY_INTERRUPT : ENTRY_EXCEPTION;
+}
+
+/* The member msr of a struct pt_regs: SF, EE, PR, IR, DR and LE. No kernel address has the second bit from the left clear. */
+static bool is_user_state(uint64_t msr)
+{
+	return (msr & 0xc00000000000c031) == 0x800000000000c031;
+}
+
+/*
+ * arch/powerpc/include/asm/ptrace.h: msr is the 15th word from the end of struct pt_regs, before 5.11 the 13th. Since 6.5
+ * kernel threads have none, and other data there.
+ */
+static bool is_user_entry(const uint64_t words[STACK_TOP_BYTES / 8])
+{
+	const uint64_t *top = words + STACK_TOP_BYTES / 8;
+
+	return is_user_state(top[-15]) || is_user_state(top[-13]);
 }
 
 /* ELFv2 ABI, 2.3.2.1: a function may begin with two instructions that set r2, which calls of the same module skip. */
@@ -292,6 +314,7 @@ const struct arch arch_ppc64le = {
 	.costly_names = costly_names,
 	.costly = costly,
 	.entry_kind = entry_kind,
+	.is_user_entry = is_user_entry,
 	.entry_offset = entry_offset,
 	.find_call = find_call,
 };
