@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,17 @@ def test_what_compare_marks_is_no_absence_of_differences(
     shown = csv.DictReader(io.StringIO(FORMATS["csv"](whole)))
     effect = finding.effect[1]
     assert {float(row["count"]) for row in shown} == {effect.before, effect.after}
+
+
+def test_csv_says_which_findings_are_what_limits_the_base() -> None:
+    """Of a program whose variants are alike."""
+    measured = of("conflicts", base=counts(*(count(cpu, "f", 0, 50, object="shared") for cpu in range(4))))
+    (point,) = shared_lines.line_up_all(measured, Options("base")).points
+    alone = Explanation("s", "w", ("process",), explain.explain(Recorded(point, None, None)), 1, ())
+    none = replace(alone, explained=replace(alone.explained, findings=[]))
+    for found, wanted in (alone, "False"), (replace(none, alone=alone), "True"):
+        rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))
+        assert [(row["finding"], row["alone"]) for row in rows] == [("1", wanted)]
 
 
 def test_of_one_kernel_locks_that_most_operations_take_limit_it_too() -> None:

@@ -24,17 +24,18 @@ def as_csv(found: Explanation) -> str:
     """One line per finding and variant (docs/reference/schema.md)."""
     columns = (
         *("finding", "direction", "cost", "sentence", "what", "rule", "objects", "functions"),
-        *("variant", "unit", "count"),
+        *("variant", "unit", "count", "alone"),
     )
     rows = [
         (
-            *(number, _direction_of(finding, found), _cost(finding), sentence(finding, found.recorded)),
+            *(number, _direction_of(finding, shown), _cost(finding), sentence(finding, shown.recorded)),
             *(_what(finding), finding.rule.name if finding.rule else ""),
             *("; ".join(objects(finding)), " ".join(_functions(finding))),
-            *(variant, finding.unit, counts[_OF_UNIT[finding.unit]]),
+            *(variant, finding.unit, counts[_OF_UNIT[finding.unit]], shown is found.alone),
         )
-        for number, finding in enumerate(found.findings, start=1)
-        for variant, counts in _counts(finding, found.recorded).items()
+        for shown in filter(None, (found, found.alone))
+        for number, finding in enumerate(shown.findings, start=1)
+        for variant, counts in _counts(finding, shown.recorded).items()
     ]
     return Listing(columns, rows).as_csv()
 
