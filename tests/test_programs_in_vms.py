@@ -15,7 +15,7 @@ from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.machines.messages import Message
 from bigiron.probes.recording import RecordedProgram, Recording, program_operations
-from bigiron.study import program
+from bigiron.study import extend, program
 from bigiron.study.resolve import command_words
 from bigiron.study.spec import Spec
 
@@ -328,6 +328,14 @@ def test_the_number_of_tasks_is_filled_in_everywhere() -> None:
         root="r", command="c", service=["a -t {tasks}"], ready=["b {tasks}"], env=["N={tasks}", "F=${cpus}"],
         variant=[],
     )  # fmt: skip
+def test_another_clock_is_named_as_what_differs() -> None:
+    """Until November 2026, a program without {tasks} had the clock of one task."""
+    older, asked = (Spec(root="r", command="c", tasks=tasks, variant=[]) for tasks in ([1], "all"))
+    said = "tasks = [1], not 'all', with the clock of one busy CPU, for which --tasks 1 asks"
+    assert extend.first_difference(older, asked) == said
+    assert extend.first_difference(asked, older) == "tasks = 'all', not [1]"
+
+
     assert list(program.job(spec, ["c"], 8)) == [
         "in_root", "service", "service_word a", "service_word -t", "service_word 8", "ready_word b",
         "ready_word 8", "env N=8", "env F=${cpus}", "word c",

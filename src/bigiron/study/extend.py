@@ -15,6 +15,8 @@ from bigiron.study.spec import Spec, Variant, document, whole
 
 _ADDS = ("cpus", "tasks", "repetitions", "variant", "check_shape", "probes")
 
+_OTHER_CLOCK = ", with the clock of one busy CPU, for which --tasks 1 asks"
+
 _Item = TypeVar("_Item")
 
 
@@ -115,7 +117,9 @@ def first_difference(one: Spec, other: Spec) -> str:
         if old != asked[key] and key == "variant":
             return _first_difference_of_variants(one.variant, other.variant)
         if old != asked[key] and key not in ("workload_file", "look"):
-            return f"{key} = {old!r}, not {asked[key]!r}"
+            # A clock goes by the CPUs that are busy: one, or all, as a program's own number is not known.
+            other_clock = key == "tasks" and old == [1] and not other.knows_tasks
+            return f"{key} = {old!r}, not {asked[key]!r}{_OTHER_CLOCK if other_clock else ''}"
     return ""
 
 
