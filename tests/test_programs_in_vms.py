@@ -12,7 +12,7 @@ from conftest import Answer, bigiron, compared, measured
 
 from bigiron import open_study, probes
 from bigiron.architectures import architecture
-from bigiron.errors import UserError
+from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
 from bigiron.probes.recording import RecordedProgram, Recording, program_operations
 from bigiron.study import extend, program
@@ -182,6 +182,7 @@ def test_on_other_kernels_and_again(kernel: str, root: Path, tmp_path: Path) -> 
         ("tool count 5", "--per getpid", 3, "bigiron: .*: the program's recorded part has no getpid"),
         ("tool count 5", "--marked", 3, "bigiron: .*: the program marked no part"),
         ("tool count 5", "--begin-at never", 3, "bigiron: .*: the command ended and printed no line that"),
+        ("tool count 5", "--begin-at did", 3, "bigiron: .*: the line that matches 'did' came too late, as"),
         ("tool count 5", "--end-at never", 3, "bigiron: .*: the command ended and then printed no line that"),
         ("tool count 5", "--warm-up 20", 3, "bigiron: .*: the command ended in less than its warm-up"),
         ("no-such-program", "", 2, "bigiron: .*: cannot run no-such-program: No such file or directory"),
@@ -281,23 +282,39 @@ def test_what_only_programs_can_be_asked(tmp_path: Path) -> None:
     assert answer.complaint.startswith("a command in a virtual machine needs a root file system: give --root")
 
 
-@pytest.mark.parametrize("in_kernel", [9_000_000, 18_000_000])
-def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
-    """A kernel that executes twice as much for the same program does no more operations."""
+def counted_of(user: int, in_kernel: int, calls: dict[int, int], begin_at: str = "") -> dict[str, object]:
+    """What is made of a program that executed so many instructions and these system calls."""
     files = (Message("file", {"path": stream, "lines": []}) for stream in ("stdout", "stderr"))
     messages = [Message("command", {"status": 0, "signal": 0, "nanoseconds": 1}), *files]
-    asked = probes.CellRequest(cpus=1, tasks=1, operations=1, mode="process", per="instruction")
+    asked = probes.CellRequest(1, 1, operations=1, mode="process", per="instruction", begin_at=begin_at)
     raw = probes.RawOutput(messages, Path(), architecture("x86_64"), Path(), asked)
     ran = RecordedProgram(
-        parts=1, windows=1, lost_windows=0, instructions={"user": 1_000_000, "process": in_kernel},
-        system_calls={0: 1000}, other_system_calls=0,
+        parts=1, windows=1, lost_windows=0, instructions={"user": user, "process": in_kernel},
+        system_calls=calls, other_system_calls=0,
     )  # fmt: skip
     recording = Recording(
         operations=[], entries=1, stack_bytes=1, per_cpu_offsets=[], accesses={}, stack_accesses={},
         instructions={}, unreleased=0, traces=[], lost={}, program=ran,
     )  # fmt: skip
-    counted = dict(program_operations(raw, recording))
+    return dict(program_operations(raw, recording))
+
+
+@pytest.mark.parametrize("in_kernel", [9_000_000, 18_000_000])
+def test_what_is_compared_does_not_change_the_unit(in_kernel: int) -> None:
+    """A kernel that executes twice as much for the same program does no more operations."""
+    counted = counted_of(1_000_000, in_kernel, {0: 1000})
     assert (counted["operations"], counted["operation"]) == ([1], "million user-mode instructions")
+
+
+EXIT_GROUP = 231
+
+
+def test_a_part_that_is_only_the_program_s_end_is_refused() -> None:
+    with pytest.raises(MachineError, match="the line that matches 'go' came too late, as programs hold back"):
+        counted_of(500, 200_000, {EXIT_GROUP: 1}, begin_at="go")
+    assert counted_of(500, 200_000, {0: 1, EXIT_GROUP: 1}, begin_at="go")["system_calls"] == 2
+    assert counted_of(1_000_000, 200_000, {EXIT_GROUP: 1}, begin_at="go")["operations"] == [1]
+    assert counted_of(500, 200_000, {EXIT_GROUP: 1})["system_calls"] == 1  # which a mark began, or a time
 
 
 @pytest.mark.parametrize(
@@ -309,6 +326,14 @@ def test_whether_the_number_of_tasks_is_known(
 ) -> None:
     spec = Spec(root="r", command=command, tasks=tasks, variant=[])
     assert spec.knows_tasks is known and spec.known_tasks(8) == (8 if known else None)
+
+
+def test_another_clock_is_named_as_what_differs() -> None:
+    """Until November 2026, a program without {tasks} had the clock of one task."""
+    older, asked = (Spec(root="r", command="c", tasks=tasks, variant=[]) for tasks in ([1], "all"))
+    said = "tasks = [1], not 'all', with the clock of one busy CPU, for which --tasks 1 asks"
+    assert extend.first_difference(older, asked) == said
+    assert extend.first_difference(asked, older) == "tasks = 'all', not [1]"
 
 
 def test_each_service_gets_its_own_words() -> None:
@@ -328,14 +353,6 @@ def test_the_number_of_tasks_is_filled_in_everywhere() -> None:
         root="r", command="c", service=["a -t {tasks}"], ready=["b {tasks}"], env=["N={tasks}", "F=${cpus}"],
         variant=[],
     )  # fmt: skip
-def test_another_clock_is_named_as_what_differs() -> None:
-    """Until November 2026, a program without {tasks} had the clock of one task."""
-    older, asked = (Spec(root="r", command="c", tasks=tasks, variant=[]) for tasks in ([1], "all"))
-    said = "tasks = [1], not 'all', with the clock of one busy CPU, for which --tasks 1 asks"
-    assert extend.first_difference(older, asked) == said
-    assert extend.first_difference(asked, older) == "tasks = 'all', not [1]"
-
-
     assert list(program.job(spec, ["c"], 8)) == [
         "in_root", "service", "service_word a", "service_word -t", "service_word 8", "ready_word b",
         "ready_word 8", "env N=8", "env F=${cpus}", "word c",

@@ -263,6 +263,10 @@ def test_no_task_is_moved_before_all_are_there(tmp_path: Path) -> None:
 
 # A command's recorded part
 
+HELD_BACK = (
+    "the line that matches 'half' came too late, as programs hold back what they print to a pipe: let this "
+    "one flush it, run it by stdbuf -oL, or use --warm-up or --marked"
+)
 NEVER = "the command ended and then printed no line that matches '^done$': see --end-at"
 
 
@@ -270,6 +274,10 @@ NEVER = "the command ended and then printed no line that matches '^done$': see -
     ("script", "until", "complaint"),
     [
         ("printf 'half\\ndone\\nmore\\n'", "end_at ^done$", ""),
+        ("echo half; sleep 0.5; echo done", "begin_at half\nend_at ^done$", ""),
+        ("echo half; sleep 0.5", "begin_at half", ""),
+        ("printf 'half\\ndone\\n'", "begin_at half\nend_at ^done$", HELD_BACK),
+        ("printf half", "begin_at half", HELD_BACK),
         ("printf 'half\\rdone\\rmore\\n'", "end_at ^done$", ""),
         ("printf 'half\\ndone'", "end_at ^done$", ""),
         ("printf done; sleep 1000 & kill -9 $$", "end_at ^done$", ""),  # another one has its output open

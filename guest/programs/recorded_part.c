@@ -20,6 +20,7 @@ static struct {
 	enum { BEFORE, INSIDE, AFTER } place;
 	uint64_t started, began, ended; /* by the clock */
 	regex_t begin_at, end_at;
+	int held_back; /* the line to begin at came together with the part's end */
 	struct {
 		char text[LONGEST_LINE + 1];
 		size_t length;
@@ -106,6 +107,7 @@ static void end_line(const struct job *job, int output)
 void part_sees(const struct job *job, int output, const char *bytes, size_t length)
 {
 	size_t *there = &part.lines[output].length;
+	int before = part.place == BEFORE;
 
 	for (size_t i = 0; i < length; i++) {
 		if (bytes[i] == '\n' || bytes[i] == '\r' || *there == LONGEST_LINE)
@@ -115,6 +117,7 @@ void part_sees(const struct job *job, int output, const char *bytes, size_t leng
 	}
 	if (!length && *there)
 		end_line(job, output);
+	part.held_back |= before && (part.place == AFTER || (!length && part.place == INSIDE));
 }
 
 static uint64_t begins_at(const struct job *job)
@@ -160,6 +163,10 @@ int part_end(const struct job *job, int output)
 		end();
 	if (job->record)
 		recorder_mark(MARK_DISARM, NULL, 0);
+	if (part.held_back)
+		return report_program_error(output, "machine", "the line that matches '%s' came too late, as programs hold back "
+					    "what they print to a pipe: let this one flush it, run it by stdbuf -oL, or "
+					    "use --warm-up or --marked", job->begin_at);
 	if (part.place == BEFORE && job->begin_at)
 		return report_program_error(output, "machine", "the command ended and printed no line that matches '%s': see "
 					    "--begin-at", job->begin_at);

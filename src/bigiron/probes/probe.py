@@ -38,7 +38,7 @@ class CellRequest:
     slow_clock: bool = False  # the machine's clock follows instructions: a second of it takes minutes
     command: tuple[str, ...] = ()  # to run instead of a workload
     per: str = ""  # what counts of a program are divided by; empty: the operations that its metric reads
-    marked: bool = False  # the program marks its recorded parts itself
+    begin_at: str = ""  # what the line of a program's output matches at which its recorded part begins
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,8 @@ class Recorded:
 
 PER_SYSTEM_CALL, PER_INSTRUCTION = "system-call", "instruction"
 _MILLION = 1_000_000
+_ENDS = ("exit", "exit_group")
+_EXIT_INSTRUCTIONS = 10_000  # at least what libc executes after its last write
 
 _LINES, _OTHER_LINES = "lines", "other_lines"  # the files of shared cache lines, and of the rest
 
@@ -164,6 +166,12 @@ def program_operations(raw: RawOutput, recording: Recording) -> Iterator[tuple[s
         raise MachineError("the recorder did not record a program")
     if not program.parts:
         raise MachineError("the program marked no part: it must run `bigiron-mark begin`", output.tail)
+    if request.begin_at and _only_ends(program, raw.architecture):
+        raise MachineError(
+            f"the line that matches '{request.begin_at}' came too late, as programs hold back what they "
+            "print to a pipe: let this one flush it, run it by stdbuf -oL, or use --warm-up or --marked",
+            output.tail,
+        )
     number: float
     if not request.per:
         number, operation = metrics.operations_in(output, request)
@@ -181,6 +189,13 @@ def program_operations(raw: RawOutput, recording: Recording) -> Iterator[tuple[s
     yield "operation", operation
     yield "system_calls", program.all_system_calls
     yield "user_instructions", program.instructions["user"]
+
+
+def _only_ends(program: RecordedProgram, architecture: Architecture) -> bool:
+    """Whether only the program's end was recorded: just before it, libc writes what it has held back."""
+    calls = compile.system_calls(architecture.compiler)
+    others = program.all_system_calls - sum(program.system_calls.get(calls[end], 0) for end in _ENDS)
+    return not others and program.instructions["user"] < _EXIT_INSTRUCTIONS
 
 
 def recorded(raw: RawOutput) -> Recorded:

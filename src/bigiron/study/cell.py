@@ -155,6 +155,7 @@ def _request(spec: Spec, cell: Cell) -> probes.CellRequest:
         slow_clock=spec.clock == "instructions",
         command=tuple(command_words(spec, cell.tasks)) if spec.command else (),
         per=spec.per,
+        begin_at=spec.begin_at,
     )
 
 
