@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -331,7 +332,10 @@ def test_the_book_is_built_without_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
 def test_the_files_for_ci_are_those_on_the_page(name: str) -> None:
     page = (ROOT / "docs/howto/ci.md").read_text()
-    assert (ROOT / "docs/howto/ci" / name).read_text() in page
+    file = (ROOT / "docs/howto/ci" / name).read_text()
+    assert file in page
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"BIGIRON_VERSION: v{version} #" in file
 
 
 @pytest.mark.parametrize(
@@ -345,5 +349,6 @@ def test_the_files_for_ci_can_be_parsed(name: str, scripts: Callable[[Any], list
     """Neither has run at its forge: the YAML, and the syntax of what the shell gets."""
     commands = "\n".join(scripts(yaml.safe_load((ROOT / "docs/howto/ci" / name).read_text())))
     assert "bigiron check" in commands
+    assert 'bigiron" checkout --detach "$BIGIRON_VERSION"' in commands
     checked = subprocess.run(["bash", "-n"], input=commands, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
