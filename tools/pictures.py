@@ -45,28 +45,28 @@ def make(folder: Path, page: Page) -> None:
     bigiron(folder, "run", "open1", "--kernel", "debian/6.1", "--kernel", "debian/6.12", "-o", "compared")
     bigiron(folder, "report", "compared", "-o", "compared.html")
     page.goto((folder / "compared.html").as_uri())
-    page.screenshot(path=DOCS / "howto/report.png")
-    page.locator("figure.flame").first.screenshot(path=DOCS / "howto/flame.png")
+    page.screenshot(path=DOCS / "images/report.png")
+    page.locator("figure.flame").first.screenshot(path=DOCS / "images/flame.png")
 
     write_published(folder / "published.csv")
     bigiron(folder, "run", "open1", "--kernel", "debian/7.2", "-o", "predicted")
     known = ("--one-task", str(ONE_TASK), "--measured", "published.csv")
     bigiron(folder, "report", "predicted", "--machine", MACHINE, *known, "-o", "predicted.html")
     page.goto((folder / "predicted.html").as_uri())
-    page.locator("#predicted figure.plot").first.screenshot(path=DOCS / "howto/prediction.png")
+    page.locator("#predicted figure.plot").first.screenshot(path=DOCS / "images/prediction.png")
 
     counts = ("--kernel", "debian/6.12", "--cpus", "2,3,4,6,8", "-o", "growing")
     bigiron(folder, "run", "--workload-file", str(FREE_SPACE), *counts)
     bigiron(folder, "report", "growing", "-o", "growing.html")
     page.goto((folder / "growing.html").as_uri())
-    page.locator("figure.plot").first.screenshot(path=DOCS / "howto/growth.png")
+    page.locator("figure.plot").first.screenshot(path=DOCS / "images/growth.png")
 
     kernels = ("debian/5.10", "debian/6.1", "debian/6.12", "debian/7.2")
     some = [word for name in ("open1", "signal1", "mmap1", "lseek1") for word in ("--workloads", name)]
     bigiron(folder, "history", "add", *kernels, "--cpus", "8", *some, "-o", "history")
     bigiron(folder, "history", "site", "history", "-o", "site")
     page.goto((folder / "site/index.html").as_uri())
-    page.screenshot(path=DOCS / "howto/site.png")
+    page.screenshot(path=DOCS / "images/site.png")
 
 
 def main() -> None:
