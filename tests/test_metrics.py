@@ -348,7 +348,7 @@ def test_how_many_operations_there_were(format: str, file: str, operations: tupl
 
 
 def test_the_page_lists_each_format_that_says_how_many_there_were() -> None:
-    page = (Path(__file__).parents[1] / "docs/howto/run-a-program.md").read_text()
+    page = (Path(__file__).parents[1] / "docs/howto/workloads/run-a-program.md").read_text()
     (row,) = [line for line in page.splitlines() if line.startswith("| `--metric stress-ng`")]
     saying = {
         one.name

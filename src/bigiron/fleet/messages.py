@@ -1,7 +1,7 @@
 """What a controller asks a worker, and what that answers: typed, and checked by who receives it.
 
 Both travel as bytes of MessagePack. What a worker can be asked by these is to measure one cell; Dask itself
-can be asked for more (docs/howto/many-machines.md).
+can be asked for more (docs/howto/machines/many-machines.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures that were measured elsewhere (docs/howto/real-machine.md). None of their cells runs here."""
+"""Figures that were measured elsewhere (docs/howto/machines/real-machine.md). No cell runs here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""metrics: the figures that an external command prints (docs/howto/real-machine.md)."""
+"""metrics: the figures that an external command prints (docs/howto/machines/real-machine.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing results of other tools as cells of a study (docs/howto/real-machine.md)."""
+"""Importing results of other tools as cells of a study (docs/howto/machines/real-machine.md)."""
 
 import hashlib
 from collections import defaultdict

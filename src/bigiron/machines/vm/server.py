@@ -1,6 +1,6 @@
 """The shape of a server, or of a part of it, for a virtual machine: from its machine file.
 
-See docs/howto/numa-and-topology.md.
+See docs/howto/machines/numa-and-topology.md.
 """
 
 from dataclasses import dataclass
