@@ -1,4 +1,4 @@
-"""The list of published curves, benchmarks/curve_list.py, and how their scores are grouped."""
+"""The list of published curves, benchmarks/predictions/curve_list.py, and how their scores are grouped."""
 
 import doctest
 import re
@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_setup import ROOT
 
 from bigiron.report import predict
 from bigiron.simulator import machine_files
 from bigiron.workloads import find
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(ROOT / "benchmarks/predictions"))
 
-import curve_scores  # noqa: E402
-import curves  # noqa: E402
-from curve_list import CURVES, JUDGED, PAIRS, RECORDINGS, UNBOUND, UNLIKE  # noqa: E402
-from curve_scores import Score  # noqa: E402
+import curve_scores
+import curves
+from curve_list import CURVES, JUDGED, PAIRS, RECORDINGS, UNBOUND, UNLIKE
+from curve_scores import Score
 
 SCORE = Score(
     *("pft-bdw-vmarw", "xeon-e5-2690v4-x2", 0.1, 1, 2, 1.5, "- / -", 2.0, None, True, True),
@@ -27,13 +27,13 @@ SCORE = Score(
 
 
 def test_predictions_say_what_the_page_of_curves_says_of_their_ranges() -> None:
-    page = (BENCHMARKS.parent / "docs" / "validation" / "curves.md").read_text()
+    page = (ROOT / "docs" / "validation" / "curves.md").read_text()
     (share,) = re.findall(r"and (\d+ %) of \d+ points are inside", page)
     assert f", as did {share} of published points that nothing was fitted to" == predict._HELD_OUT
 
 
 def test_pages_that_cite_curves_nothing_was_fitted_to_have_their_median_error() -> None:
-    docs = BENCHMARKS.parent / "docs"
+    docs = ROOT / "docs"
     page = (docs / "validation" / "curves.md").read_text()
     ((curves, error),) = re.findall(r"Over all (\d+) curves on \d+ machines the median error is (\d+)", page)
     citing = [file for file in docs.rglob("*.md") if "curves.md#curves-that-nothing" in file.read_text()]

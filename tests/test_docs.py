@@ -79,7 +79,7 @@ def test_pages_are_found_in_all_folders_but_those_made_by_benchmarks(
 ) -> None:
     monkeypatch.setattr(docs, "ROOT", tmp_path)
     written = ["README.md", "docs/howto/ci.md", "docs/index.md"]
-    for name in (*written, "docs/validation/gate.md", "docs/results/matrix.md"):
+    for name in (*written, "docs/validation/regressions/gate.md", "docs/results/matrix.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert [str(file.relative_to(tmp_path)) for file in docs.pages()] == written
@@ -189,13 +189,21 @@ def anchors(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("file", MARKDOWN, ids=of_root)
 def test_each_link_leads_somewhere(file: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(file)):
+    for link in re.findall(r"(?:\]\(|^\[[^]]+\]: )([^)\s]+)", prose(file), re.MULTILINE):
         path, _, anchor = link.partition("#")
         if "://" in link:
             continue
         target = (file.parent / path).resolve() if path else file
         assert target.exists(), link
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+def test_each_benchmark_that_a_page_names_exists() -> None:
+    named = {path for file in MARKDOWN for path in re.findall(r"\bbenchmarks/[\w./]*\w", file.read_text())}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    commands = {row[-1].strip("`") for row in table_after("validation/accuracy.md", "| claim |")}
+    there = {file.name for folder in ("benchmarks", "tests") for file in (ROOT / folder).rglob("*.py")}
+    assert {command for command in commands if command.endswith(".py")} - there == set()
 
 
 # Lists of what is in the code

@@ -1,4 +1,4 @@
-"""The harness of random faults, benchmarks/faults.py: that it works, and a few faults that harm nothing."""
+"""benchmarks/machines/faults.py, the harness of random faults: that it works, and a few that harm nothing."""
 
 import random
 import subprocess
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bigiron.machines.messages import Decoder, Message
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks/machines"
 sys.path.insert(0, str(BENCHMARKS))
 
 from fault_injection import relay  # noqa: E402

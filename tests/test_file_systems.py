@@ -25,7 +25,7 @@ from bigiron.machines.vm.file_system import KINDS, FileSystem
 from bigiron.machines.vm.topology import Topology
 
 KERNEL = "debian/6.1"
-BENCHMARK = Path(__file__).parents[1] / "benchmarks/file_systems.py"
+BENCHMARK = Path(__file__).parents[1] / "benchmarks/counts/file_systems.py"
 WITH_ALL_MODULES = "debian/6.1-amd64"
 X86_64 = architecture("x86_64")
 TWO_CPUS = ("--cpus", "2", "--operations", "50")

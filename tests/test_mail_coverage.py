@@ -5,7 +5,7 @@ import sys
 import msgspec
 from test_setup import ROOT
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT / "benchmarks/regressions"))
 import mail_coverage
 from mail_coverage import Family
 
@@ -39,7 +39,7 @@ def test_a_published_report_names_its_test_somewhere() -> None:
 
 def test_the_list_of_families_is_read() -> None:
     listed = msgspec.toml.decode(
-        (ROOT / "benchmarks/mail_families.toml").read_bytes(), type=mail_coverage.Families
+        (ROOT / "benchmarks/regressions/mail_families.toml").read_bytes(), type=mail_coverage.Families
     ).family
     assert sum(one.reports for one in listed) <= mail_coverage.ALL_REPORTS
     assert all(one.example in one.tests.split() for one in listed if one.example)

@@ -1,4 +1,4 @@
-"""The programs of benchmarks/programs.toml are asked for in words that bigiron knows."""
+"""The programs of benchmarks/counts/programs.toml are asked for in words that bigiron knows."""
 
 import re
 import sys
@@ -13,7 +13,7 @@ from bigiron.study.program import words_of
 from bigiron.study.spec import Spec
 from bigiron.workloads.of_benchmark.stressors import STRESSORS
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT / "benchmarks/counts"))
 import programs
 
 LISTED = programs.listed()

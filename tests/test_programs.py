@@ -58,8 +58,8 @@ STANDS_FOR = {
 NOT_INSTALLED = {
     # Looked for, and done without where it is not.
     "perf": "doctor says whether it counts; it belongs to the running kernel",
-    "offcputime": "benchmarks/blocked.py compares with it",
-    "strace": "benchmarks/upstream_loops.py compares system calls with it",
+    "offcputime": "benchmarks/recorder/blocked.py compares with it",
+    "strace": "benchmarks/counts/upstream_loops.py compares system calls with it",
 }
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from test_setup import ROOT
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT / "benchmarks/regressions"))
 import real_regressions
 from corpus import hidden_name, judged
 from real_regressions import Answer, Case

@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/pictures.py
 
-The published points in the picture of a prediction are those of benchmarks/curves/. Needs a Chromium, as the
-tests of pages do (`./setup.sh test`); takes some minutes.
+The published points in the picture of a prediction are those of benchmarks/predictions/curves/. Needs a
+Chromium, as the tests of pages do (`./setup.sh test`); takes some minutes.
 """
 
 import csv
@@ -18,7 +18,7 @@ from playwright.sync_api import Page, sync_playwright
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
 BIGIRON = Path(sys.executable).with_name("bigiron")
-CURVES = HERE.parent / "benchmarks/curves/multikernel-xeon5418y-will-it-scale.csv"
+CURVES = HERE.parent / "benchmarks/predictions/curves/multikernel-xeon5418y-will-it-scale.csv"
 MACHINE, ONE_TASK = "xeon-5418y-x2", 2.0e6
 """Where that curve was measured, and how often per second one task opens a file there."""
 

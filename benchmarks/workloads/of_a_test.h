@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A test of the matrix as a workload: benchmarks/matrix.py writes what is special to the test.
+ * A test of the matrix as a workload: benchmarks/counts/matrix.py writes what is special to the test.
  *
  * Each operation is made in a situation of its own, a copy of the test's. All copies are set up before the first
  * operation, so that nothing that an operation frees becomes part of another's. A process has one thread, unless the

@@ -1,10 +1,10 @@
 """The constants of a prediction that are fitted to published curves: these six, and no others.
 
-`benchmarks/curves.py --fit` fits them, and scores each curve with those fitted without its machine. The
-first four are of processors in general, and like a machine's figures they can be ranges, as they differ
-between processors and between kernels; how wide the ranges are is not fitted. The fifth is what machine files
-are off by where no rate of a task is known, with a range that holds those of other machines. The last is what
-the model is off by: as much as holds the points of machines that were left out.
+`benchmarks/predictions/curves.py --fit` fits them, and scores each curve with those fitted without its
+machine. The first four are of processors in general, and like a machine's figures they can be ranges, as they
+differ between processors and between kernels; how wide the ranges are is not fitted. The fifth is what
+machine files are off by where no rate of a task is known, with a range that holds those of other machines.
+The last is what the model is off by: as much as holds the points of machines that were left out.
 """
 
 from __future__ import annotations
