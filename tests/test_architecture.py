@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from test_docs import code_in, table_after
@@ -115,3 +116,14 @@ def test_no_python_function_is_longer_than_60_lines() -> None:
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > LINES_OF_A_FUNCTION
     ]
     assert found == []
+
+
+# What the benchmarks use
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda file: file.stem)
+def test_what_a_benchmark_imports_of_bigiron_exists(file: Path) -> None:
+    """They are in no package that mypy checks."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "bigiron":
+            exec(ast.unparse(node), {})

@@ -25,7 +25,7 @@ import polars as pl
 from bigiron.analysis.lines import conflicts
 from bigiron.matrix import store
 from bigiron.matrix.model import situations
-from bigiron.matrix.model.calls import Call, Result, Test
+from bigiron.matrix.model.calls import Call, ResultText, Test
 from bigiron.matrix.outcomes import Outcome, normal, struct_of
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
@@ -89,7 +89,7 @@ def made(call: Call, row: int, name: str) -> str:
     return f"{call.name}({fd(given['fd'])})"
 
 
-def steps(call: Call, result: Result) -> list[tuple[int, str]]:
+def steps(call: Call, result: ResultText) -> list[tuple[int, str]]:
     """What it takes to set up a call, and by which process."""
     given = call.named()
     text = made(call, 0, 'name_in((char[32]){{ 0 }}, copy, "{name}")')
