@@ -256,7 +256,7 @@ def test_two_on_one_study(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "status"), [("typer", -signal.SIGINT), ("bigiron.commands.doctor", 128 + signal.SIGINT)]
+    ("module", "status"), [("typer", -signal.SIGINT), ("bigiron.commands.setup.doctor", 128 + signal.SIGINT)]
 )
 def test_ctrl_c_while_the_command_starts(module: str, status: int) -> None:
     script = (

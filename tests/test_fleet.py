@@ -23,7 +23,7 @@ from distributed import Client, Scheduler
 from sshd import served
 from test_compare import LINE, count, counts
 
-from bigiron.commands import fleet as command
+from bigiron.commands.setup import fleet as command
 from bigiron.errors import UserError
 from bigiron.fleet import admission, agreement, authority, controller, files, messages
 from bigiron.fleet.files import File

@@ -23,7 +23,7 @@ from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.layout.outcome import Counts
 from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.commands import judge as judge_command
+from bigiron.commands.regressions import judge as judge_command
 from bigiron.judge import judgement, second_opinion
 from bigiron.judge.change import Change
 from bigiron.judge.judgement import Predicted

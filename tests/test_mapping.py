@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bigiron import _sim
-from bigiron.commands.judge import _what
+from bigiron.commands.regressions.judge import _what
 from bigiron.errors import UserError
 from bigiron.judge import second_opinion
 from bigiron.judge.second_opinion import ReportedShape

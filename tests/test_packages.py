@@ -15,7 +15,7 @@ import pytest
 from test_kernels import arm64_image
 
 from bigiron import kernels
-from bigiron.commands.kernel import add
+from bigiron.commands.setup.kernel import add
 from bigiron.errors import UserError
 from bigiron.kernels import Kernel, configuration, deb, modules
 from bigiron.util import compression

@@ -34,7 +34,7 @@ from bigiron import kernels, workloads
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.commands import patch as command
+from bigiron.commands.regressions import patch as command
 from bigiron.errors import MachineError, UserError
 from bigiron.judge import differences
 from bigiron.judge.change import Change

@@ -20,14 +20,17 @@ from bigiron.errors import MachineError, UserError
 from bigiron.util.sanitize import sanitize
 
 _PANELS = {
-    "Measure": ("run", "case", "import"),
-    "Compare and explain": ("compare", "explain", "layout", "growth", "knee", "report", "export", "show"),
-    "Patch, gate, bisect, judge": ("patch", "check", "bisect", "judge"),
-    "Predict and simulate": ("predict", "simulate", "machine"),
-    "Many kernels": ("history", "matrix"),
-    "Setup and data": ("demo", "doctor", "kernel", "workload", "root", "snapshot", "fleet"),
+    ("Measure", "measurements"): ("run", "case", "import"),
+    ("Compare and explain", "comparisons"): (
+        *("compare", "explain", "layout", "growth", "knee", "report", "export", "show"),
+    ),
+    ("Patch, gate, bisect, judge", "regressions"): ("patch", "check", "bisect", "judge"),
+    ("Predict and simulate", "predictions"): ("predict", "simulate", "machine"),
+    ("Many kernels", "many_kernels"): ("history", "matrix"),
+    ("Setup and data", "setup"): ("demo", "doctor", "kernel", "workload", "root", "snapshot", "fleet"),
 }
-"""Commands by their heading in --help. A command's module has a function of its name, or a group `app`."""
+"""Commands by their heading in --help and by their folder in commands/. A command's module has a function of
+its name, or a group `app`."""
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
 
@@ -37,13 +40,14 @@ class _Loaded(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in _PANEL_OF:
             raise KeyError(name)
+        panel, folder = _PANEL_OF[name]
         called = f"{name}_" if iskeyword(name) else name
-        module = import_module(f"bigiron.commands.{called}")
+        module = import_module(f"bigiron.commands.{folder}.{called}")
         alone = typer.Typer(rich_markup_mode="markdown", callback=_options)
         if hasattr(module, "app"):
-            alone.add_typer(module.app, name=name, rich_help_panel=_PANEL_OF[name])
+            alone.add_typer(module.app, name=name, rich_help_panel=panel)
         else:
-            alone.command(name, rich_help_panel=_PANEL_OF[name])(getattr(module, called))
+            alone.command(name, rich_help_panel=panel)(getattr(module, called))
         return get_group(alone).commands[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""The commands, one file each: parse, call, print."""
+"""The commands, one file each, in a folder per heading of `bigiron --help`: parse, call, print."""

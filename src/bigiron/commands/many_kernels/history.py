@@ -7,7 +7,7 @@ import typer
 
 from bigiron.commands.common.complaints import stopped
 from bigiron.commands.common.options import Jobs, choice, numbers
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.history.database import open_history
 from bigiron.report import history as history_report

@@ -9,7 +9,7 @@ from bigiron import cases
 from bigiron.commands.common.measure import measure_study
 from bigiron.commands.common.options import Jobs
 from bigiron.commands.common.output import say
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.report import case as case_report
 from bigiron.study import store
 

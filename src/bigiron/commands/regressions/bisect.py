@@ -28,8 +28,7 @@ from bigiron.commands.common.options import (
     grouped,
     numbers,
 )
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.run import (
+from bigiron.commands.measurements.run import (
     FileSystems,
     MachineOptions,
     Mode,
@@ -39,6 +38,7 @@ from bigiron.commands.run import (
     WorkloadOptions,
     question,
 )
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.kernels import commits
 from bigiron.probes import Options, throughput

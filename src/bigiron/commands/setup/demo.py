@@ -7,10 +7,11 @@ import typer
 
 from bigiron import kernels
 from bigiron.architectures import X86_64
-from bigiron.commands import compare, run
 from bigiron.commands.common.measure import measure_study
 from bigiron.commands.common.options import Jobs
 from bigiron.commands.common.output import say
+from bigiron.commands.comparisons import compare
+from bigiron.commands.measurements import run
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.probes import Options
 

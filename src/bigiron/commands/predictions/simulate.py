@@ -8,7 +8,7 @@ import typer
 from bigiron.commands.common.measure import measure_study
 from bigiron.commands.common.options import RunByDefault, doublings, numbers
 from bigiron.commands.common.output import InListFormat, print_list
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.report.formats.listing import Listing
 from bigiron.study import simulated

@@ -25,7 +25,7 @@ from bigiron.commands.common.options import (
     numbers,
     probe_names,
 )
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.kernels import shown
 from bigiron.machines.vm import cgroup

@@ -20,9 +20,16 @@ from bigiron.commands.common.options import (
     numbers,
 )
 from bigiron.commands.common.output import say
-from bigiron.commands.fleet import Certificates, FleetAddress, pools
-from bigiron.commands.run import FileSystems, MachineOptions, ProgramOptions, Repetitions, Variants, question
-from bigiron.commands.run import WorkloadOptions as OfAStudy
+from bigiron.commands.measurements.run import (
+    FileSystems,
+    MachineOptions,
+    ProgramOptions,
+    Repetitions,
+    Variants,
+    question,
+)
+from bigiron.commands.measurements.run import WorkloadOptions as OfAStudy
+from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import BuildHostError, UserError
 from bigiron.kernels import Kernel
 from bigiron.kernels.configuration import of_file_system, of_root

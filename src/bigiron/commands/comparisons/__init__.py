@@ -1,0 +1,1 @@
+"""Commands under *Compare and explain* of `bigiron --help`."""

@@ -1,0 +1,1 @@
+"""Commands under *Many kernels* of `bigiron --help`."""

@@ -1,0 +1,1 @@
+"""Commands under *Measure* of `bigiron --help`."""

@@ -1,0 +1,1 @@
+"""Commands under *Predict and simulate* of `bigiron --help`."""

@@ -1,0 +1,1 @@
+"""Commands under *Patch, gate, bisect, judge* of `bigiron --help`."""

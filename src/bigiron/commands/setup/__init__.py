@@ -1,0 +1,1 @@
+"""Commands under *Setup and data* of `bigiron --help`."""
