@@ -23,7 +23,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     like("workloads", "getppid1.c", "testcase_description", "testcase_description")
     like("probes", "operations.py", 'name="operations"', 'name="mine"')
-    like("readers", "hackbench.py", 'Format("hackbench"', 'Format("mine"')
+    like("readers/figures", "hackbench.py", 'Format("hackbench"', 'Format("mine"')
     like("architectures", "ppc64le.py", 'name="ppc64le"', 'name="mine"')
     like("analysis/lines/rules", "mmap_lock.py", "RULE", "RULE")
     return copy

@@ -30,11 +30,10 @@ __all__ = [
 @cache
 def _formats() -> dict[str, Format]:
     """Found when they are needed: to import them takes longer than most commands do otherwise."""
-    here = Path(__file__).parent
     modules = (
-        importlib.import_module(f"{package}.{module.name}")
-        for package, folder in ((__name__, here), (f"{__name__}.profiles", here / "profiles"))
-        for module in pkgutil.iter_modules([str(folder)])
+        importlib.import_module(f"{__name__}.{folder}.{module.name}")
+        for folder in ("figures", "profiles")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent / folder)])
     )
     return {module.FORMAT.name: module.FORMAT for module in modules if hasattr(module, "FORMAT")}
 

@@ -1,0 +1,1 @@
+"""Figures that programs and test suites print: one module per format."""
