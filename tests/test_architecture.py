@@ -1,8 +1,10 @@
-"""The layers and paths of docs/contributing/architecture.md, and how long files and functions may be."""
+"""The layers and paths of docs/contributing/architecture.md; how long files, functions and folders may be."""
 
 import ast
 import re
+import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -116,6 +118,29 @@ def test_no_python_function_is_longer_than_60_lines() -> None:
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > LINES_OF_A_FUNCTION
     ]
     assert found == []
+
+
+# How many files a folder has
+
+FILES_OF_A_FOLDER = 20
+LONG_LISTS = {
+    "src/bigiron/workloads": "a file per workload: each is found by being there",
+    "src/bigiron/analysis/lines/rules": "a file per rule, likewise",
+    "sim/machines": "data: a file per machine",
+    "tests": "a file per test and per recorded output",
+    "guest": "still to be cut",
+    "plugin": "still to be cut",
+}
+"""Folders that may have more, or folders in them, and why."""
+
+
+def test_no_folder_has_more_than_20_files() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files = Counter(Path(file).parent for file in listed.splitlines())
+    long = {folder for folder, number in files.items() if number > FILES_OF_A_FOLDER}
+    excepted = {name: {folder for folder in long if folder.is_relative_to(name)} for name in LONG_LISTS}
+    assert long - set().union(*excepted.values()) == set()
+    assert [name for name, folders in excepted.items() if not folders] == [], "they need no exception"
 
 
 # What the benchmarks use
