@@ -12,16 +12,16 @@ import typer
 from bigiron import probes
 from bigiron.analysis.comparison.make_rows import joined, total
 from bigiron.analysis.comparison.model import (
-    Cell,
     ComparedPoint,
+    ComparedRow,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Row,
+    ProbedCell,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics.growth import Series
 from bigiron.errors import MachineError, UserError
 from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, RawOutput, StackSource, Table
@@ -64,7 +64,7 @@ def _stacks(table: pl.DataFrame, operations: float, contexts: Contexts) -> pl.Da
     return rows.select("context", path="counter", events_per_op=pl.col("events") / operations)
 
 
-def _series(cells: Mapping[int, Sequence[Cell]], contexts: Contexts) -> tuple[list[Series], Series]:
+def _series(cells: Mapping[int, Sequence[ProbedCell]], contexts: Contexts) -> tuple[list[Series], Series]:
     points = {cpus: dict(_per_operation(repetitions, contexts)) for cpus, repetitions in cells.items()}
     names = sorted(set().union(*points.values()))
     series = [
@@ -73,7 +73,7 @@ def _series(cells: Mapping[int, Sequence[Cell]], contexts: Contexts) -> tuple[li
     return series, Series("", "", {cpus: sum(here.values()) for cpus, here in points.items()})
 
 
-def _per_operation(repetitions: Sequence[Cell], contexts: Contexts) -> Iterator[tuple[str, float]]:
+def _per_operation(repetitions: Sequence[ProbedCell], contexts: Contexts) -> Iterator[tuple[str, float]]:
     stacks = pl.concat(_stacks(cell.table, cell.operations, contexts) for cell in repetitions)
     sums = stacks.group_by("path").agg(pl.col("events_per_op").sum() / len(repetitions))
     yield from sums.iter_rows()
@@ -89,7 +89,7 @@ def _compare(measured: Measurements, options: Options) -> Comparison:
         figures = joined(
             {variant: [_rows(cell, options) for cell in each] for variant, each in cells.items()}, [_EVENTS]
         )
-        rows = [Row(name, figures[name]) for name in sorted(figures)]
+        rows = [ComparedRow(name, figures[name]) for name in sorted(figures)]
         points.append(
             ComparedPoint(
                 at,
@@ -113,12 +113,12 @@ def _compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _rows(cell: Cell, options: Options) -> list[tuple[str, tuple[float]]]:
+def _rows(cell: ProbedCell, options: Options) -> list[tuple[str, tuple[float]]]:
     stacks = _stacks(cell.table, cell.operations, options.contexts)
     return [(name, (events,)) for name, events in stacks.select("path", "events_per_op").iter_rows()]
 
 
-def _item(figure: Figure) -> Item:
+def _item(figure: ComparedFigure) -> Item:
     cells = {variant: {"events_per_op": figure.mean(variant)} for variant in figure.values}
     return Item({"counter": figure.name}, cells)
 

@@ -22,7 +22,7 @@ from test_compare import count, counts, study_of
 from test_instructions import counts as executed
 
 from bigiron import kernels
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.bisect import speculative, target
 from bigiron.bisect.bisection import Culprit, Suspects
 from bigiron.bisect.candidates import ListOfVariants, OptionsOfConfiguration
@@ -125,7 +125,7 @@ class Boots:
                 "instructions": [int(cost[1])],
             }
         )
-        return {"instructions": [Cell(ran, {"operations": [1]})]}
+        return {"instructions": [ProbedCell(ran, {"operations": [1]})]}
 
 
 class BuiltWhenNeeded(CommitsOfTree):
@@ -680,7 +680,7 @@ def test_waiting_and_what_gcc_adds_to_names_are_no_work() -> None:
                 "instructions": [100, 10, waits],
             }
         )
-        return {"instructions": [Cell(ran, {"operations": [1]})]}
+        return {"instructions": [ProbedCell(ran, {"operations": [1]})]}
 
     for option, own in (
         ("instructions", 110.0),
@@ -704,8 +704,8 @@ def test_what_differs_most_between_the_ends_is_looked_at() -> None:
         )
         facts: dict[str, Any] = {"operations": [2], "lost_accesses": 0, "line_bytes": 64, "pair_bytes": 128}
         return {
-            "conflicts": [Cell(lines, facts)],
-            "instructions": [Cell(executed(("", "f", instructions)), facts)],
+            "conflicts": [ProbedCell(lines, facts)],
+            "instructions": [ProbedCell(executed(("", "f", instructions)), facts)],
         }
 
     before = cells(6, 2, 1, 1000)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
-from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.lines.matching import SharedLine
 from bigiron.errors import UserError
 from bigiron.gate import baseline as baselines
 from bigiron.gate import check_instructions, check_lines
@@ -37,10 +37,10 @@ LABEL = "apparmor_file_free_security"
 TIGHT = Tolerance(0.05, 0.01)
 
 
-def line(object: str, writes: float, accesses: float, even: bool = True, **functions: float) -> Line:
+def line(object: str, writes: float, accesses: float, even: bool = True, **functions: float) -> SharedLine:
     """One that all CPUs access as often, unless said."""
     functions = functions or {"f": accesses}
-    return Line(object, functions, writes, accesses, 8, 8, false_sharing=False, even=even)
+    return SharedLine(object, functions, writes, accesses, 8, 8, false_sharing=False, even=even)
 
 
 def point(*lines: BaselineLine, variant: str = "v", cpus: int = 8) -> BaselinePoint:
@@ -52,7 +52,7 @@ def known(object: str, writes: float, accesses: float, **fields: Any) -> Baselin
     return BaselineLine(object=object, writes=writes, accesses=accesses, functions=functions, **fields)
 
 
-def worse(was: BaselinePoint, *repetitions: list[Line], tolerance: Tolerance = TIGHT) -> list[str]:
+def worse(was: BaselinePoint, *repetitions: list[SharedLine], tolerance: Tolerance = TIGHT) -> list[str]:
     found = check_lines.check(was, repetitions, tolerance)
     return [finding.name.partition(":")[0] for finding in found if finding.worse]
 
@@ -75,7 +75,7 @@ LABEL_LINE = known("aa_label", 2.0, 2.0)
         (line("other", 0.0, 0.1), False),  # a baseline has nothing of lines this small
     ],
 )
-def test_more_than_the_tolerance_fails(now: Line, fails: bool) -> None:
+def test_more_than_the_tolerance_fails(now: SharedLine, fails: bool) -> None:
     assert bool(worse(point(LABEL_LINE), [now])) is fails
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bigiron import workloads
 from bigiron.analysis.comparison.model import Comparison, Options
 from bigiron.analysis.lines import conflicts, line_verdicts, matching, shared_lines
-from bigiron.analysis.lines.matching import Line, PerBoot, Row
+from bigiron.analysis.lines.matching import MatchedLine, PerBoot, SharedLine
 from bigiron.analysis.lines.overlap import overlap
 from bigiron.errors import UserError
 from bigiron.probes import Table
@@ -285,22 +285,22 @@ def test_lines_and_pairs_are_no_more_than_all_accesses(rows: list[tuple[int, int
 # What is the same line
 
 
-def line(object: str, accesses: float = 1.0, *, writes: float = 0.0, **weights: float) -> Line:
+def line(object: str, accesses: float = 1.0, *, writes: float = 0.0, **weights: float) -> SharedLine:
     """A line touched by these functions, or by `f` alone, in each of which all CPUs do the same."""
-    return Line(
+    return SharedLine(
         *(object, weights or {"f": accesses}, writes, accesses, 2, 2, False),
         repetitions=(PerBoot(writes, accesses),),
         even=True,
     )
 
 
-def differs(*rows: Row) -> bool:
+def differs(*rows: MatchedLine) -> bool:
     """Whether `b` does from `a`."""
     line_verdicts.judge(rows, "a", ["b"], {"a": 1, "b": 1}, 8)
     return any(row.differs for row in rows)
 
 
-def joined(*columns: list[Line]) -> list[set[int]]:
+def joined(*columns: list[SharedLine]) -> list[set[int]]:
     """In which columns each row has a line."""
     return [
         {int(variant) for variant in row.lines}
@@ -325,7 +325,7 @@ def joined(*columns: list[Line]) -> list[set[int]]:
     ],
 )
 def test_the_same_line_is_the_same_thing_touched_by_the_same_functions(
-    one: Line, other: Line, same: bool
+    one: SharedLine, other: SharedLine, same: bool
 ) -> None:
     assert joined([one], [other]) == ([{0, 1}] if same else [{0}, {1}])
 
@@ -395,7 +395,7 @@ OBJECTS = [
     HEAP, "struct inode.i_count", "struct dentry", "a+0x0", "a+0x40", "b+0x8 of CPU 1", "b+0x8 of CPU 2",
 ]  # fmt: skip
 LINES = st.builds(
-    Line,
+    SharedLine,
     object=st.sampled_from(OBJECTS),
     weights=st.dictionaries(st.sampled_from("fghij"), st.floats(0.01, 9), min_size=1, max_size=3),
     writes_per_op=st.floats(0, 9),
@@ -409,7 +409,7 @@ COLUMNS = st.dictionaries(st.sampled_from(["x", "y", "z"]), st.lists(LINES, max_
 
 
 @given(columns=COLUMNS)
-def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None:
+def test_each_line_is_in_exactly_one_row(columns: dict[str, list[SharedLine]]) -> None:
     rows = matching.match(columns)
     for variant, lines in columns.items():
         placed = [id(row.lines[variant]) for row in rows if variant in row.lines]
@@ -421,7 +421,7 @@ def test_each_line_is_in_exactly_one_row(columns: dict[str, list[Line]]) -> None
 
 
 @given(lines=st.lists(LINES, max_size=6))
-def test_a_column_does_not_differ_from_itself(lines: list[Line]) -> None:
+def test_a_column_does_not_differ_from_itself(lines: list[SharedLine]) -> None:
     hottest_first = sorted(lines, key=lambda line: -line.accesses_per_op)
     assert not differs(*matching.match({"a": hottest_first, "b": hottest_first}))
 
@@ -470,7 +470,7 @@ def test_a_repetition_without_the_line_counts_as_none() -> None:
 
 
 @given(lines=st.lists(LINES, max_size=5))
-def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
+def test_one_repetition_is_its_own_mean(lines: list[SharedLine]) -> None:
     assert matching.mean([lines]) == lines
 
 
@@ -484,19 +484,19 @@ def test_one_repetition_is_its_own_mean(lines: list[Line]) -> None:
 )  # fmt: skip
 def test_a_difference_is_more_than_the_tolerance(before: float, after: float, expected: bool) -> None:
     for one, other in (before, after), (after, before):
-        row = Row({"a": line(HEAP, one, writes=one), "b": line(HEAP, other, writes=other)})
+        row = MatchedLine({"a": line(HEAP, one, writes=one), "b": line(HEAP, other, writes=other)})
         assert differs(row) is expected
         assert row.change("a", ["b"]) == pytest.approx(other - one)
 
 
 def test_a_line_that_is_only_in_one_variant_differs() -> None:
-    row = Row({"b": line(HEAP, 2.0, writes=1.0)})
+    row = MatchedLine({"b": line(HEAP, 2.0, writes=1.0)})
     assert differs(row) and row.change("a", ["b"]) == 2
     assert (row.accesses("a"), row.writes("a")) == (0, 0)
 
 
 def test_writes_differ_too() -> None:
-    row = Row({"a": line(HEAP, 2.0, writes=1.0), "b": line(HEAP, 2.0, writes=2.0)})
+    row = MatchedLine({"a": line(HEAP, 2.0, writes=1.0), "b": line(HEAP, 2.0, writes=2.0)})
     assert differs(row)
 
 

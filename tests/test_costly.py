@@ -190,7 +190,7 @@ def test_an_rdtsc_that_goes_is_the_first_finding() -> None:
     measured_ = of("instructions", base=entry(1), new=entry(0))
     (point,) = instructions.compare(measured_, Options("base")).points
     longer = costly.executed(measured_.points[4, 4], "base", ("process",))
-    recorded = explain.Recorded(None, None, point, longer)
+    recorded = explain.RecordedPoint(None, None, point, longer)
     (finding,) = explain.explain(recorded).findings
     assert sentence(finding, recorded) == (
         "Better by 1.000 executions per operation, -100%. rdtsc is executed 1.000 times on base and not at "

@@ -9,7 +9,7 @@ from conftest import bigiron, compared, measured
 
 import bigiron as library
 from bigiron import compile, kernels, probes, workloads
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.probes import efficiency
 from bigiron.architectures import X86_64
 from bigiron.machines.vm import vm
@@ -32,7 +32,7 @@ ROWS = pl.DataFrame(
 
 
 def test_shares_are_of_each_cpu_s_time() -> None:
-    cell = Cell(ROWS, {"nanoseconds": 200})  # schedstat has no idle time
+    cell = ProbedCell(ROWS, {"nanoseconds": 200})  # schedstat has no idle time
     found = {row[:3]: row[3:6] for row in efficiency.shares([cell, cell]).iter_rows()}
     assert found == {
         ("events", "workload", ""): (95.0, 90.0, 100.0),

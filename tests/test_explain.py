@@ -20,7 +20,7 @@ from test_locks import SCHEMA as LOCKS
 
 import bigiron as bigiron_api
 from bigiron.analysis.comparison import explain, paths
-from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.explain import RecordedPoint
 from bigiron.analysis.comparison.findings import Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.lines import conflicts, rules, shared_lines
@@ -106,7 +106,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[str, 
             measured(*RUNS[run], *cpus, "--kernel", "debian/6.12", "--probe", "conflicts", "-o", study)
         cells = measurements.read(bigiron_api.open_study(study), "conflicts")
         (point,) = shared_lines.line_up_all(cells, Options(contexts=contexts)).points
-        found = explain.explain(explain.Recorded(point, None, None)).findings
+        found = explain.explain(explain.RecordedPoint(point, None, None)).findings
         return {finding.rule.name for finding in found if finding.rule}
 
     return rules_of
@@ -232,7 +232,7 @@ def test_a_lock_that_is_held_longer_by_instructions_is_a_part_of_their_finding()
         )
         both = of_locks.points[4, 4], instructions.with_same_names(of_work.points[4, 4])
         longer = locks.held_by_instructions(lock_point.rows, *both, "base", ("process",))
-        return explain.explain(Recorded(None, lock_point, work_point, by_instructions=longer))
+        return explain.explain(RecordedPoint(None, lock_point, work_point, by_instructions=longer))
 
     explained = found((1, 1), (810, 1110))
     (work,) = explained.findings
@@ -266,10 +266,10 @@ def test_what_compare_marks_is_no_absence_of_differences(
 ) -> None:
     lines = shared_lines.line_up_all(of("conflicts", base=counts(*base), new=counts(*new)), Options("base"))
     (point,) = lines.points
-    (finding,) = explain.explain(Recorded(point, None, None)).findings
+    (finding,) = explain.explain(RecordedPoint(point, None, None)).findings
     assert any(row.differs for row in point.rows)
-    assert sentence(finding, Recorded(point, None, None)).startswith(said)
-    whole = Explanation("s", "w", ("process",), explain.explain(Recorded(point, None, None)), 1, ())
+    assert sentence(finding, RecordedPoint(point, None, None)).startswith(said)
+    whole = Explanation("s", "w", ("process",), explain.explain(RecordedPoint(point, None, None)), 1, ())
     shown = csv.DictReader(io.StringIO(FORMATS["csv"](whole)))
     effect = finding.effect[1]
     assert {float(row["count"]) for row in shown} == {effect.before, effect.after}
@@ -291,7 +291,7 @@ def test_of_one_kernel_locks_that_most_operations_take_limit_it_too() -> None:
         taken = of("locks", base=pl.DataFrame(lock(times, 810), schema=LOCKS))
         (locked,) = locks.compare(taken, Options("base")).points
         (point,) = shared_lines.line_up_all(of("conflicts", base=counts(*lines)), Options("base")).points
-        return explain.explain(Recorded(point, locked, None)).findings
+        return explain.explain(RecordedPoint(point, locked, None)).findings
 
     (alone,) = found(1)
     assert isinstance(alone, LockFinding) and alone.effect[1].after == 810
@@ -310,7 +310,7 @@ def test_many_small_changes_of_one_object_are_a_change_of_it() -> None:
 
     boots = of("conflicts", base=[of_inodes(1)] * 4, new=[of_inodes(3)] * 4)
     lines = shared_lines.line_up_all(boots, Options("base"))
-    (finding,) = explain.explain(Recorded(lines.points[0], None, None)).findings
+    (finding,) = explain.explain(RecordedPoint(lines.points[0], None, None)).findings
     assert finding.unit == "accesses" and round(finding.effect[1].after, 2) == 1.44
 
 
@@ -318,6 +318,6 @@ def test_writes_that_become_reads_are_better_by_the_writes() -> None:
     before = counts(*(count(cpu, "f", 0, 25) for cpu in range(4)))
     after = counts(count(0, "f", 37, 1), *(count(cpu, "f", 37, 0) for cpu in range(1, 4)))
     lines = shared_lines.line_up_all(of("conflicts", base=before, new=after), Options("base"))
-    recorded = Recorded(lines.points[0], None, None)
+    recorded = RecordedPoint(lines.points[0], None, None)
     (finding,) = explain.explain(recorded).findings
     assert sentence(finding, recorded).startswith("Better by 0.990 writes per operation, -99%.")

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from test_compare import count, counts
 
 from bigiron import workloads
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import merging
-from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.lines.matching import SharedLine
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.extrapolate import Counts, extrapolate
@@ -234,9 +234,9 @@ def test_the_whole_count_bounds_a_prediction() -> None:
 # Lines that are alike
 
 
-def line(object: str, accesses: float, **shares: float) -> Line:
+def line(object: str, accesses: float, **shares: float) -> SharedLine:
     weights = {function: share * accesses for function, share in shares.items()}
-    return Line(object, weights, 0.5 * accesses, accesses, 1, 8, False, accesses)
+    return SharedLine(object, weights, 0.5 * accesses, accesses, 1, 8, False, accesses)
 
 
 def test_each_cpu_s_line_of_a_variable_is_added_up() -> None:
@@ -389,7 +389,7 @@ def test_the_work_of_a_sum_over_all_cpus_grows_too(free_space: Path) -> None:
 def test_an_operation_is_extrapolated_to_what_more_cpus_do(free_space: Path) -> None:
     study = store.open_study(free_space)
 
-    def cells(probe: str, *numbers: int) -> dict[int, list[Cell]]:
+    def cells(probe: str, *numbers: int) -> dict[int, list[ProbedCell]]:
         records = {number: [one for one in study.records() if one.cpus == number] for number in numbers}
         return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
 
@@ -473,11 +473,11 @@ def of_work(sums: Mapping[int, float]) -> Counts:
     """Counts of an operation that executes 1,000 instructions, and so many in a sum by number of CPUs."""
     rows = {"context": ["process"] * 2, "path": ["", "enter"], "function": ["enter", "sum"]}
     cells = {
-        cpus: [Cell(pl.DataFrame(rows | {"instructions": [1000.0, more]}), {"operations": [1]})]
+        cpus: [ProbedCell(pl.DataFrame(rows | {"instructions": [1000.0, more]}), {"operations": [1]})]
         for cpus, more in sums.items()
     }
     touched = pl.DataFrame(schema=conflicts.SCHEMA)
-    return Counts(cells, {cpus: [Cell(touched, {"operations": [1]})] for cpus in sums})
+    return Counts(cells, {cpus: [ProbedCell(touched, {"operations": [1]})] for cpus in sums})
 
 
 def test_variants_are_extrapolated_in_the_same_way() -> None:

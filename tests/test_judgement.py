@@ -11,7 +11,7 @@ from test_instructions import counts as executed
 from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 
-from bigiron.analysis.comparison.model import Cell, Measurements
+from bigiron.analysis.comparison.model import Measurements, ProbedCell
 from bigiron.analysis.layout.outcome import Counts
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.probes import critical_sections
@@ -34,7 +34,7 @@ def of(probe: str, **variants: pl.DataFrame | list[pl.DataFrame]) -> Measurement
         "pair_bytes": 128,
     }
     cells = {
-        name: [Cell(table, facts) for table in (given if isinstance(given, list) else [given] * 2)]
+        name: [ProbedCell(table, facts) for table in (given if isinstance(given, list) else [given] * 2)]
         for name, given in variants.items()
     }
     return Measurements("s", "w", probe, "VM time", OPERATIONS, "kernel", "", {(TASKS, TASKS): cells})

@@ -9,10 +9,10 @@ from conftest import bigiron, measured
 from playwright.sync_api import Browser, expect
 
 from bigiron.analysis.comparison import explain
-from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.explain import RecordedPoint
 from bigiron.analysis.comparison.findings import LineFinding
 from bigiron.analysis.lines.line_costs import LineCosts
-from bigiron.analysis.lines.matching import Half, Line, Row
+from bigiron.analysis.lines.matching import Half, MatchedLine, SharedLine
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.statistics.estimate import Estimate
 
@@ -31,13 +31,13 @@ def mmap1(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found_at(point: LinesAt) -> list[LineFinding]:
-    found = explain.explain(Recorded(point, None, None)).findings
+    found = explain.explain(RecordedPoint(point, None, None)).findings
     return [finding for finding in found if isinstance(finding, LineFinding)]
 
 
 def test_what_is_seldom_touched_and_costs_most_leads() -> None:
     often, seldom = (
-        Row({"v": Line(name, {"f": count}, count, count, 8, 8, False)})
+        MatchedLine({"v": SharedLine(name, {"f": count}, count, count, 8, 8, False)})
         for name, count in (("struct a.x", 6.0), ("struct b.y.z (file)", 0.2))
     )
     costs = LineCosts(HASWELL, 48, {"v": {"struct b.y": Estimate(0.6, 0.5, 0.7)}}, {})
@@ -48,18 +48,18 @@ def test_what_is_seldom_touched_and_costs_most_leads() -> None:
 
 
 def test_a_pair_s_cost_is_not_that_of_one_of_its_cache_lines() -> None:
-    line = Line("struct a.x", {"f": 6.0}, 6.0, 6.0, 8, 8, False)
-    pair = Row({"v": replace(line, halves=(Half("struct a.x", ()), Half("struct a.y", ())))})
+    line = SharedLine("struct a.x", {"f": 6.0}, 6.0, 6.0, 8, 8, False)
+    pair = MatchedLine({"v": replace(line, halves=(Half("struct a.x", ()), Half("struct a.y", ())))})
     costs = LineCosts(HASWELL, 48, {"v": {"struct a.x": Estimate(0.6, 0.5, 0.7)}}, {})
-    assert costs.of(Row({"v": line})).keys() == {"v"}
+    assert costs.of(MatchedLine({"v": line})).keys() == {"v"}
     assert costs.of(pair) == {}
 
 
 def test_between_variants_the_change_of_cost_decides() -> None:
     known = {"old": {"a": Estimate(0.5, 0.4, 0.6), "b": Estimate(0.1, 0, 0.2)}, "new": {}}
     costs = LineCosts(HASWELL, 48, known | {"new": {"a": Estimate(0.5, 0.4, 0.6)}}, {})
-    line = Line("a", {}, 1.0, 1.0, 8, 8, False)
-    of_a, of_b = (Row({"old": replace(line, object=name)}) for name in "ab")
+    line = SharedLine("a", {}, 1.0, 1.0, 8, 8, False)
+    of_a, of_b = (MatchedLine({"old": replace(line, object=name)}) for name in "ab")
     assert costs.weight([of_a], "old", ["new"]) == 0 and costs.weight([of_b], "old", ["new"]) == 0.1
 
 

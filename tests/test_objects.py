@@ -15,7 +15,7 @@ from conftest import bigiron, compared, measured
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bigiron.analysis.lines.matching import Line, match
+from bigiron.analysis.lines.matching import SharedLine, match
 from bigiron.architectures import X86_64
 from bigiron.introspect import kernel_types, variables
 from bigiron.introspect.allocation_log import Allocation
@@ -586,8 +586,8 @@ def test_of_cpus_with_one_place_it_is_the_first_one_s() -> None:
     assert variables.lookup(0x2040) is None and variables.lookup(0xFFF) is None
 
 
-def line(object: str, accesses: float, **weights: float) -> Line:
-    return Line(object, weights, accesses, accesses, 2, 2, false_sharing=False)
+def line(object: str, accesses: float, **weights: float) -> SharedLine:
+    return SharedLine(object, weights, accesses, accesses, 2, 2, false_sharing=False)
 
 
 @pytest.mark.parametrize(

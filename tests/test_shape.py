@@ -9,10 +9,10 @@ from conftest import WORKLOADS, bigiron, compared, measured
 
 import bigiron as library
 from bigiron.analysis.comparison import explain
-from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.explain import RecordedPoint
 from bigiron.analysis.comparison.findings import LineFinding
 from bigiron.analysis.lines import shape
-from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.matching import MatchedLine, SharedLine
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.architectures import AARCH64
 from bigiron.errors import UserError
@@ -174,8 +174,8 @@ def test_more_cpus_than_any_machine_came_up_with(caplog: pytest.LogCaptureFixtur
 # What depends on the shape
 
 
-def line(object: str, accesses: float) -> Line:
-    return Line(object, {"f": accesses}, accesses, accesses, 2, 2, false_sharing=False)
+def line(object: str, accesses: float) -> SharedLine:
+    return SharedLine(object, {"f": accesses}, accesses, accesses, 2, 2, false_sharing=False)
 
 
 def marks(
@@ -183,7 +183,7 @@ def marks(
 ) -> tuple[list[str], list[str]]:
     lines = [line(name, accesses) for name, accesses in asked.items()]
     others = [line(name, accesses) for name, accesses in changed.items()]
-    found = shape.depends({"v": lines}, [shape.Change(of, "with 8 GiB", {"v": others})])
+    found = shape.depends({"v": lines}, [shape.LinesOfShape(of, "with 8 GiB", {"v": others})])
     return [mark for one in lines for mark in found.of([one])], found.more
 
 
@@ -211,9 +211,9 @@ def test_what_another_boot_changes_too_may_not_be_memory_s() -> None:
     found = shape.depends(
         asked,
         [
-            shape.Change("memory", "with 8 GiB", other, boots=True),
-            shape.Change("time slices", "with time slices at random", other),
-            shape.Change("the boot", "when booted again", again, boots=True),
+            shape.LinesOfShape("memory", "with 8 GiB", other, boots=True),
+            shape.LinesOfShape("time slices", "with time slices at random", other),
+            shape.LinesOfShape("the boot", "when booted again", again, boots=True),
         ],
     )
     assert [found.of([one]) for one in asked["v"]] == [
@@ -244,10 +244,10 @@ def test_a_line_that_comes_is_reported() -> None:
 
 
 def test_what_depends_does_not_lead() -> None:
-    first, second = Row({"v": line("a.x", 6.0)}), Row({"v": line("b.y", 1.0)})
+    first, second = MatchedLine({"v": line("a.x", 6.0)}), MatchedLine({"v": line("b.y", 1.0)})
     first.depends = ("depends on memory (gone with 8 GiB)",)
     point = LinesAt(8, 8, ["v"], "v", [first, second], {}, {})
-    found = explain.explain(Recorded(point, None, None)).findings
+    found = explain.explain(RecordedPoint(point, None, None)).findings
     assert [finding.rows for finding in found if isinstance(finding, LineFinding)] == [[second], [first]]
 
 

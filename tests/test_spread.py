@@ -10,7 +10,7 @@ import pytest
 
 from bigiron.analysis.comparison import cost
 from bigiron.analysis.lines import line_verdicts, matching
-from bigiron.analysis.lines.matching import Half, Line, PerBoot, Row
+from bigiron.analysis.lines.matching import Half, MatchedLine, PerBoot, SharedLine
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.statistics import spread, student
 from bigiron.analysis.statistics.spread import Boots, compare
@@ -72,10 +72,10 @@ def test_what_chance_adds_to_whole_numbers_is_uneven() -> None:
 
 def line(
     object: str, boots: Sequence[PerBoot], even: bool = False, movable: bool = False, by: str = "f"
-) -> Line:
+) -> SharedLine:
     accesses = sum(one.accesses for one in boots) / len(boots)
     writes = sum(one.writes for one in boots) / len(boots)
-    return Line(
+    return SharedLine(
         *(object, {by: accesses}, writes, accesses, 8, 8, False),
         repetitions=tuple(boots),
         even=even,
@@ -83,7 +83,7 @@ def line(
     )
 
 
-def judged(base: Sequence[Line], new: Sequence[Line]) -> list[Row]:
+def judged(base: Sequence[SharedLine], new: Sequence[SharedLine]) -> list[MatchedLine]:
     rows = matching.match({"base": list(base), "new": list(new)})
     of = {"base": base or new, "new": new or base}
     boots = {name: len(lines[0].repetitions) for name, lines in of.items()}

@@ -27,7 +27,7 @@ from naming import touched
 
 from bigiron import open_study, workloads
 from bigiron.analysis.lines import conflicts
-from bigiron.analysis.lines.matching import Line, lines_of
+from bigiron.analysis.lines.matching import SharedLine, lines_of
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.object_name import ObjectName
 
@@ -220,7 +220,7 @@ def read(folder: Path, kernel: str) -> Cell | str:
 def cell_of(study: Study, record: CellRecord) -> Cell:
     """The counts of a cell."""
     done = sum(record.facts["conflicts"]["operations"])
-    found: dict[str, list[Line]] = defaultdict(list)
+    found: dict[str, list[SharedLine]] = defaultdict(list)
     for line in lines_of(conflicts.profile(study.table(record, "conflicts"), done, 64, (PROCESS,))):
         found[ObjectName.parse(line.object).base].append(line)
     lines = {name: sum(line.accesses_per_op for line in those) for name, those in found.items()}
@@ -231,7 +231,7 @@ def cell_of(study: Study, record: CellRecord) -> Cell:
     return Cell(lines, {name: hottest(those) for name, those in found.items()}, known, executed)
 
 
-def hottest(lines: Sequence[Line]) -> str:
+def hottest(lines: Sequence[SharedLine]) -> str:
     """The function that accesses them most."""
     weights: dict[str, float] = defaultdict(float)
     for line in lines:

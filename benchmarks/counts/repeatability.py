@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bigiron import workloads
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import matching, shared_lines
 from bigiron.analysis.probes import instructions, locks
 from bigiron.results import measurements
@@ -79,7 +79,7 @@ def chosen(checkout: Path | None) -> Iterator[tuple[str, list[str]]]:
 
 def record(
     options: Sequence[str], folder: Path, asked: argparse.Namespace, boots: bool
-) -> dict[str, list[Cell]] | None:
+) -> dict[str, list[ProbedCell]] | None:
     """The recordings of a workload: of as many boots as asked, or as many resumptions of one."""
     operations = str(SLOW.get(options[0], 500))
     common = ["--kernel", asked.kernel, "--cpus", "8", "--operations", operations]
@@ -89,7 +89,7 @@ def record(
         if boots
         else [(folder / f"resumed-{number}", ["--reps", "1"]) for number in range(asked.recordings)]
     )
-    cells: dict[str, list[Cell]] = defaultdict(list)
+    cells: dict[str, list[ProbedCell]] = defaultdict(list)
     for study, more in studies:
         if asked.print and not (study / "study.toml").exists():
             return None
@@ -108,7 +108,7 @@ def record(
 Deviations = dict[str, float | str]
 
 
-def deviations(cells: dict[str, list[Cell]]) -> Deviations:
+def deviations(cells: dict[str, list[ProbedCell]]) -> Deviations:
     """Of each probe the largest, and the range of the accesses that are layout."""
     lines = [shared_lines.lines_in(cell) for cell in cells["conflicts"]]
     layout = [sum(line.layout_per_op for line in each) for each in lines]
@@ -120,7 +120,7 @@ def deviations(cells: dict[str, list[Cell]]) -> Deviations:
     }
 
 
-def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
+def by_kind(lines: Iterable[matching.SharedLine]) -> dict[str, float]:
     """Accesses per operation to all lines of a kind, but for those that are layout."""
     found: dict[str, float] = defaultdict(float)
     for line in lines:
@@ -128,7 +128,7 @@ def by_kind(lines: Iterable[matching.Line]) -> dict[str, float]:
     return found
 
 
-def by_lock(cell: Cell) -> dict[str, float]:
+def by_lock(cell: ProbedCell) -> dict[str, float]:
     """How often each lock is taken, and for how many instructions it is held."""
     found: dict[str, float] = defaultdict(float)
     for row in locks.profile(cell.table, cell.operations).iter_rows(named=True):
@@ -138,7 +138,7 @@ def by_lock(cell: Cell) -> dict[str, float]:
     return found
 
 
-def executed(cell: Cell) -> dict[str, float]:
+def executed(cell: ProbedCell) -> dict[str, float]:
     """All of them."""
     return {"all": instructions.profile(cell.table, cell.operations)["self_per_op"].sum()}
 

@@ -22,7 +22,7 @@ from statistics import median
 
 from bigiron import open_study
 from bigiron.analysis.lines import conflicts
-from bigiron.analysis.lines.matching import Line, lines_of, match
+from bigiron.analysis.lines.matching import SharedLine, lines_of, match
 from bigiron.analysis.lines.merging import merge_similar
 from bigiron.study.store import CellRecord, Study
 
@@ -38,7 +38,7 @@ HEADINGS = (
 class Cell:
     """What one cell counted, and what it took."""
 
-    lines: list[Line]
+    lines: list[SharedLine]
     work: float  # instructions per operation
     seconds: float
     cpu_seconds: float
@@ -62,7 +62,7 @@ class Recorded:
         """How many the probe recorded, of all tasks."""
         return sum(self.record.facts[probe]["operations"])
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[SharedLine]:
         """All lines that several CPUs share."""
         counts = self.study.table(self.record, "conflicts")
         return lines_of(conflicts.profile(counts, self.operations("conflicts"), 64))
@@ -105,7 +105,7 @@ def differences(booted: Cell, resumed: Cell) -> tuple[int, float, str, float]:
     return len(changes), largest, worst, change(booted.work, resumed.work)
 
 
-def of_rows(one: list[Line], other: list[Line]) -> list[tuple[float, str]]:
+def of_rows(one: list[SharedLine], other: list[SharedLine]) -> list[tuple[float, str]]:
     """By how much each row differs that has enough accesses in one of two cells, and what it is."""
     both = {"one": merge_similar(one), "other": merge_similar(other)}
     rows = [row for row in match(both) if max(map(row.accesses, both)) >= SMALLEST]

@@ -59,7 +59,7 @@ class MeasuredByStudy:
         """A sentence if the candidates' machines differ in ways that affect their counts, else ""."""
         return caveats.machine_differences(store.open_study(self.folder).records())
 
-    def _predicted(self, study: Study, variant: Variant) -> model.Cell:
+    def _predicted(self, study: Study, variant: Variant) -> model.ProbedCell:
         """The median predicted throughput on the machine. All candidates have the same samples."""
         variants = [one for one in study.spec.variant if one.name == variant.name]
         alone = Study(study.folder, msgspec.structs.replace(study.spec, variant=variants))
@@ -69,7 +69,7 @@ class MeasuredByStudy:
         except UserError as error:
             raise CannotMeasureError(str(error), is_input=True) from None
         (point,) = [one for one in curve.points if one.tasks == tasks]
-        return model.Cell(pl.DataFrame({"throughput": [point.throughput.value]}), {})
+        return model.ProbedCell(pl.DataFrame({"throughput": [point.throughput.value]}), {})
 
     def throughput(self, variant: Variant, repetition: int) -> float:
         """The throughput of one repetition, the mean of its samples. CannotMeasureError if it fails."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.comparison.limits import Tolerance
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
@@ -18,7 +18,7 @@ from bigiron.bisect.bisection import Rule, Value
 from bigiron.errors import UserError
 from bigiron.util.object_name import ObjectName, object_type, without_instance
 
-CandidateCells = Mapping[str, Sequence[Cell]]
+CandidateCells = Mapping[str, Sequence[ProbedCell]]
 """The cells of one candidate: by probe, one for each repetition."""
 
 Figures = Sequence[tuple[str, Value]]
@@ -175,12 +175,12 @@ def _mean(found: Sequence[Value]) -> Value:
     return tuple(round(sum(figures) / len(found), 6) for figures in zip(*found, strict=True))
 
 
-def _all_instructions(cell: Cell) -> Value:
+def _all_instructions(cell: ProbedCell) -> Value:
     own = instructions.profile(work_of_operations(cell.table), cell.operations)["self_per_op"]
     return (float(own.sum()),)
 
 
-def _figures(kind: str, cell: Cell) -> Iterator[tuple[str, Value]]:
+def _figures(kind: str, cell: ProbedCell) -> Iterator[tuple[str, Value]]:
     """Every object, lock or function of a cell, with its value."""
     match kind:
         case "conflicts":

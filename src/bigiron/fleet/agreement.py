@@ -8,7 +8,7 @@ each shared cache line, and all work, of an operation. Other probes' counts have
 from collections.abc import Iterator
 
 from bigiron.analysis.comparison.limits import INSTRUCTIONS_TOLERANCE, LimitedCount, Tolerance
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
@@ -43,17 +43,17 @@ def _identical(one: Table, other: Table | None) -> bool:
     return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
 
 
-def _cell(table: Table) -> Cell:
-    return Cell(table.rows, table.facts)
+def _cell(table: Table) -> ProbedCell:
+    return ProbedCell(table.rows, table.facts)
 
 
-def _in_lines(was: Cell, now: Cell, cpus: int) -> Iterator[LimitedCount]:
+def _in_lines(was: ProbedCell, now: ProbedCell, cpus: int) -> Iterator[LimitedCount]:
     lines = [shared_lines.lines_in(cell) for cell in (was, now)]
     baseline = BaselinePoint(variant="", cpus=cpus, tasks=None, lines=check_lines.known(lines[:1]))
     yield from check_lines.check(baseline, lines[1:], Tolerance())
 
 
-def _in_work(was: Cell, now: Cell, _cpus: int) -> Iterator[LimitedCount]:
+def _in_work(was: ProbedCell, now: ProbedCell, _cpus: int) -> Iterator[LimitedCount]:
     before, after = (
         dict(instructions.profile(cell.table, cell.operations).select("function", "self_per_op").iter_rows())
         for cell in (was, now)

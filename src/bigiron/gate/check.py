@@ -8,9 +8,9 @@ import msgspec
 
 from bigiron.analysis.comparison import repeatable_counts
 from bigiron.analysis.comparison.limits import LimitedCount
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import shared_lines
-from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.lines.matching import SharedLine
 from bigiron.analysis.probes import instructions
 from bigiron.errors import UserError
 from bigiron.gate import against_history, check_instructions, check_lines
@@ -305,10 +305,11 @@ def _memory_mib(records: list[CellRecord]) -> int:
     return int(records[0].environment.get("memory_mib", 0))
 
 
-def _lines(study: Study, records: list[CellRecord]) -> list[list[Line]]:
+def _lines(study: Study, records: list[CellRecord]) -> list[list[SharedLine]]:
     """The shared cache lines of each repetition."""
     return [
-        shared_lines.lines_in(Cell(study.table(one, "conflicts"), one.facts["conflicts"])) for one in records
+        shared_lines.lines_in(ProbedCell(study.table(one, "conflicts"), one.facts["conflicts"]))
+        for one in records
     ]
 
 

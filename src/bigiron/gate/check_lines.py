@@ -13,7 +13,7 @@ import msgspec
 
 from bigiron.analysis.comparison.limits import BY_CHANCE, LEAST, LimitedCount, Tolerance, worst_first
 from bigiron.analysis.lines import line_verdicts, matching, merging
-from bigiron.analysis.lines.matching import Line, PerBoot
+from bigiron.analysis.lines.matching import PerBoot, SharedLine
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.study.spec import MOST_REPETITIONS
@@ -139,7 +139,7 @@ _MOST_FUNCTIONS = 8
 _LEAST_SHARE = 0.02  # of a cache line's accesses, for a function to be recorded
 
 
-def _merged(lines: Sequence[Line]) -> list[Line]:
+def _merged(lines: Sequence[SharedLine]) -> list[SharedLine]:
     """Similar lines as one, and all lines of the allocators as one; without accesses due to the layout."""
     lines = [matching.without_layout(line) for line in lines]
     theirs = [line for line in lines if ObjectName.parse(line.object).is_of_allocators]
@@ -147,14 +147,14 @@ def _merged(lines: Sequence[Line]) -> list[Line]:
     return [*others, replace(merging.sum_of(theirs), object=ALLOCATORS)] if theirs else others
 
 
-def known(repetitions: Sequence[Sequence[Line]]) -> list[BaselineLine]:
+def known(repetitions: Sequence[Sequence[SharedLine]]) -> list[BaselineLine]:
     """The cache lines that a baseline records, in a fixed order."""
     columns = {str(number): _merged(lines) for number, lines in enumerate(repetitions)}
     rows = [row for row in matching.match(columns) if max(map(row.accesses, columns)) > LEAST]
     return sorted((_known(row, list(columns)) for row in rows), key=_order)
 
 
-def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
+def _known(row: matching.MatchedLine, columns: list[str]) -> BaselineLine:
     writes = [round(row.writes(column), 3) for column in columns]
     accesses = [round(row.accesses(column), 3) for column in columns]
     even = all(line.even for line in row.lines.values())
@@ -178,7 +178,7 @@ def _known(row: matching.Row, columns: list[str]) -> BaselineLine:
 
 
 def check(
-    baseline: BaselinePoint, repetitions: Sequence[Sequence[Line]], tolerance: Tolerance
+    baseline: BaselinePoint, repetitions: Sequence[Sequence[SharedLine]], tolerance: Tolerance
 ) -> list[LimitedCount]:
     """Each cache line of the baseline or of the study, largest increase first."""
     before = [(line, _as_line(line, baseline.boots)) for line in baseline.lines]
@@ -200,7 +200,9 @@ def check(
     return worst_first(findings)
 
 
-def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], baseline: BaselinePoint) -> list[bool]:
+def _by_chance(
+    rows: Sequence[matching.MatchedLine], columns: Sequence[str], baseline: BaselinePoint
+) -> list[bool]:
     """Whether two boots of one kernel may differ as much, for each row, by the rules of `compare`."""
     both = []
     for row in rows:
@@ -210,7 +212,7 @@ def _by_chance(rows: Sequence[matching.Row], columns: Sequence[str], baseline: B
         if now := [row.lines[column] for column in columns if column in row.lines]:
             each = tuple(PerBoot(row.writes(column), row.accesses(column)) for column in columns)
             lines[_NOW] = replace(now[0], repetitions=each, even=all(line.even for line in now))
-        both.append(matching.Row(lines))
+        both.append(matching.MatchedLine(lines))
     boots = {_BASE: baseline.boots, _NOW: len(columns)}
     line_verdicts.judge(both, _BASE, [_NOW], boots, baseline.cpus)
     return [row.verdicts[_NOW] is not Verdict.changed for row in both]
@@ -221,7 +223,7 @@ _UNITS = ("writes", "accesses")
 
 
 def _new_line(
-    row: matching.Row, after: tuple[float, float], disturbed: float, tolerance: Tolerance
+    row: matching.MatchedLine, after: tuple[float, float], disturbed: float, tolerance: Tolerance
 ) -> LimitedCount:
     allowed = _of(row.object, None, tolerance).allows(LEAST)
     writes, accesses = after
@@ -232,7 +234,7 @@ def _new_line(
 
 
 def _known_line(
-    row: matching.Row, recorded: BaselineLine, columns: Iterable[str], tolerance: Tolerance
+    row: matching.MatchedLine, recorded: BaselineLine, columns: Iterable[str], tolerance: Tolerance
 ) -> LimitedCount:
     tolerance = _of(recorded.object, recorded.tolerance, tolerance)
     names = list(columns)
@@ -256,11 +258,11 @@ def compared(
     return mean, max(tolerance.allows(most), most + own), min(now)
 
 
-def _name(row: matching.Row) -> str:
+def _name(row: matching.MatchedLine) -> str:
     return f"{row.object}: {row.functions[0]}" if row.functions else row.object
 
 
-def _by(row: matching.Row) -> str:
+def _by(row: matching.MatchedLine) -> str:
     return f"touched by {', '.join(row.functions)}"
 
 
@@ -268,9 +270,9 @@ def _of(object: str, own: float | None, tolerance: Tolerance) -> Tolerance:
     return (BY_CHANCE if object == ALLOCATORS else tolerance).or_own(own)
 
 
-def _as_line(known: BaselineLine, boots: int = 1) -> Line:
+def _as_line(known: BaselineLine, boots: int = 1) -> SharedLine:
     each = [*zip(known.boot_writes, known.boot_accesses, strict=True)] or [(known.writes, known.accesses)]
-    return Line(
+    return SharedLine(
         known.object,
         known.functions,
         known.writes,

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from bigiron.analysis.comparison import repeatable_counts
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import conflicts, matching, merging, shared_lines
-from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.lines.matching import SharedLine
 from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
 from bigiron.history import records
@@ -117,7 +117,7 @@ _Sums = tuple[float, float, int]  # accesses, writes, number of lines
 class PointCounts:
     """The counts of a point's cells, which may have a hundred thousand cache lines."""
 
-    lines: Sequence[tuple[tuple[list[Line], list[Line]], _Sums]]  # of each repetition
+    lines: Sequence[tuple[tuple[list[SharedLine], list[SharedLine]], _Sums]]  # of each repetition
     instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
     locks: Sequence[Lock]  # with point 0, because the point has no number yet
     reference_counts: Sequence[repeatable_counts.RepeatableCount]
@@ -214,11 +214,11 @@ def recording(study: Study, record: CellRecord) -> repeatable_counts.CellTables:
     )
 
 
-def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums]]:
+def _lines(cells: PointCells) -> list[tuple[tuple[list[SharedLine], list[SharedLine]], _Sums]]:
     """The cache lines, the adjacent pairs and the sums over all lines, of each repetition."""
     found = []
     for record in cells.records:
-        cell = Cell(cells.study.table(record, "conflicts"), record.facts["conflicts"])
+        cell = ProbedCell(cells.study.table(record, "conflicts"), record.facts["conflicts"])
         lines = shared_lines.lines_in(cell)
         pairs = matching.lines_of(conflicts.pairs(cell.table, cell.operations))
         sums = (
@@ -230,7 +230,7 @@ def _lines(cells: PointCells) -> list[tuple[tuple[list[Line], list[Line]], _Sums
     return found
 
 
-def _add_line(history: History, point: int, line: Line, pair: bool) -> None:
+def _add_line(history: History, point: int, line: SharedLine, pair: bool) -> None:
     writes = [one.writes for one in line.repetitions]
     accesses = [one.accesses for one in line.repetitions]
     if max(accesses) < LEAST:

@@ -73,9 +73,9 @@ def _marked(history: History, workload: int) -> list[Point]:
     return history.select(Point, workload=workload)
 
 
-def as_line(line: Line) -> matching.Line:
+def as_line(line: Line) -> matching.SharedLine:
     """A cache line as `compare` matches it."""
-    return matching.Line(
+    return matching.SharedLine(
         line.object,
         line.functions,
         line.writes_per_op,
@@ -91,7 +91,7 @@ def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
     """The same cache line in several points, by the points' numbers in the sequence."""
     for pair in False, True:
         known: dict[int, Line] = {}
-        columns: dict[str, list[matching.Line]] = {}
+        columns: dict[str, list[matching.SharedLine]] = {}
         for number, lines in enumerate(points):
             here = [(as_line(line), line) for line in lines if line.pair is pair]
             columns[str(number)] = [value for value, _ in here]

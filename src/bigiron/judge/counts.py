@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
-from bigiron.analysis.comparison.model import Cell, Cells, Measurements, Options
+from bigiron.analysis.comparison.model import Cells, Measurements, Options, ProbedCell
 from bigiron.analysis.lines import matching, per_cpu, shared_lines
-from bigiron.analysis.lines.matching import PerBoot, Row
+from bigiron.analysis.lines.matching import MatchedLine, PerBoot
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes import locks as lock_profile
 from bigiron.analysis.probes.instructions import by_same_names, with_same_names
@@ -82,8 +82,10 @@ class FewerCpus:
 class Counts:
     """The counts of both kernels, by variant."""
 
-    cells: Mapping[str, Sequence[Cell]]  # of the probe conflicts, without waiting and faint lines
-    rows: Sequence[tuple[Row, int]]  # each cache line or adjacent pair, and how many lines it stands for
+    cells: Mapping[str, Sequence[ProbedCell]]  # of the probe conflicts, without waiting and faint lines
+    rows: Sequence[
+        tuple[MatchedLine, int]
+    ]  # each cache line or adjacent pair, and how many lines it stands for
     families: Mapping[str, str]
     fewer: FewerCpus | None
     locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
@@ -124,7 +126,9 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     )
 
 
-def per_operation(row: Row, names: Sequence[str], unit: Unit, cpus: int = 0) -> dict[str, tuple[float, ...]]:
+def per_operation(
+    row: MatchedLine, names: Sequence[str], unit: Unit, cpus: int = 0
+) -> dict[str, tuple[float, ...]]:
     """Accesses, or writes, per operation to a cache line in each repetition, by variant.
 
     Where one kernel does not share it, the tasks there may read it as often: with `cpus`, only accesses count
@@ -146,12 +150,12 @@ def in_boot(one: PerBoot, unit: Unit, cpus: int = 0) -> float:
     return min(one.accesses, one.writes * cpus) if cpus else one.accesses
 
 
-def is_per_cpu(row: Row) -> bool:
+def is_per_cpu(row: MatchedLine) -> bool:
     """Whether each CPU has its own copy of the cache line."""
     return bool(ObjectName.parse(row.object).of_each_cpu) and not row.halves
 
 
-def _matched(rows: Sequence[Row], names: tuple[str, str]) -> list[Row]:
+def _matched(rows: Sequence[MatchedLine], names: tuple[str, str]) -> list[MatchedLine]:
     """The rows, in which a line of one kernel is also matched with an adjacent pair of the other kernel.
 
     The offset of a slab object in its cache line differs from boot to boot, and with it the adjacent line.
@@ -161,7 +165,7 @@ def _matched(rows: Sequence[Row], names: tuple[str, str]) -> list[Row]:
     return [*of_both, *matching.match(of_one)]
 
 
-def _locks(cell: Cell) -> dict[str, Taken]:
+def _locks(cell: ProbedCell) -> dict[str, Taken]:
     """The locks of a repetition by name. Readers and writers of a lock exclude each other."""
     found: dict[str, Taken] = {}
     for row in lock_profile.profile(cell.table, cell.operations).iter_rows(named=True):
@@ -176,28 +180,30 @@ def _locks(cell: Cell) -> dict[str, Taken]:
     return found
 
 
-def _work(cell: Cell) -> Cell:
+def _work(cell: ProbedCell) -> ProbedCell:
     """The work of operations, without waiting for locks, which is chance; functions as in all kernels."""
     return replace(cell, table=by_same_names(work_of_operations(cell.table)))
 
 
-def _functions(work: Cell) -> dict[str, float]:
+def _functions(work: ProbedCell) -> dict[str, float]:
     """Self instructions per operation of each function."""
     ran = work.table.group_by("function")
     return dict(ran.agg(pl.col("instructions").sum() / work.operations).sort("function").iter_rows())
 
 
-def _callers(work: Iterable[Cell]) -> Callers:
+def _callers(work: Iterable[ProbedCell]) -> Callers:
     """From one repetition of each kernel."""
     return {function: callers for one in work for function, callers in moved_code.callers(one.table).items()}
 
 
-def _of_each(make: Callable[[Cell], _Made], cells: Cells, names: Iterable[str]) -> dict[str, list[_Made]]:
+def _of_each(
+    make: Callable[[ProbedCell], _Made], cells: Cells, names: Iterable[str]
+) -> dict[str, list[_Made]]:
     """What that makes of each cell, once for each: a cell may be compared with several others."""
     return {name: [cell.once(make, partial(make, cell)) for cell in cells[name]] for name in names}
 
 
-def _prepare(cell: Cell) -> Cell:
+def _prepare(cell: ProbedCell) -> ProbedCell:
     """Without waiting for locks, and without faint cache lines other than per-CPU ones."""
     touched = pl.max_horizontal("reads", "writes").sum().over("line")
     per_cpu_line = pl.col("object").str.contains(OF_CPU).any().over("line")

@@ -16,10 +16,9 @@ from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import Queue, longer
 from bigiron.analysis.comparison.explain import evidence_of
 from bigiron.analysis.comparison.limits import BY_CHANCE
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import rules
-from bigiron.analysis.lines.matching import Line as MatchedLine
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.lines.matching import MatchedLine, SharedLine
 from bigiron.analysis.probes.instructions import same_function
 from bigiron.judge import moved_code, under_locks
 from bigiron.judge.change import RELEVANT, Change
@@ -202,13 +201,13 @@ class Differences:
             at_report=(before.accesses, after.accesses) if extrapolated else None,
         )
 
-    def _what_differs(self, row: Row) -> Unit | None:
+    def _what_differs(self, row: MatchedLine) -> Unit | None:
         """Whether the accesses to a cache line differ, or else how many of them are writes."""
         both = len(row.lines) == len(self.setup.names)
         units: tuple[Unit, ...] = ("accesses", "writes") if both and not row.halves else ("accesses",)
         return next((unit for unit in units if self._line_differs(row, unit)), None)
 
-    def _line_differs(self, row: Row, unit: Unit = "accesses") -> bool:
+    def _line_differs(self, row: MatchedLine, unit: Unit = "accesses") -> bool:
         """Whether the accesses to a cache line, or the writes, differ.
 
         Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
@@ -245,7 +244,7 @@ class Differences:
             for unit in get_args(Unit)
         }
 
-    def _contains_a_lock(self, row: Row, locks: Sequence[Change]) -> bool:
+    def _contains_a_lock(self, row: MatchedLine, locks: Sequence[Change]) -> bool:
         """Whether a changed lock lies in the cache line, even if other objects are touched more there."""
         if row.halves:
             return False
@@ -258,7 +257,7 @@ class Differences:
                 return True
         return False
 
-    def _joined(self, row: Row) -> tuple[str, ...]:
+    def _joined(self, row: MatchedLine) -> tuple[str, ...]:
         """Functions that touch the cache line only on the new kernel."""
         base, new = self.setup.names
         if base not in row.lines or new not in row.lines:
@@ -394,7 +393,7 @@ def _is_chance(name: str, before: float, after: float) -> bool:
     return ObjectName.parse(name).is_of_allocators and BY_CHANCE.takes_for_same(before, after)
 
 
-def _by_type(lines: Iterable[MatchedLine], unit: Unit) -> dict[str, tuple[float, ...]]:
+def _by_type(lines: Iterable[SharedLine], unit: Unit) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
     for line in lines:
         each = tuple(in_boot(one, unit) for one in line.repetitions)
@@ -438,7 +437,7 @@ def _grown(
     return dict(sorted(kept.items(), key=lambda item: (-abs(item[1]), item[0])))
 
 
-def _is_of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
+def _is_of_a_lock(row: MatchedLine, changed: Iterable[Change]) -> bool:
     """Whether a changed lock explains a cache line's change.
 
     Either the cache line has the lock's name, or it belongs to the lock's structure and is touched mostly by
@@ -455,7 +454,7 @@ def _is_of_a_lock(row: Row, changed: Iterable[Change]) -> bool:
     return False
 
 
-def _share_of(row: Row, takers: Collection[str]) -> float:
+def _share_of(row: MatchedLine, takers: Collection[str]) -> float:
     """The share of a cache line's accesses by lock functions and by these functions that take a lock."""
     weights = [item for line in row.lines.values() for item in line.weights.items()]
     theirs = sum(
@@ -466,7 +465,9 @@ def _share_of(row: Row, takers: Collection[str]) -> float:
     return theirs / (sum(weight for _, weight in weights) or 1.0)
 
 
-def _functions_of(row: Row, repetitions: Sequence[Cell]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _functions_of(
+    row: MatchedLine, repetitions: Sequence[ProbedCell]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Functions that write the object of a cache line, and those that only read it: not its neighbours'."""
     table = repetitions[0].table.filter(pl.col("context") == "process")
     named = [half.object for half in row.halves] or [row.object]

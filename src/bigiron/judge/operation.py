@@ -9,7 +9,7 @@ from statistics import fmean
 from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
 from bigiron.analysis.lines import per_cpu
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.lines.matching import MatchedLine
 from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, is_per_cpu, per_operation
 from bigiron.util.object_name import ObjectName
 
@@ -107,7 +107,7 @@ def _costly(counts: Counts, name: str) -> dict[str, float]:
     return found
 
 
-def _line(counts: Counts, setup: Setup, row: Row, lines: int, name: str) -> Line:
+def _line(counts: Counts, setup: Setup, row: MatchedLine, lines: int, name: str) -> Line:
     line = row.lines[name]
     users = min(1.0, max(line.writers, line.readers) / setup.busy)
     weight = OF_A_PAIR if line.halves else 1.0

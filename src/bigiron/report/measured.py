@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bigiron.analysis.comparison.measured import FIRST, Agreement, Counted, Pair
+from bigiron.analysis.comparison.measured import FIRST, Agreement, CountedThing, Pair
 from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
 from bigiron.util.english import first_n, join_and
@@ -29,7 +29,7 @@ class _Words:
     """How a kind of thing is spoken of."""
 
     thing: str
-    count: str  # of Counted.cells, by which they are ranked
+    count: str  # of CountedThing.cells, by which they are ranked
     unit: str
     absent: str  # why something that was counted may not be measured
     whole: str  # of which it has a share
@@ -164,7 +164,7 @@ def _columns(found: Beside) -> list[str]:
     return ["measured", "share", "counted", "share", *found.agreement.at.variants]
 
 
-def _cells(found: Beside, counted: Counted | None) -> list[str]:
+def _cells(found: Beside, counted: CountedThing | None) -> list[str]:
     """Rank and share of what was counted, and its count in each variant."""
     if not counted:
         return ["-"] * (2 + len(found.agreement.at.variants))
@@ -268,7 +268,7 @@ def as_csv(found: Beside) -> str:
     return Listing([*names, "variant", *counts], padded).as_csv()
 
 
-def _every(found: Beside) -> Iterator[tuple[Counted | None, dict[str, Any]]]:
+def _every(found: Beside) -> Iterator[tuple[CountedThing | None, dict[str, Any]]]:
     """The measured things, then those that were only counted, as programs read them."""
     for pair in found.agreement.pairs:
         known = {

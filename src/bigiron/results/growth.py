@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bigiron import probes
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import conflicts
 from bigiron.analysis.probes import simulation
 from bigiron.analysis.statistics import growth
@@ -136,7 +136,7 @@ def _table(
     """None if there are too few CPU counts. A single CPU shares nothing, so it is left out."""
     records = [one for one in records if one.cpus > 1 and tasks in (None, one.tasks)]
     records.sort(key=lambda record: record.cpus)
-    cells: dict[int, list[Cell]] = {}
+    cells: dict[int, list[ProbedCell]] = {}
     for record in records:
         cells.setdefault(record.cpus, []).append(measurements.cell(study, record, probe))
     if len(cells) < growth.FEWEST:
@@ -158,7 +158,7 @@ def _table(
 
 
 def _simulated_series(
-    cells: Mapping[int, Sequence[Cell]], _contexts: _Contexts
+    cells: Mapping[int, Sequence[ProbedCell]], _contexts: _Contexts
 ) -> tuple[list[Series], Series]:
     """Waiting time per operation for each cache line and lock; the total is all of the CPUs' time."""
     waits = {cpus: simulation.waits(here) for cpus, here in cells.items()}

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis.comparison.model import Cell, ChangedShape, Measurements, Missing, Point
+from bigiron.analysis.comparison.model import ChangedShape, Measurements, Missing, Point, ProbedCell
 from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
@@ -38,7 +38,7 @@ def read(study: Study, probe: str) -> Measurements:
     )
 
 
-def _cells(study: Study, measured: MeasuredCells, probe: str) -> dict[Point, dict[str, list[Cell]]]:
+def _cells(study: Study, measured: MeasuredCells, probe: str) -> dict[Point, dict[str, list[ProbedCell]]]:
     return {
         point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
         for point, cells in measured.items()
@@ -105,10 +105,10 @@ def missing(study: Study, probe: str) -> tuple[Missing, ...]:
     return tuple(found)
 
 
-def cell(study: Study, record: CellRecord, probe: str) -> Cell:
+def cell(study: Study, record: CellRecord, probe: str) -> ProbedCell:
     """A probe's results in one cell: its table, and the tables whose names start with the probe's."""
     others = [name for name in record.tables if name.startswith(f"{probe}_")]
-    return Cell(
+    return ProbedCell(
         study.table(record, probe),
         record.facts.get(probe, {}),
         {name.removeprefix(f"{probe}_"): study.table(record, name) for name in others},

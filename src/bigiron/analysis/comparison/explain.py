@@ -16,11 +16,10 @@ from bigiron.analysis.comparison.findings import (
     LockFinding,
     WorkFinding,
 )
-from bigiron.analysis.comparison.model import ComparedPoint
-from bigiron.analysis.comparison.model import Row as Counted
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines import rules
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.lines.matching import MatchedLine
 from bigiron.analysis.lines.rules import Evidence
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.analysis.probes.costly import Costly
@@ -40,7 +39,7 @@ LEAST_COST = 0.1
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedPoint:
     """What the probes counted at one number of CPUs and tasks; None of a probe that was not recorded."""
 
     lines: LinesAt | None
@@ -94,13 +93,15 @@ class Recorded:
 class Explained:
     """What is worth saying, and what was left out of it."""
 
-    recorded: Recorded
+    recorded: RecordedPoint
     findings: list[Finding]  # the most expensive first
-    layout: list[Row] = field(default_factory=list)  # that seem to differ, by where objects lie in their slab
+    layout: list[MatchedLine] = field(
+        default_factory=list
+    )  # that seem to differ, by where objects lie in their slab
     undecided: int = 0  # counts that may differ: boots of one kernel do as much
 
 
-def explain(recorded: Recorded) -> Explained:
+def explain(recorded: RecordedPoint) -> Explained:
     """The findings, most expensive first.
 
     With several variants they are what differs. With one they are the lines and locks used most. If a
@@ -117,7 +118,7 @@ def explain(recorded: Recorded) -> Explained:
     return Explained(recorded, ranked, [row for row in rows if row.differs_by_layout], undecided)
 
 
-def _predicted(finding: Finding, recorded: Recorded) -> float:
+def _predicted(finding: Finding, recorded: RecordedPoint) -> float:
     """The share of the tasks' time that it is predicted to take, or by how much that changes."""
     if not (recorded.lines and recorded.lines.costs):
         return 0.0
@@ -130,12 +131,12 @@ def _predicted(finding: Finding, recorded: Recorded) -> float:
 # Lines
 
 
-def _lines(recorded: Recorded) -> list[Finding]:
+def _lines(recorded: RecordedPoint) -> list[Finding]:
     if not recorded.lines:
         return []
     point, base, others = recorded.lines, recorded.base, recorded.others
     rows = [row for row in (*point.rows, *point.pairs) if not others or row.differs]
-    objects: dict[tuple[object, ...], list[Row]] = {}
+    objects: dict[tuple[object, ...], list[MatchedLine]] = {}
     for row in sorted(rows, key=lambda row: -max(map(row.accesses, recorded.variants))):
         objects.setdefault(_object(row), []).append(row)
     found: list[Finding] = []
@@ -146,18 +147,22 @@ def _lines(recorded: Recorded) -> list[Finding]:
     return found
 
 
-def _is_worth(rows: Sequence[Row], recorded: Recorded) -> bool:
+def _is_worth(rows: Sequence[MatchedLine], recorded: RecordedPoint) -> bool:
     """Whether accesses or writes, to one of them or to all, change by as much as is worth a sentence."""
 
-    def change(rows: Sequence[Row], count: Callable[[Row, str], float]) -> float:
+    def change(rows: Sequence[MatchedLine], count: Callable[[MatchedLine, str], float]) -> float:
         sums = [sum(count(row, variant) for row in rows) for variant in recorded.variants]
         return max(sums) - min(sums)
 
     each = [rows, *([row] for row in rows)]
-    return any(change(of, count) >= LEAST_CHANGE for of in each for count in (Row.accesses, Row.writes))
+    return any(
+        change(of, count) >= LEAST_CHANGE
+        for of in each
+        for count in (MatchedLine.accesses, MatchedLine.writes)
+    )
 
 
-def _object(row: Row) -> tuple[object, ...]:
+def _object(row: MatchedLine) -> tuple[object, ...]:
     """What lines of one finding have in common."""
     rule = rules.first_match(evidence_of(row))
     of = object_type(row.object)
@@ -165,7 +170,7 @@ def _object(row: Row) -> tuple[object, ...]:
     return bool(row.halves), row.is_layout, which, rule.name if rule else ""
 
 
-def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
+def _line_finding(rows: list[MatchedLine], recorded: RecordedPoint) -> LineFinding:
     ways: dict[str, dict[str, float]] = {}
     for row in rows:
         for variant, line in row.lines.items():
@@ -179,7 +184,7 @@ def _line_finding(rows: list[Row], recorded: Recorded) -> LineFinding:
 
 
 def _line_effects(
-    rows: Sequence[Row], recorded: Recorded, lock: Counted | None = None
+    rows: Sequence[MatchedLine], recorded: RecordedPoint, lock: ComparedRow | None = None
 ) -> tuple[str, dict[str, Effect]]:
     """What is counted, and what that costs: accesses, or writes where these explain the cost better."""
     customers = round(max(row.cpus for row in rows) * recorded.busy / recorded.cpus) or 1
@@ -193,7 +198,7 @@ def _line_effects(
         queue = Queue(was * transfer + held[0], now * transfer + held[1], places=places, executed=held)
         return cost.longer(_alone(recorded, before or after), [queue], customers)[0]
 
-    def counted(count: Callable[[Row, str, Collection[str]], float]) -> dict[str, Effect]:
+    def counted(count: Callable[[MatchedLine, str, Collection[str]], float]) -> dict[str, Effect]:
         def effect(*pair: str) -> Effect:
             was, now = (sum(count(row, one, pair) for row in rows) for one in pair)
             return Effect(was, now, longer(*pair))
@@ -208,7 +213,7 @@ def _line_effects(
     return "accesses", accesses
 
 
-def _accesses(row: Row, variant: str, pair: Collection[str], cpus: int) -> float:
+def _accesses(row: MatchedLine, variant: str, pair: Collection[str], cpus: int) -> float:
     """But for what is layout; of a line that one of the pair does not share, those that a write disturbs."""
     if all(one in row.lines for one in pair if one):
         return row.accesses(variant) - row.layout(variant)
@@ -223,14 +228,14 @@ def _explains_more(writes: Effect, accesses: Effect) -> bool:
     return of_accesses * accesses.cost <= 0 or abs(of_writes) > abs(of_accesses)
 
 
-def _effects(recorded: Recorded, effect: Callable[[str, str], Effect]) -> dict[str, Effect]:
+def _effects(recorded: RecordedPoint, effect: Callable[[str, str], Effect]) -> dict[str, Effect]:
     """Of each other variant against the base; of the only one against nothing."""
     if not recorded.others:
         return {recorded.base: effect("", recorded.base)}
     return {variant: effect(recorded.base, variant) for variant in recorded.others}
 
 
-def _alone(recorded: Recorded, variant: str) -> float:
+def _alone(recorded: RecordedPoint, variant: str) -> float:
     """Instructions of an operation without queueing, each with what it takes (`costly`, `cost.TRANSFER`)."""
     work = (
         recorded.instructions.total.main.mean(variant)
@@ -242,12 +247,12 @@ def _alone(recorded: Recorded, variant: str) -> float:
     return work + longer + lines * cost.TRANSFER
 
 
-def _firm(rows: Sequence[Row], variant: str, cpus: int) -> float:
+def _firm(rows: Sequence[MatchedLine], variant: str, cpus: int) -> float:
     """Accesses per operation that a write of one of so many CPUs can disturb, but for what is layout."""
     return sum(row.disturbed(variant, cpus) for row in rows)
 
 
-def evidence_of(row: Row) -> Evidence:
+def evidence_of(row: MatchedLine) -> Evidence:
     """What rules are asked about a line."""
     known: dict[str, float] = {}
     for line in row.lines.values():
@@ -281,7 +286,7 @@ def way(short_path: str) -> str:
 # Locks and instructions
 
 
-def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
+def _with_locks(found: list[Finding], recorded: RecordedPoint) -> list[Finding]:
     """The findings with the locks that changed, or that operations take: with its line's, else alone."""
     for lock in recorded.locks.rows if recorded.locks else ():
         worth = lock.differs if recorded.others else _excludes(lock, recorded.base)
@@ -304,12 +309,12 @@ def _with_locks(found: list[Finding], recorded: Recorded) -> list[Finding]:
     return found
 
 
-def _excludes(lock: Counted, variant: str) -> bool:
+def _excludes(lock: ComparedRow, variant: str) -> bool:
     """Whether most operations take it, and only one task at a time can have it."""
     return lock.labels[0][0] not in READERS and lock.figures[TAKEN].mean(variant) >= LEAST
 
 
-def _lies_in(lock: Counted, finding: Finding) -> bool:
+def _lies_in(lock: ComparedRow, finding: Finding) -> bool:
     """Whether it is a lock of the lines."""
     if not isinstance(finding, LineFinding) or finding.lock or finding.is_pair:
         return False
@@ -318,7 +323,7 @@ def _lies_in(lock: Counted, finding: Finding) -> bool:
     return any(name.is_in(called) or called.is_in(name) for name in names)
 
 
-def _explains(finding: Finding, lock: Counted, recorded: Recorded) -> bool:
+def _explains(finding: Finding, lock: ComparedRow, recorded: RecordedPoint) -> bool:
     """Whether these instructions are why it is held longer, or shorter."""
     if not isinstance(finding, WorkFinding) or lock_of(lock) not in recorded.by_instructions:
         return False
@@ -329,7 +334,7 @@ def _explains(finding: Finding, lock: Counted, recorded: Recorded) -> bool:
     )
 
 
-def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkFinding:
+def _with_lock(finding: WorkFinding, lock: ComparedRow, recorded: RecordedPoint) -> WorkFinding:
     """The finding with a lock for which tasks wait longer, or shorter, by it."""
     locks = (*finding.locks, lock)
     total = finding.total.main
@@ -346,19 +351,19 @@ def _with_lock(finding: WorkFinding, lock: Counted, recorded: Recorded) -> WorkF
     return replace(finding, locks=locks, effects=_effects(recorded, effect))
 
 
-def _held(lock: Counted | None, variant: str) -> float:
+def _held(lock: ComparedRow | None, variant: str) -> float:
     """Instructions per operation while it is held; none by readers, who do not exclude each other."""
     if lock is None or lock.labels[0][0] in READERS:
         return 0.0
     return _mean(lock, HELD, variant)
 
 
-def _mean(lock: Counted, figure: int, variant: str) -> float:
+def _mean(lock: ComparedRow, figure: int, variant: str) -> float:
     """One of a lock's figures; 0 of no variant."""
     return lock.figures[figure].mean(variant) if variant else 0.0
 
 
-def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
+def _lock_effects(lock: ComparedRow, recorded: RecordedPoint) -> dict[str, Effect]:
     customers = round(lock.figures[CPUS].most * recorded.busy / recorded.cpus) or 1
 
     def effect(before: str, after: str) -> Effect:
@@ -369,13 +374,13 @@ def _lock_effects(lock: Counted, recorded: Recorded) -> dict[str, Effect]:
     return _effects(recorded, effect)
 
 
-def _lock_queue(lock: Counted, before: str, after: str) -> Queue:
+def _lock_queue(lock: ComparedRow, before: str, after: str) -> Queue:
     held = _held(lock, before), _held(lock, after)
     passed_on = [_mean(lock, TAKEN, one) * cost.TRANSFER for one in (before, after)]
     return Queue(passed_on[0] + held[0], passed_on[1] + held[1], executed=held)
 
 
-def _work(recorded: Recorded) -> list[Finding]:
+def _work(recorded: RecordedPoint) -> list[Finding]:
     """All instructions, if they or those of a function differ."""
     if not (recorded.instructions and recorded.instructions.total and recorded.others):
         return []
@@ -391,7 +396,7 @@ def _work(recorded: Recorded) -> list[Finding]:
     return [WorkFinding(_effects(recorded, effect), "instructions", total, changed)]
 
 
-def _costly(recorded: Recorded) -> list[Finding]:
+def _costly(recorded: RecordedPoint) -> list[Finding]:
     """Instructions that take long, by what executing them more or less often costs beyond their number."""
     return [
         CostlyFinding(_costly_effects(one, recorded), "executions", one)
@@ -400,7 +405,7 @@ def _costly(recorded: Recorded) -> list[Finding]:
     ]
 
 
-def _costly_effects(one: Costly, recorded: Recorded) -> dict[str, Effect]:
+def _costly_effects(one: Costly, recorded: RecordedPoint) -> dict[str, Effect]:
     def effect(before: str, after: str) -> Effect:
         counts = one.executed.mean(before), one.executed.mean(after)
         return Effect(*counts, (counts[1] - counts[0]) * one.beyond)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from bigiron.analysis.comparison.model import Row as Counted
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.comparison.model import ComparedRow
+from bigiron.analysis.lines.matching import MatchedLine
 from bigiron.analysis.lines.rules import Rule
 from bigiron.analysis.probes.costly import Costly
 
@@ -66,10 +66,10 @@ class Finding:
 class LineFinding(Finding):
     """Shared lines of one object, what is known of them, and by which ways an operation comes to them."""
 
-    rows: list[Row]
+    rows: list[MatchedLine]
     known: Rule | None
     ways: dict[str, dict[str, float]]  # way (openat, close, ...) -> variant -> accesses per operation
-    lock: Counted | None = None  # that lies in them, if it is taken otherwise
+    lock: ComparedRow | None = None  # that lies in them, if it is taken otherwise
 
     @property
     def rule(self) -> Rule | None:
@@ -117,16 +117,16 @@ class LineFinding(Finding):
 class LockFinding(Finding):
     """A lock that several CPUs take, and that is taken or held otherwise."""
 
-    lock: Counted
+    lock: ComparedRow
 
 
 @dataclass(frozen=True)
 class WorkFinding(Finding):
     """The instructions of an operation, and the functions that execute more or fewer."""
 
-    total: Counted
-    functions: list[Counted]  # that changed, the largest change first
-    locks: tuple[Counted, ...] = ()  # that are held longer, or shorter, by these instructions
+    total: ComparedRow
+    functions: list[ComparedRow]  # that changed, the largest change first
+    locks: tuple[ComparedRow, ...] = ()  # that are held longer, or shorter, by these instructions
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bigiron.analysis.comparison.model import Measure, Row
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import ComparedRow, Measure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import Verdict
@@ -19,7 +19,7 @@ def joined(
     cells: Mapping[str, Sequence[Iterable[tuple[Any, Sequence[float]]]]],
     measures: Sequence[Measure],
     called: Callable[[Any], str] = str,
-) -> dict[Any, tuple[Figure, ...]]:
+) -> dict[Any, tuple[ComparedFigure, ...]]:
     """The figures of all variants and repetitions by the keys of their rows.
 
     >>> joined({"old": [[("f", (6.0,))], [("f", (4.0,))]]}, [Measure("self")])["f"][0].mean("old")
@@ -33,7 +33,9 @@ def joined(
                     by_variant.setdefault(variant, [0.0] * len(repetitions))[number] += value
     return {
         key: tuple(
-            Figure(called(key), {variant: _over(measure, values) for variant, values in by_variant.items()})
+            ComparedFigure(
+                called(key), {variant: _over(measure, values) for variant, values in by_variant.items()}
+            )
             for measure, by_variant in zip(measures, figures, strict=True)
         )
         for key, figures in found.items()
@@ -51,20 +53,22 @@ def _over(measure: Measure, values: Sequence[float]) -> tuple[float, ...]:
 
 def total(
     name: str,
-    rows: Iterable[Sequence[Figure]],
+    rows: Iterable[Sequence[ComparedFigure]],
     measures: Sequence[Measure],
     cells: Mapping[str, Sequence[object]],
     rank: int = 0,
-) -> Row:
+) -> ComparedRow:
     """The sum of all rows, in the first measures as far as sums of them mean something."""
     all_rows = list(rows)
     adding = [number for number, measure in enumerate(measures) if measure.adds_up]
     figures = tuple(_sum(name, [row[number] for row in all_rows], cells) for number in adding)
-    return Row(name, figures, rank=rank)
+    return ComparedRow(name, figures, rank=rank)
 
 
-def _sum(name: str, figures: Sequence[Figure], cells: Mapping[str, Sequence[object]]) -> Figure:
-    return Figure(
+def _sum(
+    name: str, figures: Sequence[ComparedFigure], cells: Mapping[str, Sequence[object]]
+) -> ComparedFigure:
+    return ComparedFigure(
         name,
         {
             variant: tuple(
@@ -76,13 +80,13 @@ def _sum(name: str, figures: Sequence[Figure], cells: Mapping[str, Sequence[obje
     )
 
 
-def largest_change(figure: Figure, base: str, others: Sequence[str]) -> float:
+def largest_change(figure: ComparedFigure, base: str, others: Sequence[str]) -> float:
     """The largest change from the base, signed."""
     return max((figure.change(base, variant) for variant in others), key=abs, default=0.0)
 
 
 def verdict(
-    counts: Iterable[tuple[Figure, float]],
+    counts: Iterable[tuple[ComparedFigure, float]],
     base: str,
     uneven: Mapping[str, float],
     boots: Mapping[str, int],
@@ -95,7 +99,7 @@ def verdict(
     compare.
     """
 
-    def of(figure: Figure, variant: str) -> Boots:
+    def of(figure: ComparedFigure, variant: str) -> Boots:
         values = figure.values.get(variant)
         if not values:
             return spread.none(boots[variant])
@@ -114,7 +118,7 @@ BEYOND_BOOTS = ", and by more than boots of one kernel do"
 """What else a mark means, after what it does not mark."""
 
 
-def on_marks(rows: Iterable[Row], boots: int, apart: int = 0) -> Iterator[str]:
+def on_marks(rows: Iterable[ComparedRow], boots: int, apart: int = 0) -> Iterator[str]:
     """What the marks but `*` mean, where there are any; `apart`: undecided rows that are not shown."""
     marks = {row.mark for row in rows}
     if "?" in marks or apart:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.comparison.model import ComparedPoint, Place
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedVariants
 from bigiron.util.english import first_n
 from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, symbol
 from bigiron.util.object_name import ObjectName
@@ -42,7 +42,7 @@ _TAKEN_BY = {
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedThing:
     """A cache line, lock or function as it was counted."""
 
     name: str
@@ -60,7 +60,7 @@ class Pair:
     measured: MeasuredThing
     rank: int  # from 1
     share: float  # of all that was measured
-    counted: Counted | None = None
+    counted: CountedThing | None = None
     why: str = ""  # nothing was counted of it
     fields: Fields = ()
 
@@ -71,9 +71,9 @@ class Agreement:
 
     kind: Kind
     unit: str
-    at: Place
+    at: ComparedVariants
     pairs: tuple[Pair, ...]  # in the profile's order
-    only_counted: tuple[Counted, ...]
+    only_counted: tuple[CountedThing, ...]
     correlation: float | None  # Spearman's, of those that both have; None for fewer than three
     not_read: tuple[tuple[int, str], ...]
     notes: tuple[str, ...]
@@ -96,8 +96,8 @@ class Agreement:
 
 def agreement(
     measured: Measured,
-    at: Place,
-    counted: Sequence[Counted],
+    at: ComparedVariants,
+    counted: Sequence[CountedThing],
     found: Mapping[int, int],
     why: Callable[[int], str],
     fields: Callable[[int, int], Fields] = lambda _one, _other: (),
@@ -191,19 +191,19 @@ def _counted_locks(point: ComparedPoint) -> dict[str, _Sum]:
     return found
 
 
-def _ranked(found: Mapping[str, _Sum], count: str, base: str) -> list[Counted]:
+def _ranked(found: Mapping[str, _Sum], count: str, base: str) -> list[CountedThing]:
     """Those that the base has, the largest count first."""
     there = [(name, of) for name, of in found.items() if of.cells.get(base, {}).get(count)]
     there.sort(key=lambda one: (-one[1].cells[base][count], one[0]))
     total = sum(of.cells[base][count] for _, of in there)
     return [
-        Counted(name, value, of.cells, tuple(of.functions), rank, value / total)
+        CountedThing(name, value, of.cells, tuple(of.functions), rank, value / total)
         for rank, (name, of) in enumerate(there, start=1)
         for value in (of.cells[base][count],)
     ]
 
 
-def _lock_likeness(thing: MeasuredThing, counted: Counted) -> float:
+def _lock_likeness(thing: MeasuredThing, counted: CountedThing) -> float:
     """0, or half and more: the waiting's share in functions that take it, and how its class is called."""
     name, _, taken_by = counted.name.rpartition(" (")
     possible = _TAKEN_BY.get(thing.type)
@@ -311,7 +311,7 @@ def _by_place(measured: Measured, place: Callable[[str], str]) -> list[MeasuredT
     return sorted(things, key=lambda thing: -thing.weight)
 
 
-def _wait_likeness(thing: MeasuredThing, counted: Counted) -> float:
+def _wait_likeness(thing: MeasuredThing, counted: CountedThing) -> float:
     """0, or half and more: which of the functions that tell what was counted led to what was measured."""
     path = {name for part in thing.parts for name in (part.function, *part.callers)}
     share = sum(name in path for name in counted.functions) / len(counted.functions)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict
 from bigiron.util.english import cpus_and_tasks, plural
@@ -28,7 +28,7 @@ _Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
-class Cell:
+class ProbedCell:
     """What a probe left of one repetition."""
 
     table: pl.DataFrame
@@ -58,7 +58,7 @@ class Cell:
 Point: TypeAlias = tuple[int, int | None]
 """CPUs and tasks; None: unknown, as a program was not told how many to start."""
 
-Cells: TypeAlias = Mapping[str, Sequence[Cell]]
+Cells: TypeAlias = Mapping[str, Sequence[ProbedCell]]
 """By variant, one of each repetition."""
 
 
@@ -151,10 +151,10 @@ class Options:
         there = list(variants)
         return self.base if self.base in there else there[0]
 
-    def place(self, cpus: int, tasks: int | None, variants: Iterable[str]) -> Place:
+    def place(self, cpus: int, tasks: int | None, variants: Iterable[str]) -> ComparedVariants:
         """Where these variants are compared."""
         there = tuple(variants)
-        return Place(cpus, tasks, there, self.base_of(there))
+        return ComparedVariants(cpus, tasks, there, self.base_of(there))
 
 
 def time_notes(time: str) -> tuple[str, ...]:
@@ -180,11 +180,11 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """Something that was measured, as people read it."""
 
     name: str
-    figures: tuple[Figure, ...]
+    figures: tuple[ComparedFigure, ...]
     """One for each of the first measures. A variant that has none of it has no values."""
     verdict: Verdict | None = None
     """Whether counts differ by more than boots of one kernel do; None where that is not asked."""
@@ -198,7 +198,7 @@ class Row:
     """On what of the machine's shape it depends, where that was tried."""
     details: Details = ()
     """Label and text of what can be looked up."""
-    ways: tuple[Figure, ...] = ()
+    ways: tuple[ComparedFigure, ...] = ()
     """By which call paths an operation comes there, most first."""
     section: str = ""
     """What it is listed under, where the rows are of several kinds."""
@@ -212,7 +212,7 @@ class Row:
     """Of what has noise: whether a variant differs from the base."""
 
     @property
-    def main(self) -> Figure:
+    def main(self) -> ComparedFigure:
         """The figure by which rows are ranked; its name is what the row is called where it stands alone."""
         return self.figures[self.rank]
 
@@ -254,7 +254,7 @@ class Appendix:
 
 
 @dataclass(frozen=True)
-class Place:
+class ComparedVariants:
     """Where variants are compared."""
 
     cpus: int
@@ -285,20 +285,20 @@ class Place:
 class ComparedPoint:
     """The comparison at one number of CPUs and tasks."""
 
-    at: Place
+    at: ComparedVariants
     probe: str
     heading: str  # what is counted, of what, and how
     title: str  # of the page
     thing: str  # what a row is
     measures: tuple[Measure, ...]
-    rows: tuple[Row, ...]  # those worth a line: the largest change first, or in their own order
+    rows: tuple[ComparedRow, ...]  # those worth a line: the largest change first, or in their own order
     hidden: int = 0  # how many more there are
     more: str = ""  # what one of those is
     more_below: str = ""  # the limit that keeps them out
     kind: str = ""  # what tells points with the same CPUs and tasks apart
     most: int | None = None  # rows for people who have no page to scroll
-    total: Row | None = None
-    labels: tuple[str, ...] = ()  # of Row.labels
+    total: ComparedRow | None = None
+    labels: tuple[str, ...] = ()  # of ComparedRow.labels
     by_symbol: bool = False  # whether the rows' names are symbols
     keeps_order: bool = False  # whether the rows' own order says more than how much each changed
     shows_change: bool = False  # of the main measure, in text
@@ -359,7 +359,7 @@ class ComparedPoint:
         return self.at.others
 
     @property
-    def by_change(self) -> tuple[Row, ...]:
+    def by_change(self) -> tuple[ComparedRow, ...]:
         """The rows, the largest change first unless they have an order of their own."""
         if self.keeps_order or not self.others:
             return self.rows
@@ -397,7 +397,7 @@ class ComparedPoint:
         return self.at.where + (f", {self.kind}" if self.kind else "")
 
 
-CompareAt: TypeAlias = Callable[[Place, Cells, Measurements, Options], ComparedPoint]
+CompareAt: TypeAlias = Callable[[ComparedVariants, Cells, Measurements, Options], ComparedPoint]
 """Compares what was measured at a place."""
 
 

@@ -9,10 +9,10 @@ Weights = Mapping[tuple[str, ...], float]
 
 
 @dataclass(frozen=True)
-class Figure:
+class ComparedFigure:
     """Something counted in several variants: a value of each repetition.
 
-    >>> counted = Figure("path_openat", {"old": (6.0, 6.0), "new": (1.9, 2.1)})
+    >>> counted = ComparedFigure("path_openat", {"old": (6.0, 6.0), "new": (1.9, 2.1)})
     >>> counted.mean("new"), round(counted.spread("new"), 3), round(counted.ratio("old", "new"), 3)
     (2.0, 0.071, -0.667)
     """
@@ -49,23 +49,23 @@ class Figure:
         return max(map(self.mean, self.values), default=0.0)
 
 
-def chains(profiles: Mapping[str, Sequence[Weights]]) -> list[Figure]:
+def chains(profiles: Mapping[str, Sequence[Weights]]) -> list[ComparedFigure]:
     """Each whole stack, its frames with `;` between them. `profiles`: by variant, one of each repetition."""
     return _figures(profiles, lambda frames: (";".join(frames),))
 
 
-def functions(profiles: Mapping[str, Sequence[Weights]]) -> list[Figure]:
+def functions(profiles: Mapping[str, Sequence[Weights]]) -> list[ComparedFigure]:
     """Each function with all that it called; once for each stack, however often it is in it.
 
     >>> functions({"v": [{("open", "lookup"): 2.0, ("open", "lookup", "lookup"): 1.0}]})[1]
-    Figure(name='open', values={'v': (3.0,)})
+    ComparedFigure(name='open', values={'v': (3.0,)})
     """
     return _figures(profiles, lambda frames: tuple(dict.fromkeys(frames)))
 
 
 def _figures(
     profiles: Mapping[str, Sequence[Weights]], names: Callable[[tuple[str, ...]], Iterable[str]]
-) -> list[Figure]:
+) -> list[ComparedFigure]:
     counted: dict[str, dict[str, list[float]]] = {}
     for variant, repetitions in profiles.items():
         for number, weights in enumerate(repetitions):
@@ -74,12 +74,12 @@ def _figures(
                     values = counted.setdefault(name, {})
                     values.setdefault(variant, [0.0] * len(repetitions))[number] += weight
     return [
-        Figure(name, {variant: tuple(values) for variant, values in by_variant.items()})
+        ComparedFigure(name, {variant: tuple(values) for variant, values in by_variant.items()})
         for name, by_variant in sorted(counted.items())
     ]
 
 
-def ranked(figures: Iterable[Figure], base: str, variants: Iterable[str]) -> list[Figure]:
+def ranked(figures: Iterable[ComparedFigure], base: str, variants: Iterable[str]) -> list[ComparedFigure]:
     """The largest change first, then what is most."""
     others = [variant for variant in variants if variant != base]
     return sorted(figures, key=lambda one: (-round(one.largest_change(base, others), 6), -one.most, one.name))

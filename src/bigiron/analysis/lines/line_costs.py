@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.analysis.lines.matching import Row
+from bigiron.analysis.lines.matching import MatchedLine
 from bigiron.analysis.replay.program import Program
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.util.english import plural
@@ -25,7 +25,7 @@ class LineCosts:
     by_variant: Mapping[str, Mapping[str, Estimate]]
     refused: Mapping[str, str]  # why nothing is predicted of the other variants
 
-    def of(self, row: Row) -> dict[str, Estimate]:
+    def of(self, row: MatchedLine) -> dict[str, Estimate]:
         """A line's cost in each variant where it is worth saying; the replay prefetches no adjacent line."""
         if row.halves:
             return {}
@@ -42,7 +42,7 @@ class LineCosts:
             *(f"Nothing is predicted of {variant}: {why}." for variant, why in self.refused.items()),
         ]
 
-    def weight(self, rows: Iterable[Row], base: str, others: Sequence[str]) -> float:
+    def weight(self, rows: Iterable[MatchedLine], base: str, others: Sequence[str]) -> float:
         """By which lines of one cause are ranked: the most that they cost, or the largest change of that."""
         by_name = {ObjectName.parse(row.object).member: self.of(row) for row in rows}
         total = {

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import matching, merging, shared_lines
 from bigiron.analysis.statistics.growth import Series
 
 
-def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+def series(
+    cells: Mapping[int, Sequence[ProbedCell]], contexts: tuple[str, ...]
+) -> tuple[list[Series], Series]:
     """A series for each line, and one for all of them; alike lines are added up.
 
     `cells` has the repetitions of the probe conflicts at each number of CPUs.
@@ -16,7 +18,7 @@ def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tu
     return series_of(lines), _series("", "", lines)
 
 
-def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
+def series_of(lines: Mapping[int, Sequence[matching.SharedLine]]) -> list[Series]:
     """A series for each line, by number of CPUs."""
     rows = matching.match({str(cpus): merging.merge_similar(here) for cpus, here in lines.items()})
     return [
@@ -29,11 +31,11 @@ def series_of(lines: Mapping[int, Sequence[matching.Line]]) -> list[Series]:
     ]
 
 
-def _mean(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> list[matching.Line]:
+def _mean(repetitions: Sequence[ProbedCell], contexts: tuple[str, ...]) -> list[matching.SharedLine]:
     return matching.mean([shared_lines.lines_in(cell, contexts) for cell in repetitions])
 
 
-def _series(name: str, what: str, lines: Mapping[int, Sequence[matching.Line]]) -> Series:
+def _series(name: str, what: str, lines: Mapping[int, Sequence[matching.SharedLine]]) -> Series:
     return Series(
         name,
         what,

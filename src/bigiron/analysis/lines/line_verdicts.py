@@ -12,14 +12,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from bigiron.analysis.lines.matching import RELATIVE_TOLERANCE, TOLERANCE, Line, Row
+from bigiron.analysis.lines.matching import RELATIVE_TOLERANCE, TOLERANCE, MatchedLine, SharedLine
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.object_name import ANYTHING, ObjectName, object_type
 
 
-def judge(rows: Sequence[Row], base: str, others: Sequence[str], boots: Mapping[str, int], cpus: int) -> None:
+def judge(
+    rows: Sequence[MatchedLine], base: str, others: Sequence[str], boots: Mapping[str, int], cpus: int
+) -> None:
     """Give each row its verdicts; `boots`: how many each variant has; `cpus`: of the machine."""
     sums = {variant: _sums(rows, variant, boots[variant]) for variant in (base, *others)}
     named = {
@@ -43,13 +45,13 @@ _Counts = tuple[Boots, Boots]
 """Writes and accesses, without what is layout."""
 
 
-def _of(row: Row) -> tuple[str, str]:
+def _of(row: MatchedLine) -> tuple[str, str]:
     """What it is one of: its kind, and of memory that may be anything the function that touches it most."""
     of = object_type(row.object)
     return of, row.functions[0] if of in ANYTHING and row.functions else ""
 
 
-def _is_one(row: Row, pair: tuple[str, str], named: Mapping[str, Counter[str]]) -> bool:
+def _is_one(row: MatchedLine, pair: tuple[str, str], named: Mapping[str, Counter[str]]) -> bool:
     """Whether the name alone tells that both variants' lines are the same, at the same place of it."""
     if isinstance(ObjectName.parse(row.object).cpu, int) or any(line.movable for line in row.lines.values()):
         return False
@@ -57,7 +59,7 @@ def _is_one(row: Row, pair: tuple[str, str], named: Mapping[str, Counter[str]]) 
     return len(objects) == 1 and all(named[one][row.object] <= 1 for one in pair)
 
 
-def _differs(row: Row, base: str, variant: str) -> bool:
+def _differs(row: MatchedLine, base: str, variant: str) -> bool:
     """Whether all accesses together do, those that are layout too."""
     before, after = row.accesses(base), row.accesses(variant)
     return max(row.layout(base), row.layout(variant)) > 0 and abs(after - before) > (
@@ -65,12 +67,12 @@ def _differs(row: Row, base: str, variant: str) -> bool:
     )
 
 
-def _is_shared(line: Line | None) -> bool:
+def _is_shared(line: SharedLine | None) -> bool:
     """Whether it is in every boot."""
     return line is not None and all(one.accesses for one in line.repetitions)
 
 
-def _counts(line: Line | None, boots: int, cpus: int = 0) -> _Counts:
+def _counts(line: SharedLine | None, boots: int, cpus: int = 0) -> _Counts:
     """Of a line; with `cpus` only the accesses that a write of one of so many can disturb."""
     if line is None:
         return spread.none(boots), spread.none(boots)
@@ -84,7 +86,7 @@ def _counts(line: Line | None, boots: int, cpus: int = 0) -> _Counts:
     )
 
 
-def _sums(rows: Sequence[Row], variant: str, boots: int) -> Mapping[tuple[str, str], _Counts]:
+def _sums(rows: Sequence[MatchedLine], variant: str, boots: int) -> Mapping[tuple[str, str], _Counts]:
     """Of each kind of line, all of it."""
     nothing = _counts(None, boots)
     found: defaultdict[tuple[str, str], _Counts] = defaultdict(lambda: nothing)

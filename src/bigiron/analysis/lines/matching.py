@@ -27,9 +27,7 @@ TOLERANCE = 0.05
 RELATIVE_TOLERANCE = 0.01
 _ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
 _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
-_OTHER_MEMBER = (
-    0.95  # what of the likeness of two lines of one struct is left if they are not the same member
-)
+_OTHER_MEMBER = 0.95  # what is left of the likeness of two lines of one struct with different members
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
 _SHORTLIST = 16  # rows that a line may be, before more are looked for
 
@@ -62,7 +60,7 @@ class Half:
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldBeside:
     """A field of a line that is called after another one."""
 
     object: str
@@ -72,7 +70,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Line:
+class SharedLine:
     """One shared cache line, or a pair, in one column: a row of `conflicts.profile`, or a mean of several."""
 
     object: str
@@ -98,7 +96,7 @@ class Line:
         return fmean(one.layout_accesses for one in self.repetitions) if self.repetitions else 0.0
 
     halves: tuple[Half, ...] = ()  # of a pair
-    beside: tuple[Field, ...] = ()  # hottest first
+    beside: tuple[FieldBeside, ...] = ()  # hottest first
 
     def disturbed(self, cpus: int) -> tuple[float, ...]:
         """In each repetition, accesses that may wait for one of so many CPUs, but for what is layout."""
@@ -114,7 +112,7 @@ class Line:
         return {name: weight / total for name, weight in self.weights.items()} if total else {}
 
 
-def without_layout(line: Line) -> Line:
+def without_layout(line: SharedLine) -> SharedLine:
     """The line without the accesses that are shared only by where objects lie in their slab."""
     if not line.layout_per_op:
         return line
@@ -131,10 +129,10 @@ def without_layout(line: Line) -> Line:
 
 
 @dataclass
-class Row:
+class MatchedLine:
     """A line in all columns that have it, by variant."""
 
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, SharedLine] = field(default_factory=dict)
     depends: tuple[str, ...] = ()  # on what of the machine's shape, in words
     verdicts: dict[str, Verdict] = field(default_factory=dict)  # of each other variant, against the base
     differs_by_layout: bool = False  # and by nothing else
@@ -176,7 +174,7 @@ class Row:
         return self._hottest.halves
 
     @property
-    def beside(self) -> tuple[Field, ...]:
+    def beside(self) -> tuple[FieldBeside, ...]:
         """The other fields that are touched there, in the column where it is hottest."""
         return self._hottest.beside
 
@@ -239,7 +237,7 @@ class Row:
         return self._hottest.layout_per_op > self._hottest.accesses_per_op / 2
 
     @property
-    def last(self) -> Line:
+    def last(self) -> SharedLine:
         """The line in the last column that has it, with which those of the next are compared.
 
         From kernel to kernel other functions touch it: after some of them the first has little of the last.
@@ -247,7 +245,7 @@ class Row:
         return next(reversed(self.lines.values()))
 
     @property
-    def _hottest(self) -> Line:
+    def _hottest(self) -> SharedLine:
         return max(self.lines.values(), key=lambda line: line.accesses_per_op)
 
 
@@ -260,10 +258,10 @@ def summed(columns: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def lines_of(profile: pl.DataFrame) -> list[Line]:
+def lines_of(profile: pl.DataFrame) -> list[SharedLine]:
     """The rows of `conflicts.profile` as values, without recycled memory."""
     return [
-        Line(
+        SharedLine(
             object=row["object"],
             weights=dict(zip(row["functions"], row["weights"], strict=True)),
             paths=dict(zip(row["paths"], row["path_weights"], strict=True)),
@@ -288,7 +286,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
             address=row["line"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
             beside=tuple(
-                Field(
+                FieldBeside(
                     field["object"],
                     field["accesses_per_op"],
                     field["writes_per_op"],
@@ -301,7 +299,7 @@ def lines_of(profile: pl.DataFrame) -> list[Line]:
     ]
 
 
-def mean(repetitions: Sequence[list[Line]]) -> list[Line]:
+def mean(repetitions: Sequence[list[SharedLine]]) -> list[SharedLine]:
     """The mean of several repetitions of one cell: a line that one of them lacks counts there as 0."""
     if len(repetitions) == 1:
         return repetitions[0]
@@ -309,9 +307,9 @@ def mean(repetitions: Sequence[list[Line]]) -> list[Line]:
     return [_mean_line(row, len(repetitions)) for row in match(columns)]
 
 
-def _mean_line(row: Row, repetitions: int) -> Line:
+def _mean_line(row: MatchedLine, repetitions: int) -> SharedLine:
     lines = list(row.lines.values())
-    return Line(
+    return SharedLine(
         object=row.object,
         weights=_mean_weights([line.weights for line in lines], row.functions, repetitions),
         paths=_mean_weights([line.paths for line in lines], row.paths, repetitions),
@@ -340,29 +338,29 @@ def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions
     return {name: sum(weights.get(name, 0) for weights in columns) / repetitions for name in names}
 
 
-def match(columns: dict[str, list[Line]]) -> list[Row]:
+def match(columns: dict[str, list[SharedLine]]) -> list[MatchedLine]:
     """Rows of all columns' lines, each line in one row; the pairs most alike are joined first.
 
     Columns are in the order of versions. Each is compared with the rows' lines in the columns before it.
     """
-    rows: list[Row] = []
+    rows: list[MatchedLine] = []
     for variant, lines in columns.items():
         joined: set[int] = set()
         for row, number in _joined(rows, lines):
             row.lines[variant] = lines[number]
             joined.add(number)
-        rows += [Row({variant: line}) for number, line in enumerate(lines) if number not in joined]
+        rows += [MatchedLine({variant: line}) for number, line in enumerate(lines) if number not in joined]
     return rows
 
 
-def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
+def _joined(rows: list[MatchedLine], lines: list[SharedLine]) -> list[tuple[MatchedLine, int]]:
     """Rows with the number of the line that is taken for the same; each of both at most once.
 
     Those most alike are joined first, of one kind before others, and of lines the one touched most. Each
     line waits with the best row that was free when it looked. If that is taken when its turn comes, it waits
     again: what is left of its choice is less alike.
     """
-    rows_of_kind: dict[str, list[Row]] = {}
+    rows_of_kind: dict[str, list[MatchedLine]] = {}
     for row in rows:
         rows_of_kind.setdefault(object_type(row.last.object), []).append(row)
     by_kind = [row for of_kind in rows_of_kind.values() for row in of_kind]
@@ -382,7 +380,7 @@ def _joined(rows: list[Row], lines: list[Line]) -> list[tuple[Row, int]]:
             for number, best in zip(some, found, strict=True):
                 choices[number] = _Choice(lines[number], candidates, best)
                 wait(number)
-    joined: list[tuple[Row, int]] = []
+    joined: list[tuple[MatchedLine, int]] = []
     while waiting:
         *_, number, chosen = heappop(waiting)
         if free[chosen]:
@@ -407,7 +405,7 @@ class _Candidates:
     def __init__(self, row: Integers, is_other_kind: Mask, ready: list[_Ready]) -> None:
         self.row, self.is_other_kind, self._ready = row, is_other_kind, ready
 
-    def best(self, lines: list[Line], free: Mask) -> list[list[tuple[float, bool, int]]]:
+    def best(self, lines: list[SharedLine], free: Mask) -> list[list[tuple[float, bool, int]]]:
         """Of each line the free rows that it is most like, at most `_SHORTLIST`, the best one last."""
         likeness = np.concatenate([_likeness(lines, ready) for ready in self._ready], axis=1)
         likeness[:, ~free[self.row]] = 0.0
@@ -427,7 +425,9 @@ class _Candidates:
 class _Choice:
     """The rows that a line can be, the best one last; more are looked for where all of them are taken."""
 
-    def __init__(self, line: Line, candidates: _Candidates, best: list[tuple[float, bool, int]]) -> None:
+    def __init__(
+        self, line: SharedLine, candidates: _Candidates, best: list[tuple[float, bool, int]]
+    ) -> None:
         self._line, self._candidates = line, candidates
         self._best, self._is_all = best, len(best) < _SHORTLIST
 
@@ -445,7 +445,7 @@ class _Choice:
 
 
 def _by_candidates(
-    rows_of_kind: dict[str, list[Row]], lines: list[Line]
+    rows_of_kind: dict[str, list[MatchedLine]], lines: list[SharedLine]
 ) -> Iterator[tuple[_Candidates, list[int]]]:
     """Lines, by their numbers, with what they can be. Rows are numbered through all kinds."""
     lines_of_kind: dict[str, list[int]] = {}
@@ -475,7 +475,7 @@ def _may_be(one: str, other: str) -> bool:
     return one == other or (other in UNNAMED and one.startswith("struct ") and one != "struct page")
 
 
-def _likeness(lines: list[Line], others: _Ready) -> Floats:
+def _likeness(lines: list[SharedLine], others: _Ready) -> Floats:
     """How alike lines of two kinds are, each with each, 0 to 1: by how much the same functions touch both.
 
     A symbol is itself, whatever touches it; neighbouring lines of one symbol are distinguished by their

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.comparison.measured import Agreement, Counted, Fields, agreement, most_alike
-from bigiron.analysis.comparison.model import Place
-from bigiron.analysis.lines.matching import TOLERANCE
-from bigiron.analysis.lines.matching import Row as Line
+from bigiron.analysis.comparison.measured import Agreement, CountedThing, Fields, agreement, most_alike
+from bigiron.analysis.comparison.model import ComparedVariants
+from bigiron.analysis.lines.matching import TOLERANCE, MatchedLine
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
@@ -82,16 +81,16 @@ def match(
             return f"only functions of locks tell what it is: {names}? (`perf c2c record -g` keeps callers)"
         return _why_no_line(measured, measured.things[one], known, executed, user)
 
-    at = Place(point.cpus, point.tasks, tuple(point.variants), point.base)
+    at = ComparedVariants(point.cpus, point.tasks, tuple(point.variants), point.base)
     return agreement(measured, at, counted, found, why, lambda one, other: _fields(ours[one], theirs[other]))
 
 
-def _counted_lines(rows: Sequence[Line], point: LinesAt) -> list[Counted]:
+def _counted_lines(rows: Sequence[MatchedLine], point: LinesAt) -> list[CountedThing]:
     """The cache lines in their order, by predicted cost if a machine was given, else by accesses."""
     values = [point.cost([row]) if point.costs else row.accesses(point.base) for row in rows]
     total = sum(values) or 1.0
     return [
-        Counted(
+        CountedThing(
             row.object,
             value,
             {
@@ -117,7 +116,7 @@ def _by_line(counts: pl.DataFrame) -> dict[int, list[_Touch]]:
     return found
 
 
-def _of_row(row: Line, variant: str) -> list[_Touch]:
+def _of_row(row: MatchedLine, variant: str) -> list[_Touch]:
     """The same of a cache line that the first repetition lacks: by function only."""
     return [
         _Touch(symbol(name), weight, field=row.object) for name, weight in row.lines[variant].weights.items()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bigiron.analysis.lines.conflicts import FAINT
-from bigiron.analysis.lines.matching import Line, PerBoot, summed
+from bigiron.analysis.lines.matching import PerBoot, SharedLine, summed
 from bigiron.analysis.lines.overlap import overlap
 from bigiron.util.object_name import common_or_type, object_type
 
@@ -18,12 +18,12 @@ _ALIKE = 0.9  # the same for larger ones, which must also be about as large:
 _AS_LARGE = 2.0  # the sum of a per-CPU counter is no share of it, though the same function reads both
 
 
-def merge_similar(lines: Sequence[Line]) -> list[Line]:
+def merge_similar(lines: Sequence[SharedLine]) -> list[SharedLine]:
     """One line for all that are of one kind and touched by the same functions, hottest first.
 
     How many CPUs write and read it is the most that do so with any of them.
     """
-    families: dict[str, list[list[Line]]] = {}
+    families: dict[str, list[list[SharedLine]]] = {}
     for line in sorted(lines, key=lambda line: -line.accesses_per_op):
         relatives = families.setdefault(object_type(line.object), [])
         family = max(relatives, key=lambda family: _likeness(family[0], line), default=[])
@@ -35,12 +35,12 @@ def merge_similar(lines: Sequence[Line]) -> list[Line]:
     return sorted(sums, key=lambda line: -line.accesses_per_op)
 
 
-def with_faint_merged(lines: Sequence[Line]) -> list[Line]:
+def with_faint_merged(lines: Sequence[SharedLine]) -> list[SharedLine]:
     """The lines, with faint ones of one kind and with the same hottest function added up.
 
     A workload that creates files has ten thousand faint lines, and to match each with each takes minutes.
     """
-    families: dict[tuple[str, str], list[Line]] = {}
+    families: dict[tuple[str, str], list[SharedLine]] = {}
     kept = []
     for line in lines:
         if line.accesses_per_op >= FAINT:
@@ -50,7 +50,7 @@ def with_faint_merged(lines: Sequence[Line]) -> list[Line]:
     return [*kept, *(family[0] if len(family) == 1 else sum_of(family) for family in families.values())]
 
 
-def _likeness(larger: Line, smaller: Line) -> float:
+def _likeness(larger: SharedLine, smaller: SharedLine) -> float:
     """The overlap of their functions, or 0 for lines that are not to be added up."""
     if larger.accesses_per_op < _SMALL:
         least = _ALIKE_SMALL
@@ -62,7 +62,7 @@ def _likeness(larger: Line, smaller: Line) -> float:
     return share if share >= least else 0.0
 
 
-def sum_of(family: Sequence[Line]) -> Line:
+def sum_of(family: Sequence[SharedLine]) -> SharedLine:
     """One line for all of them."""
     repetitions = zip(*(line.repetitions for line in family), strict=True)
     return replace(

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from bigiron.analysis.lines import merging
-from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.matching import MatchedLine, SharedLine
 from bigiron.util.object_name import ObjectName
 
 
-def names(rows: Iterable[Row]) -> dict[str, str]:
+def names(rows: Iterable[MatchedLine]) -> dict[str, str]:
     """What each family is called: two are one of which a row has one on each kernel."""
     found: dict[str, str] = {}
     for row in rows:
@@ -29,10 +29,10 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
     return found
 
 
-def merge_families(rows: Sequence[Row], called: Mapping[str, str]) -> list[tuple[Row, int]]:
+def merge_families(rows: Sequence[MatchedLine], called: Mapping[str, str]) -> list[tuple[MatchedLine, int]]:
     """The rows, those of a family in one; and of how many lines each row is."""
-    families: dict[tuple[str, bool], list[Row]] = {}
-    others: list[tuple[Row, int]] = []
+    families: dict[tuple[str, bool], list[MatchedLine]] = {}
+    others: list[tuple[MatchedLine, int]] = []
     for row in rows:
         if name := ObjectName.parse(row.object).of_each_cpu:
             families.setdefault((called[name], bool(row.halves)), []).append(row)
@@ -41,15 +41,15 @@ def merge_families(rows: Sequence[Row], called: Mapping[str, str]) -> list[tuple
     return [*others, *((_sum(name, of), len(of)) for (name, _), of in families.items())]
 
 
-def _sum(name: str, rows: Sequence[Row]) -> Row:
+def _sum(name: str, rows: Sequence[MatchedLine]) -> MatchedLine:
     if len(rows) == 1:
         return rows[0]
     variants = dict.fromkeys(variant for row in rows for variant in row.lines)
     lines = {variant: [row.lines[variant] for row in rows if variant in row.lines] for variant in variants}
-    return Row({variant: replace(merging.sum_of(of), object=name) for variant, of in lines.items()})
+    return MatchedLine({variant: replace(merging.sum_of(of), object=name) for variant, of in lines.items()})
 
 
-def sums(repetitions: Iterable[Sequence[Line]], called: Mapping[str, str]) -> list[Mapping[str, float]]:
+def sums(repetitions: Iterable[Sequence[SharedLine]], called: Mapping[str, str]) -> list[Mapping[str, float]]:
     """In each repetition the accesses per operation to each family, by the family's name."""
     found: list[Mapping[str, float]] = []
     for lines in repetitions:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bigiron.analysis.lines import matching
-from bigiron.analysis.lines.matching import Line
+from bigiron.analysis.lines.matching import SharedLine
 from bigiron.util.object_name import common, object_type
 
 LEAST = 0.1
@@ -17,12 +17,12 @@ _TOLERANCE = 0.1
 _BOOT = "the boot"
 _Any = TypeVar("_Any")
 
-Columns = Mapping[str, list[Line]]
+Columns = Mapping[str, list[SharedLine]]
 """The lines of each variant."""
 
 
 @dataclass(frozen=True)
-class Change:
+class LinesOfShape:
     """One change of the shape, what it is called, and the lines with it."""
 
     of: str  # memory, nodes, time slices or the boot
@@ -38,12 +38,12 @@ class Dependence:
     marks: dict[int, list[str]] = field(default_factory=dict)  # by id() of a line as asked
     more: list[str] = field(default_factory=list)  # of lines that only another shape has
 
-    def of(self, lines: Iterable[Line]) -> tuple[str, ...]:
+    def of(self, lines: Iterable[SharedLine]) -> tuple[str, ...]:
         """What those lines depend on."""
         return tuple(dict.fromkeys(mark for line in lines for mark in self.marks.get(id(line), ())))
 
 
-def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
+def depends(asked: Columns, changes: Sequence[LinesOfShape]) -> Dependence:
     """Which lines go, change and come, in words: `depends on memory (gone with 8 GiB)`."""
     found = Dependence()
     for variant, lines in asked.items():
@@ -60,11 +60,13 @@ def depends(asked: Columns, changes: Sequence[Change]) -> Dependence:
     return found
 
 
-_Effects = dict[int, list[tuple[Change, str]]]
+_Effects = dict[int, list[tuple[LinesOfShape, str]]]
 """What became of lines with each change, by their id()."""
 
 
-def _compare(asked: list[Line], changed: list[Line], change: Change, effects: _Effects) -> list[Line]:
+def _compare(
+    asked: list[SharedLine], changed: list[SharedLine], change: LinesOfShape, effects: _Effects
+) -> list[SharedLine]:
     """Add what became of those that were asked for to `effects`; the lines that came."""
     came = []
     for row in matching.match({"asked": asked, "changed": changed}):
@@ -79,17 +81,17 @@ def _compare(asked: list[Line], changed: list[Line], change: Change, effects: _E
     return came
 
 
-def _is_by_boot(became: Iterable[tuple[Change, str]]) -> bool:
+def _is_by_boot(became: Iterable[tuple[LinesOfShape, str]]) -> bool:
     return any(change.of == _BOOT for change, _ in became)
 
 
-def _marks(became: list[tuple[Change, str]]) -> list[str]:
+def _marks(became: list[tuple[LinesOfShape, str]]) -> list[str]:
     by_boot = _is_by_boot(became)
     causes = _by_cause((_cause(change, by_boot), how) for change, how in became)
     return [f"depends on {of} ({'; '.join(how)})" for of, how in causes]
 
 
-def _cause(change: Change, by_boot: bool) -> str:
+def _cause(change: LinesOfShape, by_boot: bool) -> str:
     """What a line depends on that another boot changed as well, or did not."""
     return f"{change.of} or {_BOOT}" if by_boot and change.boots and change.of != _BOOT else change.of
 
@@ -101,7 +103,7 @@ def _by_cause(what: Iterable[tuple[str, _Any]]) -> Iterable[tuple[str, list[_Any
     return found.items()
 
 
-def _kind(line: Line) -> str:
+def _kind(line: SharedLine) -> str:
     return object_type(line.object)
 
 
@@ -120,9 +122,9 @@ def _became(before: float, after: float, to: str) -> str:
 _MOST = 4
 
 
-def _came(came: Iterable[Line], of: str, to: str, variant: str) -> list[str]:
+def _came(came: Iterable[SharedLine], of: str, to: str, variant: str) -> list[str]:
     """Lines that are not in the table, those of one kind together, most accessed first."""
-    kinds: dict[str, list[Line]] = {}
+    kinds: dict[str, list[SharedLine]] = {}
     for line in came:
         kinds.setdefault(_kind(line), []).append(line)
     ranked = sorted(((_sum(lines), lines) for lines in kinds.values()), key=lambda one: -one[0])
@@ -134,11 +136,11 @@ def _came(came: Iterable[Line], of: str, to: str, variant: str) -> list[str]:
     return [f"{variant}: depends on {of} (comes {to}): {', '.join([*shown, *more])} accesses per operation"]
 
 
-def _sum(lines: Iterable[Line]) -> float:
+def _sum(lines: Iterable[SharedLine]) -> float:
     return sum(line.accesses_per_op for line in lines)
 
 
-def _called(lines: Sequence[Line]) -> str:
+def _called(lines: Sequence[SharedLine]) -> str:
     """As a row of the table would be."""
     name = common([line.object for line in lines])
     return name if len(lines) == 1 else f"{len(lines)} x {name}"

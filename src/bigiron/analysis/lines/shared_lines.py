@@ -7,23 +7,22 @@ from dataclasses import dataclass, replace
 
 from bigiron.analysis.comparison import make_rows, paths
 from bigiron.analysis.comparison.model import (
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Details,
     Measure,
     Measurements,
     Options,
-    Place,
     Point,
-    Row,
+    ProbedCell,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape, shared_lines_json
 from bigiron.analysis.lines.line_costs import LineCosts
-from bigiron.analysis.lines.matching import Field, Half, Line
-from bigiron.analysis.lines.matching import Row as Lines
+from bigiron.analysis.lines.matching import FieldBeside, Half, MatchedLine, SharedLine
 from bigiron.errors import UserError
 from bigiron.util.english import first_n, plural
 from bigiron.util.lazy import polars as pl
@@ -56,14 +55,16 @@ class LinesAt:
     tasks: int | None  # None: unknown
     variants: list[str]
     base: str
-    rows: list[Lines]  # largest predicted cost, or change of it, first; then largest change, then heaviest
+    rows: list[
+        MatchedLine
+    ]  # largest predicted cost, or change of it, first; then largest change, then heaviest
     lost: dict[str, int]  # accesses that no table had room for, by variant
     recycled: dict[str, tuple[float, float]]  # lines of recycled memory and accesses per operation to them
-    pairs: tuple[Lines, ...] = ()  # that are shared only as such, where they were looked for
+    pairs: tuple[MatchedLine, ...] = ()  # that are shared only as such, where they were looked for
     more: tuple[str, ...] = ()  # what only machines of another shape have, in sentences
     costs: LineCosts | None = None  # what they are predicted to cost on another machine
 
-    def cost(self, rows: Sequence[Lines]) -> float:
+    def cost(self, rows: Sequence[MatchedLine]) -> float:
         """By which lines are ranked before all else: what they are predicted to cost, or how that changes."""
         return self.costs.weight(rows, self.base, self.others) if self.costs else 0.0
 
@@ -106,11 +107,11 @@ def has_pairs(measured: Measurements) -> bool:
     return all(_has_pairs(cell) for cells in measured.points.values() for cell in _all(cells))
 
 
-def _all(cells: Cells) -> list[Cell]:
+def _all(cells: Cells) -> list[ProbedCell]:
     return [cell for repetitions in cells.values() for cell in repetitions]
 
 
-def _has_pairs(cell: Cell) -> bool:
+def _has_pairs(cell: ProbedCell) -> bool:
     return bool(cell.facts.get("pair_bytes", 0) > cell.facts.get("line_bytes", 0))
 
 
@@ -124,7 +125,7 @@ def _check_pairs(measured: Measurements) -> None:
 
 def _point(measured: Measurements, point: Point, options: Options) -> LinesAt:
     cells = measured.points[point]
-    columns: dict[str, list[Line]] = {}
+    columns: dict[str, list[SharedLine]] = {}
     recycled: dict[str, tuple[float, float]] = {}
     for variant, repetitions in cells.items():
         columns[variant] = _mean(repetitions, options)
@@ -163,23 +164,23 @@ def _point(measured: Measurements, point: Point, options: Options) -> LinesAt:
     return found
 
 
-def _mean(repetitions: Sequence[Cell], options: Options) -> list[Line]:
+def _mean(repetitions: Sequence[ProbedCell], options: Options) -> list[SharedLine]:
     return matching.mean([_lines(cell, options) for cell in repetitions])
 
 
-def _lines(cell: Cell, options: Options) -> list[Line]:
+def _lines(cell: ProbedCell, options: Options) -> list[SharedLine]:
     return cell.once(
         ("lines", options.pairs, options.contexts),
         lambda: merging.with_faint_merged(matching.lines_of(_profile(cell, options))),
     )
 
 
-def lines_in(cell: Cell, contexts: tuple[str, ...] = conflicts.CONTEXTS[:1]) -> list[Line]:
+def lines_in(cell: ProbedCell, contexts: tuple[str, ...] = conflicts.CONTEXTS[:1]) -> list[SharedLine]:
     """The shared cache lines of one cell, without recycled memory."""
     return matching.lines_of(conflicts.profile(cell.table, cell.operations, cell.line_bytes, contexts))
 
 
-def _profile(cell: Cell, options: Options) -> pl.DataFrame:
+def _profile(cell: ProbedCell, options: Options) -> pl.DataFrame:
     counted = cell.table, cell.operations
     return cell.once(
         ("profile", options.pairs, options.contexts),
@@ -191,10 +192,10 @@ def _profile(cell: Cell, options: Options) -> pl.DataFrame:
     )
 
 
-def _changes(measured: Measurements, point: Point, options: Options) -> list[shape.Change]:
+def _changes(measured: Measurements, point: Point, options: Options) -> list[shape.LinesOfShape]:
     """The same lines on machines of other shapes."""
     return [
-        shape.Change(
+        shape.LinesOfShape(
             changed.of,
             changed.to[point],
             {variant: _mean(repetitions, options) for variant, repetitions in changed.points[point].items()},
@@ -205,7 +206,7 @@ def _changes(measured: Measurements, point: Point, options: Options) -> list[sha
     ]
 
 
-def _lost(cell: Cell) -> int:
+def _lost(cell: ProbedCell) -> int:
     return int(cell.facts["lost_accesses"])
 
 
@@ -247,7 +248,7 @@ def _compared(found: LinesAt, measured: Measurements, options: Options, cells: C
     boots = min(map(len, cells.values()))
     all_of_them = "all pairs of lines" if options.pairs else "all shared cache lines"
     totals = make_rows.total(all_of_them, [row.figures for row, _ in every], _MEASURES, cells, rank=_ACCESSES)
-    at = Place(found.cpus, found.tasks, tuple(found.variants), found.base)
+    at = ComparedVariants(found.cpus, found.tasks, tuple(found.variants), found.base)
     return ComparedPoint(
         at,
         probe="conflicts",
@@ -321,7 +322,7 @@ def _lost_accesses(found: LinesAt) -> list[str]:
 class _Group:
     """Lines of one kind that the same functions touch, shown as one; the figures are their sums."""
 
-    rows: list[Lines]
+    rows: list[MatchedLine]
 
     @property
     def name(self) -> str:
@@ -336,7 +337,7 @@ class _Group:
         """How many lines they are."""
         return sum(row.number for row in self.rows)
 
-    def lines(self, variant: str) -> list[Line]:
+    def lines(self, variant: str) -> list[SharedLine]:
         """Those that a variant has."""
         return [row.lines[variant] for row in self.rows if variant in row.lines]
 
@@ -347,7 +348,7 @@ class _Group:
 
 def _groups(found: LinesAt) -> list[_Group]:
     """Rows that are alike put together: for instance the pages of one slab cache."""
-    groups: dict[tuple[object, ...], list[Lines]] = {}
+    groups: dict[tuple[object, ...], list[MatchedLine]] = {}
     for row in found.rows:
         kind, marked = object_type(row.object), (row.differs, row.is_undecided, row.is_layout)
         small = max(row.accesses(variant) for variant in found.variants) < _SMALL
@@ -364,7 +365,7 @@ def _groups(found: LinesAt) -> list[_Group]:
     return sorted(map(_Group, groups.values()), key=rank)
 
 
-def _row(group: _Group, found: LinesAt) -> Row:
+def _row(group: _Group, found: LinesAt) -> ComparedRow:
     first = group.rows[0]
     kinds = ", ".join(first.sharing)
     touched = first_n(first.functions, _MOST_FUNCTIONS)
@@ -375,7 +376,7 @@ def _row(group: _Group, found: LinesAt) -> Row:
         halves(first),
         predicted(group.rows, found),
     )
-    return Row(
+    return ComparedRow(
         group.name,
         _figures(group, found),
         verdict=first.verdict,
@@ -389,7 +390,7 @@ def _row(group: _Group, found: LinesAt) -> Row:
     )
 
 
-def _figures(group: _Group, found: LinesAt) -> tuple[Figure, ...]:
+def _figures(group: _Group, found: LinesAt) -> tuple[ComparedFigure, ...]:
     """Writes and accesses per operation in each repetition; the most CPUs that write and read any of them."""
     figures: tuple[dict[str, tuple[float, ...]], ...] = ({}, {}, {}, {})
     for variant in found.variants:
@@ -399,10 +400,10 @@ def _figures(group: _Group, found: LinesAt) -> tuple[Figure, ...]:
                 of[variant] = tuple(map(sum, zip(*each, strict=True)))
             figures[2][variant] = (max(line.writers for line in lines),)
             figures[3][variant] = (max(line.readers for line in lines),)
-    return tuple(Figure(group.name, of) for of in figures)
+    return tuple(ComparedFigure(group.name, of) for of in figures)
 
 
-def _ways(group: _Group) -> list[Figure]:
+def _ways(group: _Group) -> list[ComparedFigure]:
     """Accesses per operation by each call path, most first."""
     counted: dict[str, dict[str, tuple[float, ...]]] = {}
     for row in group.rows:
@@ -411,7 +412,7 @@ def _ways(group: _Group) -> list[Figure]:
                 (before,) = counted.setdefault(path, {}).get(variant, (0.0,))
                 counted[path][variant] = (before + weight,)
     ordered = sorted(counted, key=lambda path: (-sum(value for (value,) in counted[path].values()), path))
-    return [Figure(paths.short(path), counted[path]) for path in ordered]
+    return [ComparedFigure(paths.short(path), counted[path]) for path in ordered]
 
 
 def _details(group: _Group, found: LinesAt) -> Details:
@@ -433,7 +434,7 @@ def _details(group: _Group, found: LinesAt) -> Details:
     return tuple((label, text) for label, text in details if text)
 
 
-def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
+def predicted(rows: Sequence[MatchedLine], found: LinesAt) -> str:
     """The predicted cost of lines with one cause; empty where it is nothing, or was not predicted."""
     if not found.costs:
         return ""
@@ -451,7 +452,7 @@ def predicted(rows: Sequence[Lines], found: LinesAt) -> str:
     return f"predicted to take, of the time of {where}: {', '.join(said)}"
 
 
-def beside(row: Lines) -> tuple[str, ...]:
+def beside(row: MatchedLine) -> tuple[str, ...]:
     """The other fields of a line that are read there, and those that are written, with who does so."""
     there = [field for field in row.beside if field.accesses_per_op >= matching.TOLERANCE]
     read = [field for field in there if field.writes_per_op < matching.TOLERANCE]
@@ -463,18 +464,18 @@ def beside(row: Lines) -> tuple[str, ...]:
     )
 
 
-def _with_functions(field: Field, row: Lines) -> str:
+def _with_functions(field: FieldBeside, row: MatchedLine) -> str:
     more = ["…"] if len(field.functions) > _MOST_TOUCHING else []
     functions = ", ".join([*field.functions[:_MOST_TOUCHING], *more])
     return f"{ObjectName.parse(field.object).part_of(ObjectName.parse(row.object))} ({functions})"
 
 
-def bytes_by_cpu(row: Lines) -> str:
+def bytes_by_cpu(row: MatchedLine) -> str:
     """Which bytes of a falsely shared cache line each CPU touches."""
     return first_n([f"CPU {cpu} bytes {touched}" for cpu, touched in row.offsets.items()], _MOST_CPUS)
 
 
-def halves(row: Lines) -> str:
+def halves(row: MatchedLine) -> str:
     """Of a pair, what its two lines are and which of their bytes which CPUs touch."""
     return "; ".join(f"{half.object}: {first_n(_touched(half), _MOST_CPUS)}" for half in row.halves)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from bigiron.analysis.comparison.model import Item
 from bigiron.analysis.lines.line_costs import LineCosts
-from bigiron.analysis.lines.matching import Line, Row
+from bigiron.analysis.lines.matching import MatchedLine, SharedLine
 
 
-def item(row: Row, costs: LineCosts | None) -> Item:
+def item(row: MatchedLine, costs: LineCosts | None) -> Item:
     """A cache line's fields, and its cell in each variant."""
     return Item(
         fields={
@@ -35,7 +35,7 @@ def item(row: Row, costs: LineCosts | None) -> Item:
     )
 
 
-def predicted_shares(row: Row, costs: LineCosts) -> dict[str, dict[str, float]]:
+def predicted_shares(row: MatchedLine, costs: LineCosts) -> dict[str, dict[str, float]]:
     """By variant, the share of the tasks' time that a line is predicted to take, and its interval."""
     return {
         variant: {"share": round(cost.value, 4), "low": round(cost.low, 4), "high": round(cost.high, 4)}
@@ -43,15 +43,15 @@ def predicted_shares(row: Row, costs: LineCosts) -> dict[str, dict[str, float]]:
     }
 
 
-def _halves(line: Line) -> list[dict[str, Any]]:
+def _halves(line: SharedLine) -> list[dict[str, Any]]:
     return [{"object": half.object, "touched": list(half.touched)} for half in line.halves]
 
 
-def _by_path(row: Row, path: str) -> dict[str, float]:
+def _by_path(row: MatchedLine, path: str) -> dict[str, float]:
     return {variant: round(line.paths[path], 6) for variant, line in row.lines.items() if path in line.paths}
 
 
-def _cell(line: Line) -> dict[str, Any]:
+def _cell(line: SharedLine) -> dict[str, Any]:
     return {
         "writes_per_op": round(line.writes_per_op, 6),
         "accesses_per_op": round(line.accesses_per_op, 6),

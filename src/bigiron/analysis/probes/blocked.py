@@ -8,15 +8,15 @@ from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Appendix,
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
 from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
@@ -93,13 +93,14 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = make_rows.joined(
         {variant: [_rows(cell, options.contexts) for cell in each] for variant, each in cells.items()},
         _MEASURES,
     )
     rows = sorted(
-        (Row(name, each) for name, each in figures.items()), key=lambda row: (-row.main.most, row.name)
+        (ComparedRow(name, each) for name, each in figures.items()),
+        key=lambda row: (-row.main.most, row.name),
     )
     shown = [row for row in rows if row.main.most >= _LEAST]
     waited = {variant: _waited(each, options.contexts) for variant, each in cells.items()}
@@ -140,18 +141,18 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     )
 
 
-def _rows(cell: Cell, contexts: Sequence[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _rows(cell: ProbedCell, contexts: Sequence[str]) -> Iterator[tuple[str, tuple[float, ...]]]:
     for where, state, count, total_ns, _ in places(cell.table, contexts).iter_rows():
         yield f"{state} {where}", (total_ns / 1e6 / cell.operations, count / cell.operations)
 
 
-def _waited(cells: Sequence[Cell], contexts: Sequence[str]) -> pl.DataFrame:
+def _waited(cells: Sequence[ProbedCell], contexts: Sequence[str]) -> pl.DataFrame:
     """A row per task, stack and state over all repetitions, the longest total first."""
     rows = pl.concat([cell.table for cell in cells])
     return rows.filter(pl.col("context").is_in(contexts)).sort("total_ns", descending=True)
 
 
-def _facts(cells: Sequence[Cell]) -> dict[str, object]:
+def _facts(cells: Sequence[ProbedCell]) -> dict[str, object]:
     together = {name: sum(cell.facts[name] for cell in cells) for name in ("nanoseconds", "lost")}
     return {**cells[0].facts, **together, "operations": sum(sum(cell.facts["operations"]) for cell in cells)}
 

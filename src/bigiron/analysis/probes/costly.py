@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.comparison import costly, make_rows
-from bigiron.analysis.comparison.model import Cell, Cells, Measure
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import Cells, Measure, ProbedCell
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import first_n
@@ -25,8 +25,8 @@ class Costly:
     """An instruction, by the recorder's name: executions per operation in all variants."""
 
     instruction: str
-    executed: Figure
-    functions: tuple[Figure, ...]  # the largest change first, then the most executions
+    executed: ComparedFigure
+    functions: tuple[ComparedFigure, ...]  # the largest change first, then the most executions
     verdict: Verdict | None
 
     @property
@@ -78,7 +78,7 @@ def executed(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Costly]
     return sorted(found, key=lambda one: _rank(one, base, others))
 
 
-def _change(figure: Figure, base: str, others: Sequence[str]) -> float:
+def _change(figure: ComparedFigure, base: str, others: Sequence[str]) -> float:
     change = figure.largest_change(base, others)
     return change if change >= LEAST else 0.0
 
@@ -87,7 +87,7 @@ def _rank(one: Costly, base: str, others: Sequence[str]) -> tuple[float, float, 
     return -_change(one.executed, base, others) * one.beyond, -one.executed.most * one.beyond, one.instruction
 
 
-def _uneven(tables: Sequence[pl.DataFrame], cells: Sequence[Cell]) -> Mapping[str, float]:
+def _uneven(tables: Sequence[pl.DataFrame], cells: Sequence[ProbedCell]) -> Mapping[str, float]:
     """By instruction, the executions per operation that differ between CPUs, in the worst boot."""
     found: dict[str, list[float]] = {}
     for table, cell in zip(tables, cells, strict=True):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeAlias
 
 from bigiron.analysis.comparison import paths
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.util.lazy import polars as pl
 
 EXPLAINED = 0.5
@@ -32,7 +32,7 @@ Held: TypeAlias = Mapping[Call, float]
 """For how many instructions per operation a lock is held, by the call that took it."""
 
 
-def calls_that_hold(held: Held, work: Cell) -> set[Call]:
+def calls_that_hold(held: Held, work: ProbedCell) -> set[Call]:
     """The calls in which a lock is taken and released, as far as the counts of one recording tell.
 
     `work` is a cell of the probe `instructions`, of the contexts that count. No call is as far out as
@@ -53,7 +53,7 @@ def _innermost(call: Call, held: float, executed: Mapping[Call, float]) -> Call:
     return call
 
 
-def _of_calls(work: Cell) -> dict[Call, float]:
+def _of_calls(work: ProbedCell) -> dict[Call, float]:
     """Instructions per operation of each call with all that it called."""
     found: dict[Call, float] = defaultdict(float)
     for call, instructions in work.once(_sums, partial(_sums, work)):
@@ -62,7 +62,7 @@ def _of_calls(work: Cell) -> dict[Call, float]:
     return found
 
 
-def executed_in(calls: Collection[Call], work: Cell) -> dict[str, float]:
+def executed_in(calls: Collection[Call], work: ProbedCell) -> dict[str, float]:
     """Self instructions per operation of each function in these calls and in what they called."""
     if not calls:
         return {}
@@ -74,7 +74,7 @@ def executed_in(calls: Collection[Call], work: Cell) -> dict[str, float]:
     return dict(found)
 
 
-def _sums(work: Cell) -> list[tuple[Call, float]]:
+def _sums(work: ProbedCell) -> list[tuple[Call, float]]:
     """Self instructions per operation of each call."""
     sums = work.table.group_by("path", "function").agg(pl.col("instructions").sum() / work.operations)
     rows = sums.sort("path", "function").iter_rows()

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -45,7 +45,7 @@ _WAITING = "waiting"  # of tasks, while the CPU does something else: no part of 
 _NO_IDLE_TIME = "/proc/schedstat"
 
 
-def shares(repetitions: Sequence[Cell]) -> pl.DataFrame:
+def shares(repetitions: Sequence[ProbedCell]) -> pl.DataFrame:
     """Shares of the CPUs' time, of all repetitions together.
 
     Each table has the columns of the probe efficiency. A CPU's time is the sum that one source reports,
@@ -99,7 +99,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     found = {variant: shares(each) for variant, each in cells.items()}
     figures = make_rows.joined(
         {variant: [_rows(cell) for cell in each] for variant, each in cells.items()},
@@ -107,7 +107,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         called=lambda key: f"{key[0]}: {key[1]} {key[2]}".rstrip(),
     )
     rows = [
-        Row(f"{kind} {name}".strip(), each, section=_SOURCES[source], labels=((source,),))
+        ComparedRow(f"{kind} {name}".strip(), each, section=_SOURCES[source], labels=((source,),))
         for (source, kind, name), each in figures.items()
         if each[0].most > 0
     ]
@@ -148,6 +148,6 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     )
 
 
-def _rows(cell: Cell) -> Iterator[tuple[tuple[str, str, str], tuple[float, ...]]]:
+def _rows(cell: ProbedCell) -> Iterator[tuple[tuple[str, str, str], tuple[float, ...]]]:
     for source, kind, name, mean, least, most, _ in shares([cell]).iter_rows():
         yield (source, kind, name), (mean, least, most)

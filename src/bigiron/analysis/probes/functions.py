@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
     Appendix,
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
 from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
@@ -98,7 +98,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dict[str, object]:
+def _known(cells: Sequence[ProbedCell], calls: pl.DataFrame, absent: list[str]) -> dict[str, object]:
     """What JSON has of a variant beside the figures."""
     return {
         "functions": profile(calls).to_dicts(),
@@ -108,14 +108,14 @@ def _known(cells: Sequence[Cell], calls: pl.DataFrame, absent: list[str]) -> dic
     }
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     calls = {variant: pl.concat([cell.table for cell in each]) for variant, each in cells.items()}
     figures = make_rows.joined(
         {variant: [_rows(cell.table) for cell in each] for variant, each in cells.items()}, _MEASURES
     )
     absent = {variant: list(each[0].facts["absent"]) for variant, each in cells.items()}
     rows = [
-        Row(
+        ComparedRow(
             function,
             each,
             rank=_TOTAL,
@@ -164,11 +164,11 @@ def _rows(calls: pl.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
         yield function, (called, total / 1e6, own / 1e6, least / 1e3, median / 1e3, p99 / 1e3, most / 1e3)
 
 
-def _sum(cells: Sequence[Cell], fact: str) -> int:
+def _sum(cells: Sequence[ProbedCell], fact: str) -> int:
     return sum(int(cell.facts[fact]) for cell in cells)
 
 
-def _described(cells: Sequence[Cell], absent: Sequence[str]) -> str:
+def _described(cells: Sequence[ProbedCell], absent: Sequence[str]) -> str:
     notes = [f"tracing itself took about {_sum(cells, 'tracing_ns') / 1e6 / len(cells):.1f} ms of it"]
     if absent:
         notes.append(f"the kernel has no {', '.join(absent)}")

@@ -12,18 +12,18 @@ from typing import Any
 
 from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics import spread
@@ -112,12 +112,12 @@ def compare(measured: Measurements, options: Options) -> Comparison:
 
 
 def _total(
-    rows: Mapping[str, Sequence[Figure]],
+    rows: Mapping[str, Sequence[ComparedFigure]],
     uneven: Mapping[str, Mapping[str, float]],
     cells: Cells,
     base: str,
     boots: Mapping[str, int],
-) -> Row:
+) -> ComparedRow:
     """The row of all functions. It varies by what each of them varies by."""
     total = make_rows.total("all functions", rows.values(), _MEASURES, cells)
     of_all = {
@@ -130,7 +130,7 @@ def _total(
     return replace(total, verdict=make_rows.verdict([(total.main, _TOLERANCE)], base, of_all, boots, _OF_ALL))
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     base = at.base
     cells = with_same_names(cells)
     rows = make_rows.joined(
@@ -140,7 +140,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     uneven = {variant: _uneven(each, options.contexts) for variant, each in cells.items()}
     boots = {variant: len(each) for variant, each in cells.items()}
 
-    def verdict(function: str, own: Figure) -> Verdict | None:
+    def verdict(function: str, own: ComparedFigure) -> Verdict | None:
         of = {variant: uneven[variant].get(function, math.inf) for variant in cells}
         return make_rows.verdict([(own, _TOLERANCE)], base, of, boots)
 
@@ -149,7 +149,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         key=lambda row: (-round(row[1][0].largest_change(base, at.others), 3), -row[1][0].most, row[0]),
     )
     shown = [
-        Row(function, figures, verdict(function, figures[0]))
+        ComparedRow(function, figures, verdict(function, figures[0]))
         for function, figures in ordered
         if figures[0].most >= _LEAST
     ]
@@ -186,13 +186,13 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     )
 
 
-def _user_per_op(each: Sequence[Cell]) -> dict[str, float]:
+def _user_per_op(each: Sequence[ProbedCell]) -> dict[str, float]:
     """What a program executed in user mode per operation; empty of a workload."""
     counted = [cell.facts[USER] / cell.operations for cell in each if USER in cell.facts]
     return {"user_per_op": round(mean(counted), 6)} if counted else {}
 
 
-def _in_user_mode(cells: Cells, total: Row) -> Iterator[str]:
+def _in_user_mode(cells: Cells, total: ComparedRow) -> Iterator[str]:
     """What programs executed beside the kernel's instructions, which alone are in the table."""
     counted = [
         f"{user:.1f} on {variant} ({user / ((user + total.main.mean(variant)) or 1.0):.0%} of all)"
@@ -207,8 +207,8 @@ OF_COSTLY = "instruction that takes longer"
 """Under which instructions are listed that take much longer than others."""
 
 
-def _row(one: Costly) -> Row:
-    return Row(f"{one.instruction} ({one.where})", (one.executed,), one.verdict, section=OF_COSTLY)
+def _row(one: Costly) -> ComparedRow:
+    return ComparedRow(f"{one.instruction} ({one.where})", (one.executed,), one.verdict, section=OF_COSTLY)
 
 
 def _known(one: Costly) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _known(one: Costly) -> dict[str, Any]:
     }
 
 
-def _heading(at: Place, measured: Measurements, options: Options) -> str:
+def _heading(at: ComparedVariants, measured: Measurements, options: Options) -> str:
     return (
         f"{measured.workload}, {at}: "
         f"kernel instructions per operation, in {' and '.join(options.contexts)} context "
@@ -232,7 +232,7 @@ def _heading(at: Place, measured: Measurements, options: Options) -> str:
     )
 
 
-def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+def _uneven(repetitions: Sequence[ProbedCell], contexts: tuple[str, ...]) -> dict[str, float]:
     """By function, the instructions per operation that differ between CPUs, in the worst boot."""
     found: dict[str, list[float]] = {}
     for cell in repetitions:
@@ -245,7 +245,7 @@ def _uneven(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str,
     return {function: max(each) for function, each in found.items() if len(each) == len(repetitions)}
 
 
-def _rows(cell: Cell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _rows(cell: ProbedCell, contexts: tuple[str, ...]) -> Iterator[tuple[str, tuple[float, ...]]]:
     rows = cell.once((profile, contexts), lambda: profile(cell.table, cell.operations, contexts))
     for function, *figures in rows.iter_rows():
         yield function, tuple(figures)
@@ -261,7 +261,7 @@ def with_same_names(cells: Cells) -> Cells:
     return {variant: [_renamed(cell) for cell in each] for variant, each in cells.items()}
 
 
-def _renamed(cell: Cell) -> Cell:
+def _renamed(cell: ProbedCell) -> ProbedCell:
     return cell.once(by_same_names, lambda: replace(cell, table=by_same_names(cell.table)))
 
 
@@ -292,7 +292,7 @@ def same_function(symbol: str) -> str:
     return re.sub(r"(\.(isra|part|constprop|cold|llvm)(\.\d+)?)+$", "", symbol).removesuffix("_noprof")
 
 
-def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
+def _cells(figures: tuple[ComparedFigure, ...]) -> dict[str, dict[str, float]]:
     own, inclusive = figures
     return {
         variant: {
@@ -303,7 +303,9 @@ def _cells(figures: tuple[Figure, ...]) -> dict[str, dict[str, float]]:
     }
 
 
-def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tuple[list[Series], Series]:
+def series(
+    cells: Mapping[int, Sequence[ProbedCell]], contexts: tuple[str, ...]
+) -> tuple[list[Series], Series]:
     """The self instructions of each function as a series over the CPU counts; their sum is the total."""
     own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
     functions = sorted(set().union(*own.values()))
@@ -314,7 +316,7 @@ def series(cells: Mapping[int, Sequence[Cell]], contexts: tuple[str, ...]) -> tu
     return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
 
 
-def _own(repetitions: Sequence[Cell], contexts: tuple[str, ...]) -> dict[str, float]:
+def _own(repetitions: Sequence[ProbedCell], contexts: tuple[str, ...]) -> dict[str, float]:
     """The mean of the repetitions."""
     profiles = [profile(cell.table, cell.operations, contexts) for cell in repetitions]
     sums = pl.concat(profiles).group_by("function").agg(pl.col("self_per_op").sum() / len(profiles))

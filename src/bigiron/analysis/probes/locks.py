@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from bigiron.analysis.comparison import make_rows
 from bigiron.analysis.comparison.model import (
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.probes import critical_sections
 from bigiron.analysis.probes.critical_sections import Call
 from bigiron.analysis.statistics import spread
@@ -129,7 +129,7 @@ def _named(counts: pl.DataFrame, contexts: tuple[str, ...]) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
+def _even(cell: ProbedCell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
     """The locks that all CPUs take equally often and hold for equally many instructions."""
     taken, what = _named(cell.table, contexts), ["lock", "taken_by"]
     if taken.is_empty():
@@ -142,7 +142,7 @@ def _even(cell: Cell, contexts: tuple[str, ...]) -> set[tuple[str, str]]:
 
 
 def held_by_instructions(
-    rows: Iterable[Row], locks: Cells, instructions: Cells, base: str, contexts: tuple[str, ...]
+    rows: Iterable[ComparedRow], locks: Cells, instructions: Cells, base: str, contexts: tuple[str, ...]
 ) -> set[tuple[str, str]]:
     """The locks, with what takes them, that all variants take as often as the base does, and hold longer or
     shorter by the instructions that functions execute under them.
@@ -165,19 +165,19 @@ TAKEN, HELD, CPUS = 0, 1, 3
 """Which of the figures of a comparison's row."""
 
 
-def lock_of(row: Row) -> tuple[str, str]:
+def lock_of(row: ComparedRow) -> tuple[str, str]:
     """The lock of a comparison's row, and what takes it."""
     return row.name, row.labels[0][0]
 
 
-def held_otherwise(row: Row, base: str) -> list[str]:
+def held_otherwise(row: ComparedRow, base: str) -> list[str]:
     """The variants that hold a row's lock for more or fewer instructions than the base does."""
     held = row.figures[HELD]
     least = _HELD_LEAST + 0.01 * held.most
     return [name for name in held.values if name != base and abs(held.change(base, name)) > least]
 
 
-def _is_explained(row: Row, locks: Cells, work: Cells, base: str, contexts: tuple[str, ...]) -> bool:
+def _is_explained(row: ComparedRow, locks: Cells, work: Cells, base: str, contexts: tuple[str, ...]) -> bool:
     taken, held = row.figures[TAKEN], row.figures[HELD]
     calls = {
         call
@@ -245,7 +245,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     rows = _rows(cells, at.base, options.contexts)
     shown = [row for row in rows if row.figures[0].most >= _TAKEN_LEAST or row.main.most >= _HELD_LEAST]
     lost = {
@@ -290,7 +290,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
     )
 
 
-def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[Row]:
+def _rows(cells: Cells, base: str, contexts: tuple[str, ...]) -> list[ComparedRow]:
     """Those that several CPUs take first; the largest change first, then those held longest."""
     profiles = {
         variant: [profile(cell.table, cell.operations, contexts) for cell in repetitions]
@@ -343,10 +343,10 @@ def _figures(found: pl.DataFrame) -> Iterator[tuple[tuple[str, str], tuple[float
 
 
 def _row(
-    key: tuple[str, str], figures: tuple[Figure, ...], functions: list[str], verdict: Verdict | None
-) -> Row:
+    key: tuple[str, str], figures: tuple[ComparedFigure, ...], functions: list[str], verdict: Verdict | None
+) -> ComparedRow:
     lock, taken_by_ = key
-    return Row(
+    return ComparedRow(
         lock,
         figures,
         verdict=verdict,
@@ -357,7 +357,7 @@ def _row(
     )
 
 
-def _item(row: Row) -> Item:
+def _item(row: ComparedRow) -> Item:
     (taken_by_,), functions = row.labels
     taken, held, longest, cpus, locks = row.figures
     return Item(

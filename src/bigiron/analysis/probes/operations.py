@@ -10,14 +10,14 @@ from typing import TypeAlias
 from bigiron.analysis.comparison.model import (
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.util.english import plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_decimals
@@ -71,7 +71,7 @@ def _states(cells: Cells) -> list[str]:
     return list(dict.fromkeys(state for table in tables for state in table["state"]))
 
 
-def _point(at: Place, state: str, cells: Cells, measured: Measurements) -> ComparedPoint:
+def _point(at: ComparedVariants, state: str, cells: Cells, measured: Measurements) -> ComparedPoint:
     rounds = {
         variant: [cell.table.filter(state=state) for cell in repetitions]
         for variant, repetitions in cells.items()
@@ -131,10 +131,10 @@ def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
     return {variant: values for variant, values in sums.items() if values}
 
 
-def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> Row:
-    return Row(
+def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> ComparedRow:
+    return ComparedRow(
         taken.title,
-        (Figure(f"{state}: {taken.title}", of),),
+        (ComparedFigure(f"{state}: {taken.title}", of),),
         missing=dict.fromkeys(cells, "unknown"),
         form=three_decimals if taken.scale != 1 else _count,
     )

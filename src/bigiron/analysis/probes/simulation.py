@@ -8,17 +8,17 @@ from typing import TypeAlias
 
 from bigiron.analysis.comparison.model import (
     Appendix,
-    Cell,
     Cells,
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
+    ProbedCell,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics.estimate import of_all
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_digits
@@ -35,7 +35,7 @@ class Waits:
     total: float
 
 
-def waits(cells: Sequence[Cell]) -> Waits:
+def waits(cells: Sequence[ProbedCell]) -> Waits:
     """The mean of a cell's seeds. Waiting for the cache lines of a lock counts as waiting for the lock."""
     of: dict[str, float] = {}
     total = 0.0
@@ -61,7 +61,7 @@ def compare(measured: Measurements, options: Options) -> Comparison:
     )
 
 
-def _point(at: Place, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
+def _point(at: ComparedVariants, cells: Cells, measured: Measurements, options: Options) -> ComparedPoint:
     figures = _figures(cells)
     seeds = max(map(len, cells.values()))
     runs = f"mean of {seeds} seeds (least to most)" if seeds > 1 else "one seed"
@@ -74,7 +74,7 @@ def _point(at: Place, cells: Cells, measured: Measurements, options: Options) ->
         keeps_order=True,
         measures=(Measure("mean", three_digits, beside="range"),),
         rows=tuple(
-            Row(f"{name}, {unit}", (Figure(f"{name}, {unit}", values),))
+            ComparedRow(f"{name}, {unit}", (ComparedFigure(f"{name}, {unit}", values),))
             for (name, unit), values in figures.items()
         ),
         appendices=tuple(

@@ -7,15 +7,15 @@ from typing import Literal, TypeAlias
 from bigiron.analysis.comparison import profiles
 from bigiron.analysis.comparison.model import (
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Item,
     Measure,
     Options,
-    Place,
     Point,
-    Row,
 )
-from bigiron.analysis.comparison.profiles import Figure, Weights
+from bigiron.analysis.comparison.profiles import ComparedFigure, Weights
 from bigiron.util.numbers import count
 
 By: TypeAlias = Literal["function", "chain"]
@@ -62,7 +62,11 @@ def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
 
 
 def _point(
-    at: Place, weighed: Mapping[str, Sequence[Weights]], stacks: StackCounts, by: By, options: Options
+    at: ComparedVariants,
+    weighed: Mapping[str, Sequence[Weights]],
+    stacks: StackCounts,
+    by: By,
+    options: Options,
 ) -> ComparedPoint:
     found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)
     figures = profiles.ranked(found, at.base, weighed)
@@ -78,7 +82,7 @@ def _point(
         title=f"{stacks.probe.capitalize()}: {stacks.what} per operation",
         thing=by,
         measures=(Measure(stacks.unit, count, beside="change"),),
-        rows=tuple(Row(one.name, (one,)) for one in shown),
+        rows=tuple(ComparedRow(one.name, (one,)) for one in shown),
         hidden=len(figures) - len(shown),
         more=by,
         most=_MOST[by],
@@ -95,7 +99,7 @@ def _point(
     )
 
 
-def _cells(figure: Figure) -> dict[str, dict[str, list[float]]]:
+def _cells(figure: ComparedFigure) -> dict[str, dict[str, list[float]]]:
     return {
         variant: {"per_op": [round(value, 6) for value in values]}
         for variant, values in figure.values.items()

@@ -11,16 +11,16 @@ from typing import Any
 
 from bigiron.analysis.comparison.model import (
     ComparedPoint,
+    ComparedRow,
+    ComparedVariants,
     Comparison,
     Item,
     Measure,
     Measurements,
     Options,
-    Place,
-    Row,
     time_notes,
 )
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics import verdict
 from bigiron.analysis.statistics.repetitions import Repetitions, where
 from bigiron.analysis.statistics.verdict import MetricComparison, Repeated, Verdict, outliers
@@ -126,7 +126,7 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
     found = {one.variant: judgement for one in here if (judgement := judged.on(one))}
     compared = len({one.variant for one in everything}) > 1
     several = len({one.metric for one in everything}) > 1
-    at = Place(first.cpus, first.tasks, tuple(one.variant for one in here), judged.base)
+    at = ComparedVariants(first.cpus, first.tasks, tuple(one.variant for one in here), judged.base)
     return ComparedPoint(
         at,
         probe=measured.probe,
@@ -138,9 +138,9 @@ def _point(here: Sequence[Repetitions], judged: _Judged, everything: Sequence[Re
         thing="metric",
         measures=(Measure("median", three_digits),),
         rows=(
-            Row(
+            ComparedRow(
                 of_metric,
-                (Figure(of_metric, {one.variant: one.values for one in here}),),
+                (ComparedFigure(of_metric, {one.variant: one.values for one in here}),),
                 missing={
                     one.variant: "not compared"
                     for one in here

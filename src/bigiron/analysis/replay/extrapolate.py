@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.comparison.model import Cell
+from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
@@ -24,8 +24,8 @@ _PROCESS = ("process",)
 class Counts:
     """What a variant has counted: the repetitions at each number of CPUs."""
 
-    instructions: Mapping[int, Sequence[Cell]]
-    conflicts: Mapping[int, Sequence[Cell]]
+    instructions: Mapping[int, Sequence[ProbedCell]]
+    conflicts: Mapping[int, Sequence[ProbedCell]]
 
 
 def extrapolate(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
@@ -66,21 +66,21 @@ def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dic
     }
 
 
-def _executed(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
+def _executed(cells: Mapping[int, Sequence[ProbedCell]]) -> list[Series]:
     running = {cpus: [_of_operations(cell) for cell in here] for cpus, here in cells.items()}
     series, total = instructions.series(running, _PROCESS)
     least = _LEAST * max(total.points.values())
     return [one for one in series if max(one.points.values()) > least]
 
 
-def _of_operations(cell: Cell) -> Cell:
+def _of_operations(cell: ProbedCell) -> ProbedCell:
     """Without waiting for locks and for answers to interrupts: a replay executes both."""
     table = synthetic_operation.without_waiting(cell.table.filter(context="process"))
     interrupts = pl.col("whole").str.contains(kernel_functions.INTERRUPTS_IN_PATH)
-    return Cell(table.filter(~interrupts).drop("whole"), cell.facts)
+    return ProbedCell(table.filter(~interrupts).drop("whole"), cell.facts)
 
 
-def _paths(cells: Mapping[int, Sequence[Cell]], factors: Mapping[str, float]) -> dict[str, float]:
+def _paths(cells: Mapping[int, Sequence[ProbedCell]], factors: Mapping[str, float]) -> dict[str, float]:
     here = [_of_operations(cell) for cell in cells[max(cells)]]
     found: dict[str, float] = {}
     for cell in here:
@@ -91,7 +91,7 @@ def _paths(cells: Mapping[int, Sequence[Cell]], factors: Mapping[str, float]) ->
     return found
 
 
-def _visits(cells: Mapping[int, Sequence[Cell]]) -> list[Series]:
+def _visits(cells: Mapping[int, Sequence[ProbedCell]]) -> list[Series]:
     per_op: dict[str, dict[int, float]] = {}
     for cpus, here in cells.items():
         for cell in here:

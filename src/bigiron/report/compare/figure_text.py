@@ -6,7 +6,7 @@ from itertools import groupby
 from statistics import median, stdev
 
 from bigiron.analysis.comparison.make_rows import largest_change
-from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Comparison
 from bigiron.report.formats import lkp
 from bigiron.util.english import plural
 
@@ -40,7 +40,7 @@ def headings(point: ComparedPoint) -> list[str]:
     ]
 
 
-def cells_of(point: ComparedPoint, row: Row, variant: str, with_spread: bool = False) -> list[str]:
+def cells_of(point: ComparedPoint, row: ComparedRow, variant: str, with_spread: bool = False) -> list[str]:
     """A row's figures for one variant, one per column; on request with the spread of repetitions."""
     if variant not in row.main.values:
         return [row.missing.get(variant, "-"), *[""] * (len(point.columns) - 1)]
@@ -54,7 +54,7 @@ def cells_of(point: ComparedPoint, row: Row, variant: str, with_spread: bool = F
     ]
 
 
-def _figure(point: ComparedPoint, row: Row, variant: str, number: int, with_spread: bool) -> str:
+def _figure(point: ComparedPoint, row: ComparedRow, variant: str, number: int, with_spread: bool) -> str:
     measure, figure = point.measures[number], row.figures[number]
     form, values = row.form or measure.form, figure.values.get(variant, ())
     if not values:
@@ -81,7 +81,7 @@ def has_change(point: ComparedPoint) -> bool:
     return len(point.variants) == 2 and len(point.others) == 1 and not changed_beside
 
 
-def change_of(point: ComparedPoint, row: Row) -> str:
+def change_of(point: ComparedPoint, row: ComparedRow) -> str:
     """The largest change of the figure by which rows are ranked; nothing where it is too small to show."""
     form = row.form or point.measures[row.rank].form
     if row.missing:
@@ -114,7 +114,7 @@ def verdict_tables(comparison: Comparison) -> Iterator[tuple[str, list[list[str]
         yield heading, cells
 
 
-def _verdict_cells(point: ComparedPoint, row: Row, variant: str) -> list[str]:
+def _verdict_cells(point: ComparedPoint, row: ComparedRow, variant: str) -> list[str]:
     values, form = row.main.values[variant], point.measures[0].form
     figures = [form(median(values)), f"{form(min(values))} to {form(max(values))}", str(len(values))]
     found = row.judgements.get(variant)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Comparison
 from bigiron.report.compare.figure_text import (
     VERDICT_ALIGN,
     caveats,
@@ -44,12 +44,12 @@ def _of(point: ComparedPoint) -> str:
     return "\n".join([plain(point.heading), "", table(point, rows), *notes]).rstrip()
 
 
-def table(point: ComparedPoint, rows: Sequence[Row]) -> str:
+def table(point: ComparedPoint, rows: Sequence[ComparedRow]) -> str:
     """A table of some rows and the sum of all rows."""
     return (_columns if in_columns(point) else _lines_of_variants)(point, rows)
 
 
-def _columns(point: ComparedPoint, rows: Sequence[Row]) -> str:
+def _columns(point: ComparedPoint, rows: Sequence[ComparedRow]) -> str:
     """A column for each variant, with all of its figures."""
     marks = [""] if point.legend else []
     changes = ["change"] if has_change(point) else []
@@ -70,7 +70,7 @@ def _columns(point: ComparedPoint, rows: Sequence[Row]) -> str:
     return markdown_table([*names, *point.variants, *changes, *last], lines, aligned)
 
 
-def _lines_of_variants(point: ComparedPoint, rows: Sequence[Row]) -> str:
+def _lines_of_variants(point: ComparedPoint, rows: Sequence[ComparedRow]) -> str:
     """A line for each row and variant, a column for each figure."""
     heads = headings(point)
     lines = [

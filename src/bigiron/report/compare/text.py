@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import ComparedPoint, Comparison, Row
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Comparison
 from bigiron.report.compare.figure_text import (
     VERDICT_ALIGN,
     caveats,
@@ -89,7 +89,7 @@ def _table(comparison: Comparison, point: ComparedPoint) -> Iterator[str]:
         yield from appendix.lines
 
 
-def _columns(comparison: Comparison, point: ComparedPoint, rows: Sequence[Row]) -> Iterator[str]:
+def _columns(comparison: Comparison, point: ComparedPoint, rows: Sequence[ComparedRow]) -> Iterator[str]:
     """A column for each variant."""
     heads, mark = headings(point), _mark(point, None)
     heading = "change" if has_change(point) else ""
@@ -113,7 +113,9 @@ def _columns(comparison: Comparison, point: ComparedPoint, rows: Sequence[Row]) 
     yield from _laid_out(lines, point.variants, heading if len(heads) == 1 else "")
 
 
-def _lines_of_variants(comparison: Comparison, point: ComparedPoint, rows: Sequence[Row]) -> Iterator[str]:
+def _lines_of_variants(
+    comparison: Comparison, point: ComparedPoint, rows: Sequence[ComparedRow]
+) -> Iterator[str]:
     """A line for each row and variant, where there are too many figures for a column per variant."""
     width = max(map(len, point.variants))
     lines = [_Line(point.thing, [[" " * width, *headings(point)]])]
@@ -154,14 +156,14 @@ def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "")
         yield from line.beneath
 
 
-def _mark(point: ComparedPoint, row: Row | None) -> str:
+def _mark(point: ComparedPoint, row: ComparedRow | None) -> str:
     """The mark before a name, where exact counts are compared."""
     if not point.legend:
         return ""
     return f"{row.mark if row else '':2}"
 
 
-def _beneath(comparison: Comparison, point: ComparedPoint, row: Row) -> Iterator[str]:
+def _beneath(comparison: Comparison, point: ComparedPoint, row: ComparedRow) -> Iterator[str]:
     """The notes on a row and its call paths, wrapped where they are too long."""
     for caption in (*row.depends, *row.caption):
         yield from _wrapped(caption, " " * 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bigiron.analysis.comparison.explain import Recorded
+from bigiron.analysis.comparison.explain import RecordedPoint
 from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.report.explain.text import PROBES, Explanation, as_text, by_alignment, objects, sentence
 from bigiron.report.formats.listing import Listing, json_text
@@ -120,7 +120,7 @@ def _functions(finding: Finding) -> list[str]:
     return []
 
 
-def _counts(finding: Finding, recorded: Recorded) -> dict[str, Any]:
+def _counts(finding: Finding, recorded: RecordedPoint) -> dict[str, Any]:
     """By variant, what the finding counts."""
     match finding:
         case LineFinding():

@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 
 from bigiron.analysis.comparison import explain, make_rows, model
 from bigiron.analysis.comparison.costly import WEIGHTS
-from bigiron.analysis.comparison.explain import LEAST, Explained, Recorded
+from bigiron.analysis.comparison.explain import LEAST, Explained, RecordedPoint
 from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
-from bigiron.analysis.comparison.model import ComparedPoint, Measurements, Options, Point
-from bigiron.analysis.comparison.model import Row as Counted
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Measurements, Options, Point
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.layout.outcome import Counts as LayoutCounts
 from bigiron.analysis.lines import conflicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
@@ -55,7 +54,7 @@ class Explanation:
     """What limits a program on the first variant, where no difference between the variants is known."""
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedPoint:
         """The counts that the findings are based on."""
         return self.explained.recorded
 
@@ -124,7 +123,7 @@ def _explanation(
         for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
     )
     of_lines = _only(lines.points, point) if lines and "conflicts" in there else None
-    found = Recorded(
+    found = RecordedPoint(
         of_lines,
         of_lock,
         of_work,
@@ -277,7 +276,7 @@ def _names(rows: list[Any]) -> str:
     return first_n(list(dict.fromkeys(row.object for row in rows)), 3)
 
 
-def _finding(number: int, finding: Finding, recorded: Recorded) -> list[str]:
+def _finding(number: int, finding: Finding, recorded: RecordedPoint) -> list[str]:
     lead = f"{number}. "
     indent = " " * len(lead)
     lines = textwrap.wrap(sentence(finding, recorded), _WIDTH, initial_indent=lead, subsequent_indent=indent)
@@ -288,7 +287,7 @@ def _finding(number: int, finding: Finding, recorded: Recorded) -> list[str]:
     return lines
 
 
-def sentence(finding: Finding, recorded: Recorded) -> str:
+def sentence(finding: Finding, recorded: RecordedPoint) -> str:
     """The finding in a sentence."""
     match finding:
         case LineFinding():
@@ -304,7 +303,7 @@ def sentence(finding: Finding, recorded: Recorded) -> str:
     return f"{_direction(finding, recorded)}{words}"
 
 
-def _direction(finding: Finding, recorded: Recorded) -> str:
+def _direction(finding: Finding, recorded: RecordedPoint) -> str:
     """Whether it is better or worse than on the base, and by how much: `Worse by 2.000 accesses: `."""
     if not recorded.others:
         return ""
@@ -317,7 +316,7 @@ def _direction(finding: Finding, recorded: Recorded) -> str:
     return f"{effect.direction.capitalize()}{on} by {abs(change):.3f} {finding.unit} per operation{share}. "
 
 
-def _of_lines(finding: LineFinding, recorded: Recorded) -> str:
+def _of_lines(finding: LineFinding, recorded: RecordedPoint) -> str:
     cpus = max(row.cpus for row in finding.rows)
     who = "all" if cpus == recorded.cpus else str(cpus)
     many = f" ({len(finding.rows)} cache lines)" if finding.rule and len(finding.rows) > 1 else ""
@@ -336,7 +335,7 @@ def _depends(finding: LineFinding) -> str:
     return "".join(marks)
 
 
-def _how_often(finding: LineFinding, recorded: Recorded) -> str:
+def _how_often(finding: LineFinding, recorded: RecordedPoint) -> str:
     """Accesses and writes in each variant."""
     only_writes = all(
         finding.accesses(variant) - finding.writes(variant) < _LEAST_SHOWN for variant in recorded.variants
@@ -352,11 +351,11 @@ def _how_often(finding: LineFinding, recorded: Recorded) -> str:
     return join_and(counts) + (", always to write" if only_writes else "")
 
 
-def _of_lock(finding: LockFinding, recorded: Recorded) -> str:
+def _of_lock(finding: LockFinding, recorded: RecordedPoint) -> str:
     return f"The lock {finding.lock.name} is {_taken(finding.lock, recorded)}."
 
 
-def _taken(lock: Counted, recorded: Recorded) -> str:
+def _taken(lock: ComparedRow, recorded: RecordedPoint) -> str:
     taken, held = lock.figures[0], lock.figures[1]
     return join_and(
         [
@@ -366,7 +365,7 @@ def _taken(lock: Counted, recorded: Recorded) -> str:
     )
 
 
-def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
+def _of_work(finding: WorkFinding, recorded: RecordedPoint) -> str:
     counts = [f"{finding.total.main.mean(variant):.1f} on {variant}" for variant in recorded.variants]
     text = f"The kernel executes {join_and(counts)} instructions per operation."
     if changed := [_moved(row, recorded) for row in finding.functions[:2]]:
@@ -376,7 +375,7 @@ def _of_work(finding: WorkFinding, recorded: Recorded) -> str:
     return text
 
 
-def _of_costly(finding: CostlyFinding, recorded: Recorded) -> str:
+def _of_costly(finding: CostlyFinding, recorded: RecordedPoint) -> str:
     one = finding.costly
     counts = [_executed(one.executed.mean(variant), variant) for variant in recorded.variants]
     return (
@@ -389,15 +388,15 @@ def _executed(count: float, variant: str) -> str:
     return f"{count:.3f} times on {variant}" if count else f"not at all on {variant}"
 
 
-def _moved(row: Counted, recorded: Recorded) -> str:
+def _moved(row: ComparedRow, recorded: RecordedPoint) -> str:
     return f"{row.name} ({make_rows.largest_change(row.main, recorded.base, recorded.others):+.1f})"
 
 
-def _moved_executions(function: Figure, recorded: Recorded) -> str:
+def _moved_executions(function: ComparedFigure, recorded: RecordedPoint) -> str:
     return f"{function.name} ({make_rows.largest_change(function, recorded.base, recorded.others):+.3f})"
 
 
-def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
+def evidence(finding: Finding, recorded: RecordedPoint) -> list[tuple[str, str]]:
     """Label and text of each piece of evidence for a finding."""
     match finding:
         case LineFinding():
@@ -416,7 +415,7 @@ def evidence(finding: Finding, recorded: Recorded) -> list[tuple[str, str]]:
     return []
 
 
-def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tuple[str, str]]:
+def _evidence_of_work(finding: WorkFinding, recorded: RecordedPoint) -> Iterator[tuple[str, str]]:
     for label, sign in (("more in", 1), ("fewer in", -1)):
         moved = [
             _moved(row, recorded)
@@ -427,7 +426,7 @@ def _evidence_of_work(finding: WorkFinding, recorded: Recorded) -> Iterator[tupl
             yield label, first_n(moved, _MOST_FUNCTIONS)
 
 
-def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[str, str]]:
+def _evidence_of_lines(finding: LineFinding, recorded: RecordedPoint) -> list[tuple[str, str]]:
     first = finding.rows[0]
     known = [("object", first_n(objects(finding), 3)), ("functions", ", ".join(finding.functions[:6]))]
     if first.sharing:
@@ -452,7 +451,7 @@ def _evidence_of_lines(finding: LineFinding, recorded: Recorded) -> list[tuple[s
     return known
 
 
-def by_alignment(finding: Finding, recorded: Recorded) -> Mapping[str, LayoutCounts]:
+def by_alignment(finding: Finding, recorded: RecordedPoint) -> Mapping[str, LayoutCounts]:
     """By variant: accesses to all objects of its struct, wherever they can lie; empty if not known."""
     return recorded.by_alignment.get(_struct(finding), {}) if isinstance(finding, LineFinding) else {}
 
@@ -465,7 +464,7 @@ def _at_any_place(finding: LineFinding, anywhere: Mapping[str, LayoutCounts]) ->
     )
 
 
-def _by_boot(finding: LineFinding, recorded: Recorded) -> Iterator[str]:
+def _by_boot(finding: LineFinding, recorded: RecordedPoint) -> Iterator[str]:
     """The range of counts over the boots of one kernel, where it is wide."""
     ranges = []
     for variant in recorded.variants:

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.util.numbers import count
 
 LEAST = 0.0005
@@ -24,7 +24,7 @@ def head(base: str, new: str, figures: str = "mean +- sd") -> list[str]:
 
 
 def lines(
-    figures: Iterable[Figure], base: str, new: str, width: int, as_stacks: bool = False
+    figures: Iterable[ComparedFigure], base: str, new: str, width: int, as_stacks: bool = False
 ) -> Iterator[str]:
     """A line a figure; its name comes last, as it may be long.
 
@@ -41,12 +41,12 @@ def lines(
         yield from (f"{'':{_NAME}}{rest}" for rest in more)
 
 
-def change(figure: Figure, base: str, new: str) -> str:
+def change(figure: ComparedFigure, base: str, new: str) -> str:
     """In percent; of what is only on one side, in its own unit.
 
-    >>> change(Figure("f", {"old": (4.0,), "new": (1.0,)}), "old", "new")
+    >>> change(ComparedFigure("f", {"old": (4.0,), "new": (1.0,)}), "old", "new")
     '-75.0%'
-    >>> change(Figure("f", {"new": (1.0,)}), "old", "new")
+    >>> change(ComparedFigure("f", {"new": (1.0,)}), "old", "new")
     '+1.000'
     """
     ratio = figure.ratio(base, new)
@@ -60,7 +60,7 @@ def change(figure: Figure, base: str, new: str) -> str:
     )
 
 
-def value(figure: Figure, variant: str) -> str:
+def value(figure: ComparedFigure, variant: str) -> str:
     spread = figure.spread(variant)
     return count(figure.mean(variant)) + ("       " if spread is None else f" +-{100 * spread:3.0f}%")
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import bigiron
 from bigiron import probes
-from bigiron.analysis.comparison.model import ComparedPoint, Options, Row, not_compared, with_caveats
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Options, not_compared, with_caveats
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
 from bigiron.analysis.statistics.estimate import Estimate
@@ -250,7 +250,7 @@ def _changes(table: ComparedPoint) -> Iterator[Finding]:
     yield Finding(sentence, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
-def _by_variant(figure: Figure, table: ComparedPoint) -> str:
+def _by_variant(figure: ComparedFigure, table: ComparedPoint) -> str:
     values = [f"{count(figure.mean(table.base))} on {table.base}"]
     for variant in table.others:
         change = lkp.change(figure, table.base, variant) if figure.ratio(table.base, variant) else ""
@@ -419,12 +419,12 @@ def _charts_of(found: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator
             yield Chart(row.main.name, "CPUs" if many_cpus else "tasks", unit, lines)
 
 
-def _row_named(table: ComparedPoint, name: str) -> Row | None:
+def _row_named(table: ComparedPoint, name: str) -> ComparedRow | None:
     rows = (*([table.total] if table.total else []), *table.rows)
     return next((row for row in rows if row.main.name == name), None)
 
 
-def _spot(x: int, figure: Figure, variant: str) -> DataPoint:
+def _spot(x: int, figure: ComparedFigure, variant: str) -> DataPoint:
     """The mean of the repetitions, and their range."""
     values = figure.values[variant]
     spread = (min(values), max(values)) if len(values) > 1 else (None, None)

@@ -1,7 +1,7 @@
 """A study's report as one page that opens offline, with the little program in it that zooms and sorts."""
 
-from bigiron.analysis.comparison.model import ComparedPoint, Row
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
@@ -27,13 +27,13 @@ def as_html(document: Document) -> str:
     )
 
 
-def _value(point: ComparedPoint, row: Row, measure: int, variant: str) -> str:
+def _value(point: ComparedPoint, row: ComparedRow, measure: int, variant: str) -> str:
     """A figure as text has it; of what has three decimals there, as much as is worth reading."""
     form, mean = row.form or point.measures[measure].form, row.figures[measure].mean(variant)
     return count(mean) if form is three_decimals else form(mean)
 
 
-def _change(figure: Figure, base: str, variant: str) -> tuple[str, str]:
+def _change(figure: ComparedFigure, base: str, variant: str) -> tuple[str, str]:
     """The class of a change and its text, whose arrow says the same as the colour."""
     text = lkp.change(figure, base, variant)
     if not text:

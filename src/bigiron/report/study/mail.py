@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from bigiron.analysis.comparison import profiles
-from bigiron.analysis.comparison.model import ComparedPoint, Row
-from bigiron.analysis.comparison.profiles import Figure
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow
+from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.report import growth
@@ -140,11 +140,11 @@ def _judged(judged: Judged) -> Iterator[str]:
         yield from _wrapped(note)
 
 
-def _figure(one: MetricComparison) -> Figure:
+def _figure(one: MetricComparison) -> ComparedFigure:
     """What was compared and the verdict, with the repetitions that it rests on."""
     ours, base = one.ours, one.base
     name = f"{ours.metric} {ours.unit}, {where(*ours.point)}: {one.in_words}"
-    return Figure(name, {base.variant: base.values, ours.variant: ours.values})
+    return ComparedFigure(name, {base.variant: base.values, ours.variant: ours.values})
 
 
 def _grid(grid: Grid) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _table(table: ComparedPoint, new: str) -> Iterator[str]:
         yield f"{left} more (bigiron compare --format csv has all)"
 
 
-def _rows(rows: list[Row], table: ComparedPoint, new: str) -> Iterator[str]:
+def _rows(rows: list[ComparedRow], table: ComparedPoint, new: str) -> Iterator[str]:
     if new != table.base:
         yield from lkp.lines((row.main for row in rows), table.base, new, _WIDTH)
         return
@@ -192,7 +192,7 @@ def _rows(rows: list[Row], table: ComparedPoint, new: str) -> Iterator[str]:
 
 def _stacks(flame: Flame, figures: str) -> Iterator[str]:
     """The call chains that changed most, or that weigh most; a function a line, innermost first."""
-    chains = [Figure(name, values) for name, values in _leaves(flame)]
+    chains = [ComparedFigure(name, values) for name, values in _leaves(flame)]
     ranked = profiles.ranked(chains, flame.base, flame.variants)[:_STACKS]
     for new in [variant for variant in flame.variants if variant != flame.base] or [flame.base]:
         yield ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bigiron.analysis.comparison.model import ComparedPoint, Row
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow
 from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
@@ -106,7 +106,7 @@ def _table(table: ComparedPoint) -> str:
     return f"### {plain(table.where)}\n\n{markdown_table(headings, rows, aligned)}{more}"
 
 
-def _row(table: ComparedPoint, row: Row) -> list[str]:
+def _row(table: ComparedPoint, row: ComparedRow) -> list[str]:
     shown = [code(row.main.name)]
     for variant in table.variants:
         shown += map(plain, figure_text.cells_of(table, row, variant, with_spread=True))
