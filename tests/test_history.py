@@ -28,16 +28,16 @@ from bigiron.history.database import FILE, VERSION, History, create, open_histor
 from bigiron.history.derive import PointRows
 from bigiron.history.records import (
     RECORDS,
-    Change,
-    Identity,
-    Kernel,
-    Line,
-    Lock,
-    Point,
-    Prediction,
-    ReferenceCount,
-    Refusal,
-    Workload,
+    ChangeRecord,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    LockRecord,
+    PointRecord,
+    PredictionRecord,
+    ReferenceCountRecord,
+    RefusalRecord,
+    WorkloadRecord,
 )
 from bigiron.report import history as history_report
 from bigiron.study import store
@@ -194,10 +194,10 @@ def test_every_format(history: Path) -> None:
 
 def test_the_records_hold_together(history: Path) -> None:
     opened = open_history(history)
-    lines = {line.id: line for line in opened.select(Line)}
+    lines = {line.id: line for line in opened.select(LineRecord)}
     rows = [line.row for line in lines.values() if line.object == LABEL and not line.pair]
     assert (len(rows), len(set(rows))) == (6, 3)  # the same line on both kernels, at each number of CPUs
-    for change in opened.select(Change, what="line"):
+    for change in opened.select(ChangeRecord, what="line"):
         for line in filter(None, (change.line_before, change.line_after)):
             assert lines[line].object
     chains = opened._connection.execute(
@@ -207,16 +207,18 @@ def test_the_records_hold_together(history: Path) -> None:
         whole = pytest.approx(lines[line].accesses_per_op, rel=0.05, abs=0.01)
         assert number <= collect._MOST_CHAINS
         assert accesses == whole if number < collect._MOST_CHAINS else accesses <= whole.expected * 1.05
-    (identity,) = {(i.recorder, i.qemu, i.time_slice) for i in opened.select(Identity)}
+    (identity,) = {(i.recorder, i.qemu, i.time_slice) for i in opened.select(IdentityRecord)}
     assert re.fullmatch("[0-9a-f]{32}", identity[0])
-    for point in opened.select(Point):
+    for point in opened.select(PointRecord):
         assert all((history / cell / "cell.json").is_file() for cell in point.cells)
 
 
 def test_the_command_of_a_point_counts_the_same(history: Path, tmp_path: Path) -> None:
     kept = open_history(history)
-    point = next(p for p in kept.select(Point, cpus=2) if p.accesses_per_op > 5)
-    (line,) = (line for line in kept.select(Line, point=point.id) if line.object == LABEL and not line.pair)
+    point = next(p for p in kept.select(PointRecord, cpus=2) if p.accesses_per_op > 5)
+    (line,) = (
+        line for line in kept.select(LineRecord, point=point.id) if line.object == LABEL and not line.pair
+    )
     words = point.command.split()
     assert (words[:2], words[-2:]) == (["bigiron", "run"], ["-o", "s"])
     assert bigiron("run", *words[2:-1], tmp_path / "s").status == 0
@@ -269,7 +271,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     there = len(list(folder.glob("studies/*/*/cells/debian*")))
     answer = bigiron(*arguments)
     assert answer.status == 0 and answer.out.startswith(f"{plural(2 - there, 'cell')} measured"), answer
-    assert len(open_history(folder).select(Point)) == 2
+    assert len(open_history(folder).select(PointRecord)) == 2
 
 
 def test_a_cell_that_failed_stands_there_and_is_tried_again(copied: Path) -> None:
@@ -312,7 +314,7 @@ def test_what_another_recorder_counted_is_marked_and_measured_again(copied: Path
     assert add(copied, OLD, "--workloads", "open1", "--cpus", "2").startswith("1 cell measured")
     rows = {row["cpus"]: row for row in shown(copied)["workloads"] if row["workload"] == "open1"}
     assert not rows[2][OLD].endswith("*") and rows[4][OLD].endswith("*")
-    assert {change.cpus for change in open_history(copied).select(Change)} == {2}
+    assert {change.cpus for change in open_history(copied).select(ChangeRecord)} == {2}
 
 
 def test_a_fleet_measures_the_same(history: Path, tmp_path: Path) -> None:
@@ -377,8 +379,8 @@ def test_what_the_history_cannot_be_compared_with_is_refused(copied: Path) -> No
 # Values in, values out
 
 
-def line(row: int, object: str, accesses: float, writes: float = 0.0, spread: float = 0.0) -> Line:
-    return Line(
+def line(row: int, object: str, accesses: float, writes: float = 0.0, spread: float = 0.0) -> LineRecord:
+    return LineRecord(
         id=row, point=0, row=row, object=object, kind=object, pair=False, accesses_per_op=accesses,
         writes_per_op=writes, least_accesses=accesses - spread, most_accesses=accesses + spread,
         least_writes=writes, most_writes=writes, writers=2, readers=2, false_sharing=False, sharing={},
@@ -386,8 +388,8 @@ def line(row: int, object: str, accesses: float, writes: float = 0.0, spread: fl
     )  # fmt: skip
 
 
-def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> Point:
-    return Point(
+def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> PointRecord:
+    return PointRecord(
         id=kernel, workload=1, kernel=kernel, cpus=8, tasks=8, identity=1, current=True, repetitions=1,
         accesses_per_op=accesses, writes_per_op=0.0, shared_lines=1, instructions_per_op=instructions,
         lost={}, measured="", seconds=0.0, bigiron="", cells=[], command="",
@@ -408,13 +410,13 @@ def point(kernel: int, instructions: float = 1000.0, accesses: float = 0.0) -> P
         ([line(3, "struct slab.freelist", 1.0)], [line(3, "struct slab.freelist", 1.9)], []),  # by chance
     ],
 )
-def test_what_is_a_change(was: list[Line], now: list[Line], how: list[tuple[str, str]]) -> None:
+def test_what_is_a_change(was: list[LineRecord], now: list[LineRecord], how: list[tuple[str, str]]) -> None:
     found = derive.changes(PointRows(point(1), was, []), PointRows(point(2), now, []))
     assert [(change.name, change.how) for change in found] == how
 
 
 def test_a_line_whose_functions_have_other_names_now_is_the_same_line() -> None:
-    def touched(number: int, object: str, by: str, accesses: float) -> Line:
+    def touched(number: int, object: str, by: str, accesses: float) -> LineRecord:
         return msgspec.structs.replace(line(number, object, accesses), functions={by: accesses})
 
     was = [touched(1, "struct lruvec.flags", "old_name", 9.0), touched(2, "struct page", "f", 5.0)]
@@ -425,7 +427,7 @@ def test_a_line_whose_functions_have_other_names_now_is_the_same_line() -> None:
 
 
 def test_totals_and_locks_change_too() -> None:
-    lock = Lock(
+    lock = LockRecord(
         point=1, name="struct zone.lock", taken_by="spin_lock", acquisitions_per_op=1.0, held_per_op=9.0,
         longest=9, cpus=2, locks=1, taken_in=["rmqueue"],
     )  # fmt: skip
@@ -438,8 +440,8 @@ def test_totals_and_locks_change_too() -> None:
     ]  # fmt: skip
 
 
-def held(per_op: float, spread: float = 0.0) -> ReferenceCount:
-    return ReferenceCount(
+def held(per_op: float, spread: float = 0.0) -> ReferenceCountRecord:
+    return ReferenceCountRecord(
         point=0, what="object", name="a", unit="writes", per_op=per_op, least=per_op - spread,
         most=per_op + spread, functions={"f": per_op},
     )  # fmt: skip
@@ -463,13 +465,13 @@ def test_a_kernel_that_refuses_a_workload_stands_there_with_the_reason(tmp_path:
     spec = Spec(workload="open1", fs="f2fs", variant=[Variant(name=OLD, kernel=OLD)])
     for reason in "no f2fs", "still no f2fs":
         points.refuse(opened, spec, {OLD: reason})
-    (refusal,) = opened.select(Refusal)
+    (refusal,) = opened.select(RefusalRecord)
     assert (refusal.cpus, refusal.kind, refusal.reason) == (0, "input", "still no f2fs")
     view = history_report.overview(opened)
     assert view.sections[0].rows.rows == [("open1@f2fs", "any", "not supported", "")]
     assert view.notes == [f"open1@f2fs on {OLD}: still no f2fs"]
     points.refuse(opened, spec, {})
-    assert not opened.select(Refusal)
+    assert not opened.select(RefusalRecord)
 
 
 def test_cells_that_something_else_measured_are_a_point_of_their_own(tmp_path: Path) -> None:
@@ -502,7 +504,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
     """By how much it is slowed follows from the CPUs; that it is does not."""
     clocks = {1: "host", 2: "host", 3: "host, 64 times slower", 4: "host, 128 times slower"}
     identities = {
-        number: Identity(
+        number: IdentityRecord(
             id=number, workload_sha256="", recorder="", qemu="", accelerator="", architecture="x86_64",
             mode="", operations=1, time_slice="", clock=clock,
             memory_mib=number, sockets=1, nodes=1, cores=number,
@@ -511,7 +513,7 @@ def test_points_of_many_cpus_with_and_without_a_slowed_clock_are_no_line() -> No
         for number, clock in clocks.items()
     }  # fmt: skip
 
-    def made(*points: tuple[int, int]) -> list[Point]:
+    def made(*points: tuple[int, int]) -> list[PointRecord]:
         return [
             msgspec.structs.replace(point(1), id=number, identity=number, cpus=cpus)
             for number, cpus in points
@@ -537,7 +539,7 @@ def test_kernels_stand_in_the_order_of_their_releases(tmp_path: Path) -> None:
     with opened.writing():
         for number, release in enumerate(("6.12.1", "5.10.0", "6.1.0", "7.0.0-rc1", "7.0.0")):
             points.kernel(opened, f"k{number}", release, "", "x86_64", str(number))
-    ordered = sorted(opened.select(Kernel), key=lambda kernel: kernel.position)
+    ordered = sorted(opened.select(KernelRecord), key=lambda kernel: kernel.position)
     assert [kernel.release for kernel in ordered] == ["5.10.0", "6.1.0", "6.12.1", "7.0.0-rc1", "7.0.0"]
     with pytest.raises(UserError, match="another image of k0"), opened.writing():
         points.kernel(opened, "k0", "6.12.1", "", "x86_64", "other")
@@ -614,7 +616,7 @@ def test_a_row_of_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened.writing():
         points.kernel(opened, OLD, "6.1.0", "", "x86_64", "a")
-        opened.add(Refusal(workload=9, kernel=1, cpus=0, kind="input", reason="none"))
+        opened.add(RefusalRecord(workload=9, kernel=1, cpus=0, kind="input", reason="none"))
     assert "is damaged: a refusal refers to a workload" in refused("history", "show", tmp_path)
 
 
@@ -632,14 +634,14 @@ os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", program, tmp_path / FILE], check=False)
     assert (tmp_path / f"{FILE}-journal").stat().st_size
-    assert open_history(tmp_path).select(Kernel) == []
+    assert open_history(tmp_path).select(KernelRecord) == []
 
 
 def test_a_name_that_steers_a_terminal_is_written_out(tmp_path: Path) -> None:
     opened = create(tmp_path)
     with opened.writing():
         points.kernel(opened, "k\x1b[31m", "6.1", "", "x86_64", "a")
-    assert opened.select(Kernel)[0].name == r"k\x1b[31m"
+    assert opened.select(KernelRecord)[0].name == r"k\x1b[31m"
 
 
 def test_what_a_history_lacks(history: Path) -> None:
@@ -687,7 +689,7 @@ def test_what_is_counted_is_not_counted_again(copied: Path) -> None:
         assert found
         points.update(opened, copied, study, found)
         assert not points.count(copied, study, points.whole(opened))
-    assert points.whole(opened) == {tuple(point.cells) for point in opened.select(Point)}
+    assert points.whole(opened) == {tuple(point.cells) for point in opened.select(PointRecord)}
 
 
 def test_a_fault_of_bigiron_is_not_blamed_on_the_user_s_files(
@@ -723,8 +725,8 @@ def test_the_page_names_every_table_and_column() -> None:
 
 def test_a_prediction_is_of_the_point_with_the_most_cpus(history: Path) -> None:
     opened: History = open_history(history)
-    workload = opened.find(Workload, name="open1")
+    workload = opened.find(WorkloadRecord, name="open1")
     assert workload
-    for predicted in opened.select(Prediction, workload=workload.id):
-        (of,) = opened.select(Point, id=predicted.point)
+    for predicted in opened.select(PredictionRecord, workload=workload.id):
+        (of,) = opened.select(PointRecord, id=predicted.point)
         assert of.cpus == 4 and predicted.low <= predicted.relative <= predicted.high

@@ -22,26 +22,26 @@ from playwright.sync_api import Browser, expect
 from playwright.sync_api import Page as Shown
 from test_report import HOSTILE, SHOWN
 
+from bigiron.analysis.replay.prediction import Limit
 from bigiron.errors import UserError
 from bigiron.history import database, derive
 from bigiron.history.database import History, open_history
 from bigiron.history.records import (
     RECORDS,
-    Chain,
-    Change,
-    Growth,
-    Identity,
-    Kernel,
-    Limit,
-    Line,
-    Point,
-    Prediction,
-    Refusal,
-    Workload,
+    ChainRecord,
+    ChangeRecord,
+    GrowthRecord,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    PointRecord,
+    PredictionRecord,
+    RefusalRecord,
+    WorkloadRecord,
 )
 from bigiron.report import history as history_report
 from bigiron.report.site import address, folder, site
-from bigiron.report.site.reading import Reading
+from bigiron.report.site.reading import HistoryReader
 
 LABEL = "struct aa_label.count.count"
 KERNELS = ("debian/6.1", "debian/6.12", "debian/7.2")
@@ -60,7 +60,7 @@ class Written:
         self.history = database.create(self.path)
         for position, name in enumerate(self.kernels):
             self.history.add(
-                Kernel(
+                KernelRecord(
                     id=0, name=name, release=name, version="1", architecture="x86_64", sha256="0" * 64,
                     position=position,
                 )
@@ -68,7 +68,7 @@ class Written:
 
     def identity(self, cpus: int = 8, qemu: str = "10.0.2") -> int:
         return self.history.add(
-            Identity(
+            IdentityRecord(
                 id=0, workload_sha256="0" * 64, recorder="1" * 32, qemu=qemu, accelerator="tcg",
                 architecture="x86_64", mode="process", operations=500, time_slice="operation", clock="host",
                 memory_mib=8192, sockets=1, nodes=1, cores=cpus, threads=1, cgroup="depth=2", fs="",
@@ -77,7 +77,7 @@ class Written:
 
     def workload(self, name: str, description: str = "opens and closes") -> int:
         return self.history.add(
-            Workload(
+            WorkloadRecord(
                 id=0, name=name, workload=name, fs="", description=description, mode="process", operations=500
             )
         )
@@ -87,7 +87,7 @@ class Written:
         *, cpus: int = 8, object: str = LABEL, current: bool = True, function: str = "apparmor_file_open",
     ) -> int:  # fmt: skip
         point = self.history.add(
-            Point(
+            PointRecord(
                 id=0, workload=workload, kernel=kernel, cpus=cpus, tasks=cpus, identity=identity,
                 current=current, repetitions=1, accesses_per_op=accesses, writes_per_op=accesses,
                 shared_lines=1, instructions_per_op=1000.0, lost={}, measured="2026-11-23T12:00:00+00:00",
@@ -96,7 +96,7 @@ class Written:
         )  # fmt: skip
         if accesses:
             line = self.history.add(
-                Line(
+                LineRecord(
                     id=0, point=point, row=1, object=object, kind=object, pair=False,
                     accesses_per_op=accesses, writes_per_op=accesses, least_accesses=accesses,
                     most_accesses=accesses, least_writes=accesses, most_writes=accesses, writers=cpus,
@@ -105,7 +105,7 @@ class Written:
                 )
             )  # fmt: skip
             path = f"do_syscall_64;do_sys_openat2;{function}"
-            self.history.add(Chain(point=point, line=line, path=path, accesses_per_op=accesses))
+            self.history.add(ChainRecord(point=point, line=line, path=path, accesses_per_op=accesses))
         return point
 
     def changed(self, workload: int, after: int, counts: tuple[float, float], name: str = LABEL) -> None:
@@ -114,7 +114,7 @@ class Written:
             was, now = counts
             how = "gone" if what == "line" and not now else "more" if now > was else "less"
             self.history.add(
-                Change(
+                ChangeRecord(
                     id=0, workload=workload, cpus=8, before=after - 1, after=after, what=what, name=of,
                     how=how, unit="accesses", count_before=was, count_after=now,
                     functions=["apparmor_file_open"], line_before=0, line_after=0,
@@ -123,7 +123,7 @@ class Written:
 
     def predicted(self, workload: int, kernel: int, point: int, relative: float) -> None:
         self.history.add(
-            Prediction(
+            PredictionRecord(
                 workload=workload, kernel=kernel, point=point, machine="x86-2s", tasks=256,
                 relative=relative, low=relative * 0.9, high=relative * 1.1,
                 limits=[Limit(kind="line", object=LABEL, share=0.4)], knee=0, refused="",
@@ -147,10 +147,10 @@ def small(path: Path) -> Path:
         written.changed(open1, 3, (2.0, 0.0))
         written.changed(fxmark, 3, (6.0, 9.0), "struct dentry.d_lockref (ext4)")
         written.history.add(
-            Refusal(workload=fxmark, kernel=1, cpus=0, kind="input", reason="it has no such call")
+            RefusalRecord(workload=fxmark, kernel=1, cpus=0, kind="input", reason="it has no such call")
         )
         written.history.add(
-            Growth(
+            GrowthRecord(
                 workload=open1, kernel=1, what="lines", name="", functions="", law="N", sure=0.99,
                 text="2.000 + 0.500 N", points={"8": 6.0}, predicted={"64": (34.0, 30.0, 40.0)},
             )
@@ -294,7 +294,7 @@ def test_what_was_compared_is_named_and_not_what_stands_before(tmp_path: Path) -
                 if identity:
                     written.point(workload, kernel, accesses, identity)
     with written.history.writing():
-        for workload in written.history.select(Workload):
+        for workload in written.history.select(WorkloadRecord):
             derive.derive(written.history, workload.id)
     pages = made(tmp_path / "history", tmp_path / "site")
     release = page_of(pages, address.release("debian/7.2")).read_text()
@@ -480,7 +480,7 @@ def test_no_damage_is_more_than_a_complaint(whole: Path, tmp_path: Path, table: 
             except UserError as error:
                 assert "\n" not in str(error), damage
         try:
-            assert list(site.pages(Reading(open_history(file))))
+            assert list(site.pages(HistoryReader(open_history(file))))
         except UserError as error:
             assert "\n" not in str(error), damage
 

@@ -18,7 +18,13 @@ from bigiron.errors import UserError
 from bigiron.gate.check_lines import BaselineFunction, BaselinePoint
 from bigiron.history import collect, points, records
 from bigiron.history.database import History
-from bigiron.history.records import Identity, Kernel, Point, ReferenceCount, Workload
+from bigiron.history.records import (
+    IdentityRecord,
+    KernelRecord,
+    PointRecord,
+    ReferenceCountRecord,
+    WorkloadRecord,
+)
 from bigiron.kernels import release_order
 from bigiron.study.store import CellRecord, Study
 
@@ -43,9 +49,9 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
     """
     name = points.name_of(study.spec.workload, study.spec.fs)
     place = f"{name} at {record.cpus} CPUs and {record.tasks} tasks"
-    workload = history.find(Workload, name=name)
+    workload = history.find(WorkloadRecord, name=name)
     there = history.select(
-        Point, workload=workload.id if workload else 0, cpus=record.cpus, tasks=record.tasks, current=1
+        PointRecord, workload=workload.id if workload else 0, cpus=record.cpus, tasks=record.tasks, current=1
     )
     if not there:
         raise UserError(
@@ -56,8 +62,8 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
     if not ordered:
         return None
     newest = ordered[-1]
-    names = {kernel.id: kernel.name for kernel in history.select(Kernel)}
-    held = {names[point.kernel]: history.select(ReferenceCount, point=point.id) for point in ordered}
+    names = {kernel.id: kernel.name for kernel in history.select(KernelRecord)}
+    held = {names[point.kernel]: history.select(ReferenceCountRecord, point=point.id) for point in ordered}
     if lacking := next((kernel for kernel, counts in held.items() if not counts), None):
         raise UserError(
             f"{history.path} is not up to date for {place} on {lacking}: "
@@ -68,16 +74,16 @@ def predecessor(history: History, study: Study, record: CellRecord) -> Predecess
         _known(list(held.values())),
         [
             BaselineFunction(function=one.function, instructions=one.self_per_op)
-            for one in history.select(records.Function, point=newest.id)
+            for one in history.select(records.FunctionRecord, point=newest.id)
         ],
     )
 
 
 def _same_setup(
-    history: History, there: Sequence[Point], study: Study, record: CellRecord, place: str
-) -> list[Point]:
+    history: History, there: Sequence[PointRecord], study: Study, record: CellRecord, place: str
+) -> list[PointRecord]:
     """The points that were measured with the same recorder, QEMU and machine as the study."""
-    known = {identity.id: identity for identity in history.select(Identity)}
+    known = {identity.id: identity for identity in history.select(IdentityRecord)}
     mine = collect.identity(study, record)
     comparable = [point for point in there if _same(known[point.identity], mine)]
     if not comparable:
@@ -89,21 +95,21 @@ def _same_setup(
     return comparable
 
 
-def _same(one: Identity, other: Identity) -> bool:
+def _same(one: IdentityRecord, other: IdentityRecord) -> bool:
     return not list(_differences(one, other))
 
 
-def _differences(one: Identity, other: Identity) -> Iterable[tuple[str, str]]:
+def _differences(one: IdentityRecord, other: IdentityRecord) -> Iterable[tuple[str, str]]:
     for name, was in msgspec.structs.asdict(one).items():
         if name != "id" and was != getattr(other, name):
             yield f"{name} {was}", f"{name} {getattr(other, name)}"
 
 
 def _older_points(
-    history: History, comparable: Sequence[Point], study: Study, record: CellRecord
-) -> list[Point]:
+    history: History, comparable: Sequence[PointRecord], study: Study, record: CellRecord
+) -> list[PointRecord]:
     """The points of other kernels that are not newer, oldest first; if none, those of this image."""
-    kernels = {kernel.id: kernel for kernel in history.select(Kernel)}
+    kernels = {kernel.id: kernel for kernel in history.select(KernelRecord)}
     mine = collect.setup_of(study, record)
     others = [point for point in comparable if kernels[point.kernel].sha256 != mine.kernel_sha256] or list(
         comparable
@@ -113,9 +119,9 @@ def _older_points(
     return [point for point in others if release_order(kernels[point.kernel].release) <= release]
 
 
-def _known(kernels: Sequence[Sequence[ReferenceCount]]) -> list[ReferenceValue]:
+def _known(kernels: Sequence[Sequence[ReferenceCountRecord]]) -> list[ReferenceValue]:
     """The counts of the newest kernel, and how much each varies."""
-    of_name: dict[tuple[str, str, str], list[ReferenceCount | None]] = {}
+    of_name: dict[tuple[str, str, str], list[ReferenceCountRecord | None]] = {}
     for number, counts in enumerate(kernels):
         for one in counts:
             of_name.setdefault(_key(one), [None] * len(kernels))[number] = one
@@ -131,11 +137,11 @@ def _known(kernels: Sequence[Sequence[ReferenceCount]]) -> list[ReferenceValue]:
     ]
 
 
-def _key(one: ReferenceCount) -> tuple[str, str, str]:
+def _key(one: ReferenceCountRecord) -> tuple[str, str, str]:
     return one.what, one.name, one.unit
 
 
-def _spread(kernels: Sequence[ReferenceCount | None]) -> float:
+def _spread(kernels: Sequence[ReferenceCountRecord | None]) -> float:
     """How much a count varies."""
     repetitions = [one.most - one.least for one in kernels if one]
     return max(*repetitions, _between([one.per_op if one else 0.0 for one in kernels]))

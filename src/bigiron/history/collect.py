@@ -18,7 +18,14 @@ from bigiron.analysis.probes import instructions, locks
 from bigiron.errors import UserError
 from bigiron.history import records
 from bigiron.history.database import History
-from bigiron.history.records import Chain, Function, Identity, Lock, Point, ReferenceCount
+from bigiron.history.records import (
+    ChainRecord,
+    FunctionRecord,
+    IdentityRecord,
+    LockRecord,
+    PointRecord,
+    ReferenceCountRecord,
+)
 from bigiron.study.store import CellRecord, Study
 from bigiron.util import decode
 from bigiron.util.object_name import object_type
@@ -80,10 +87,10 @@ def setup_of(study: Study, record: CellRecord) -> RecordedSetup:
         ) from None
 
 
-def identity(study: Study, record: CellRecord) -> Identity:
+def identity(study: Study, record: CellRecord) -> IdentityRecord:
     """The setup of a cell, except its kernel."""
     known, file_system = setup_of(study, record), study.spec.file_system
-    return Identity(
+    return IdentityRecord(
         id=0,
         workload_sha256=known.workload_sha256,
         recorder=known.recorder,
@@ -119,7 +126,7 @@ class PointCounts:
 
     lines: Sequence[tuple[tuple[list[SharedLine], list[SharedLine]], _Sums]]  # of each repetition
     instructions: Sequence[Mapping[str, tuple[float, float]]]  # of each
-    locks: Sequence[Lock]  # with point 0, because the point has no number yet
+    locks: Sequence[LockRecord]  # with point 0, because the point has no number yet
     reference_counts: Sequence[repeatable_counts.RepeatableCount]
 
 
@@ -137,7 +144,7 @@ def add_point(
     history: History,
     cells: PointCells,
     counted: PointCounts,
-    workload: records.Workload,
+    workload: records.WorkloadRecord,
     kernel: int,
     identity: int,
 ) -> None:
@@ -145,7 +152,7 @@ def add_point(
     newest = max(cells.records, key=lambda record: record.started)
     repetitions = [sums for _, sums in counted.lines]
     point = history.add(
-        Point(
+        PointRecord(
             id=0,
             workload=workload.id,
             kernel=kernel,
@@ -172,7 +179,7 @@ def add_point(
     for name, (own, inclusive) in _mean(counted.instructions).items():
         if own >= _LEAST_WORK:
             history.add(
-                Function(
+                FunctionRecord(
                     point=point, function=name, self_per_op=round(own, 6), total_per_op=round(inclusive, 6)
                 )
             )
@@ -187,7 +194,7 @@ def add_reference_counts(
     """Write the counts that newer kernels are compared with."""
     for count in counts:
         history.add(
-            ReferenceCount(
+            ReferenceCountRecord(
                 point=point,
                 what=count.what,
                 name=count.name,
@@ -236,7 +243,7 @@ def _add_line(history: History, point: int, line: SharedLine, pair: bool) -> Non
     if max(accesses) < LEAST:
         return
     number = history.add(
-        records.Line(
+        records.LineRecord(
             id=0,
             point=point,
             row=0,
@@ -257,7 +264,7 @@ def _add_line(history: History, point: int, line: SharedLine, pair: bool) -> Non
         )
     )
     for path, accesses_per_op in list(_largest(line.paths, line.accesses_per_op).items())[:_MOST_CHAINS]:
-        history.add(Chain(point=point, line=number, path=path, accesses_per_op=accesses_per_op))
+        history.add(ChainRecord(point=point, line=number, path=path, accesses_per_op=accesses_per_op))
 
 
 def _largest(weights: Mapping[str, float], total: float) -> dict[str, float]:
@@ -282,7 +289,7 @@ def _mean(repetitions: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str,
     return dict(sorted(means.items(), key=lambda item: (-item[1][0], item[0])))
 
 
-def _locks(cells: PointCells) -> list[Lock]:
+def _locks(cells: PointCells) -> list[LockRecord]:
     """The locks that need a row, longest hold time first: means, and the maximum of what has no mean."""
     profiles = [
         locks.profile(cells.study.table(record, "locks"), record.operations("locks"))
@@ -299,7 +306,7 @@ def _locks(cells: PointCells) -> list[Lock]:
     return sorted(rows, key=lambda lock: (lock.cpus == 1, -lock.held_per_op, lock.name, lock.taken_by))
 
 
-def _lock(rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
+def _lock(rows: Sequence[Mapping[str, Any]], repetitions: int) -> LockRecord:
     def mean(column: str) -> float:
         return round(float(sum(row[column] for row in rows)) / repetitions, 6)
 
@@ -307,7 +314,7 @@ def _lock(rows: Sequence[Mapping[str, Any]], repetitions: int) -> Lock:
         return int(max(row[column] for row in rows))
 
     taken_in = dict.fromkeys(function for row in rows for function in row["taken_in"])
-    return Lock(
+    return LockRecord(
         point=0,
         name=rows[0]["lock"],
         taken_by=rows[0]["taken_by"],

@@ -12,7 +12,17 @@ from bigiron.analysis.lines import line_growth, matching
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import Series
 from bigiron.history.database import History
-from bigiron.history.records import Change, Growth, How, Identity, Kernel, Line, Lock, Point, What
+from bigiron.history.records import (
+    ChangeRecord,
+    GrowthRecord,
+    How,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    LockRecord,
+    PointRecord,
+    What,
+)
 from bigiron.machines.vm.dilation import SLOWED_FROM
 from bigiron.study.caveats import clock_step_of
 from bigiron.util.object_name import ObjectName
@@ -28,21 +38,23 @@ _SHAPE = ("id", "memory_mib", "sockets", "nodes", "cores", "threads")
 class PointRows:
     """A point with its cache lines and locks."""
 
-    point: Point
-    lines: list[Line]
-    locks: list[Lock]
+    point: PointRecord
+    lines: list[LineRecord]
+    locks: list[LockRecord]
 
 
 def derive(history: History, workload: int) -> None:
     """Recompute everything that follows from a workload's points, in a transaction of the caller."""
-    kernels = sorted(history.select(Kernel), key=lambda kernel: kernel.position)
-    identities = {identity.id: identity for identity in history.select(Identity)}
-    for derived in Change, Growth:
+    kernels = sorted(history.select(KernelRecord), key=lambda kernel: kernel.position)
+    identities = {identity.id: identity for identity in history.select(IdentityRecord)}
+    for derived in ChangeRecord, GrowthRecord:
         history.remove(derived, workload=workload)
     rows = 0
     by_setup: dict[tuple[int, int], dict[int, PointRows]] = {}
     for point in _marked(history, workload):
-        counted = PointRows(point, history.select(Line, point=point.id), history.select(Lock, point=point.id))
+        counted = PointRows(
+            point, history.select(LineRecord, point=point.id), history.select(LockRecord, point=point.id)
+        )
         by_setup.setdefault((point.cpus, point.identity), {})[point.kernel] = counted
     for of_kernels in by_setup.values():
         ordered = [of_kernels[kernel.id] for kernel in kernels if kernel.id in of_kernels]
@@ -61,19 +73,19 @@ def derive(history: History, workload: int) -> None:
             history.add(growing)
 
 
-def _marked(history: History, workload: int) -> list[Point]:
+def _marked(history: History, workload: int) -> list[PointRecord]:
     """The points, after the last measured one of each kernel and number of CPUs was marked as current."""
-    newest: dict[tuple[int, int], Point] = {}
-    for point in sorted(history.select(Point, workload=workload), key=lambda point: point.measured):
+    newest: dict[tuple[int, int], PointRecord] = {}
+    for point in sorted(history.select(PointRecord, workload=workload), key=lambda point: point.measured):
         newest[point.kernel, point.cpus] = point
-    for point in history.select(Point, workload=workload):
+    for point in history.select(PointRecord, workload=workload):
         is_newest = newest[point.kernel, point.cpus].id == point.id
         if point.current is not is_newest:
-            history.update(Point, point.id, current=is_newest)
-    return history.select(Point, workload=workload)
+            history.update(PointRecord, point.id, current=is_newest)
+    return history.select(PointRecord, workload=workload)
 
 
-def as_line(line: Line) -> matching.SharedLine:
+def as_line(line: LineRecord) -> matching.SharedLine:
     """A cache line as `compare` matches it."""
     return matching.SharedLine(
         line.object,
@@ -87,10 +99,10 @@ def as_line(line: Line) -> matching.SharedLine:
     )
 
 
-def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
+def matched(points: Sequence[Sequence[LineRecord]]) -> Iterator[dict[int, LineRecord]]:
     """The same cache line in several points, by the points' numbers in the sequence."""
     for pair in False, True:
-        known: dict[int, Line] = {}
+        known: dict[int, LineRecord] = {}
         columns: dict[str, list[matching.SharedLine]] = {}
         for number, lines in enumerate(points):
             here = [(as_line(line), line) for line in lines if line.pair is pair]
@@ -103,12 +115,12 @@ def matched(points: Sequence[Sequence[Line]]) -> Iterator[dict[int, Line]]:
         yield from _joined(rows)
 
 
-def _joined(rows: Sequence[dict[int, Line]]) -> list[dict[int, Line]]:
+def _joined(rows: Sequence[dict[int, LineRecord]]) -> list[dict[int, LineRecord]]:
     """Joins rows of one object that have no point in common, most accesses first.
 
     From release to release functions are renamed and inlined elsewhere, but the cache line stays the same.
     """
-    of_object: dict[str, list[dict[int, Line]]] = {}
+    of_object: dict[str, list[dict[int, LineRecord]]] = {}
     for row in sorted(rows, key=_heat, reverse=True):
         named = of_object.setdefault(max(row.values(), key=lambda line: line.accesses_per_op).object, [])
         apart = next((other for other in named if not other.keys() & row.keys()), None)
@@ -119,7 +131,7 @@ def _joined(rows: Sequence[dict[int, Line]]) -> list[dict[int, Line]]:
     return [row for named in of_object.values() for row in named]
 
 
-def _heat(row: dict[int, Line]) -> float:
+def _heat(row: dict[int, LineRecord]) -> float:
     return max(line.accesses_per_op for line in row.values())
 
 
@@ -132,15 +144,15 @@ def _number(history: History, points: Sequence[PointRows], rows: int) -> int:
     for counted in points:
         for line in counted.lines:
             if line.row != numbers[line.id]:
-                history.update(Line, line.id, row=numbers[line.id])
+                history.update(LineRecord, line.id, row=numbers[line.id])
         counted.lines = [msgspec.structs.replace(line, row=numbers[line.id]) for line in counted.lines]
     return rows
 
 
-_Pair = tuple[Line | None, Line | None]
+_Pair = tuple[LineRecord | None, LineRecord | None]
 
 
-def changes(before: PointRows, after: PointRows) -> Iterator[Change]:
+def changes(before: PointRows, after: PointRows) -> Iterator[ChangeRecord]:
     """The differences between two points with the same setup: totals first, then the largest change first."""
     yield from _total(before, after, "lines", "accesses", ACCESSES)
     yield from _total(before, after, "instructions", "instructions", INSTRUCTIONS_TOLERANCE)
@@ -156,13 +168,15 @@ def changes(before: PointRows, after: PointRows) -> Iterator[Change]:
 
 def _total(
     before: PointRows, after: PointRows, what: What, unit: str, tolerance: Tolerance
-) -> Iterator[Change]:
+) -> Iterator[ChangeRecord]:
     was, now = (getattr(one.point, f"{unit}_per_op") for one in (before, after))
     if not tolerance.takes_for_same(was, now):
         yield _change(before, after, what, "", unit, (was, now), [])
 
 
-def _of_line(before: PointRows, after: PointRows, was: Line | None, now: Line | None) -> Change | None:
+def _of_line(
+    before: PointRows, after: PointRows, was: LineRecord | None, now: LineRecord | None
+) -> ChangeRecord | None:
     there = was or now
     assert there
     tolerance = BY_CHANCE if ObjectName.parse(there.object).is_of_allocators else ACCESSES
@@ -195,7 +209,7 @@ def _apart(one: tuple[float, float], other: tuple[float, float], tolerance: Tole
     return high[0] > tolerance.allows(low[1])
 
 
-def _of_locks(before: PointRows, after: PointRows) -> Iterator[Change]:
+def _of_locks(before: PointRows, after: PointRows) -> Iterator[ChangeRecord]:
     """The changes of locks that several CPUs take in one of the points."""
     was, now = ({(lock.name, lock.taken_by): lock for lock in one.locks} for one in (before, after))
     for key in dict.fromkeys([*was, *now]):
@@ -214,12 +228,12 @@ def _change(
     unit: str,
     counts: tuple[float, float],
     functions: Iterable[str],
-) -> Change:
+) -> ChangeRecord:
     was, now = counts
     how: How = "more" if now > was else "less"
     if what in ("line", "pair", "lock") and min(counts) <= matching.TOLERANCE:
         how = "new" if now > was else "gone"
-    return Change(
+    return ChangeRecord(
         id=0,
         workload=after.point.workload,
         cpus=after.point.cpus,
@@ -237,7 +251,7 @@ def _change(
     )
 
 
-def _growths(points: Sequence[PointRows], identities: Mapping[int, Identity]) -> Iterator[Growth]:
+def _growths(points: Sequence[PointRows], identities: Mapping[int, IdentityRecord]) -> Iterator[GrowthRecord]:
     """The growth of a kernel's counts with the CPUs, if all points have the same setup."""
     points = [counted for counted in points if counted.point.cpus > 1]
     setups = by_measurement_setup((counted.point for counted in points), identities)
@@ -256,9 +270,9 @@ def _growths(points: Sequence[PointRows], identities: Mapping[int, Identity]) ->
             yield _growth(points[0].point, what, series)
 
 
-def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> list[str]:
+def clock_steps(points: Iterable[PointRecord], identities: Mapping[int, IdentityRecord]) -> list[str]:
     """A sentence for each step of the clock rate over the CPUs, if there are enough points for growth."""
-    of_kernel: dict[int, list[Point]] = {}
+    of_kernel: dict[int, list[PointRecord]] = {}
     for point in points:
         of_kernel.setdefault(point.kernel, []).append(point)
     steps = (
@@ -270,14 +284,14 @@ def clock_steps(points: Iterable[Point], identities: Mapping[int, Identity]) -> 
 
 
 def by_measurement_setup(
-    points: Iterable[Point], identities: Mapping[int, Identity]
-) -> dict[Identity, list[Point]]:
+    points: Iterable[PointRecord], identities: Mapping[int, IdentityRecord]
+) -> dict[IdentityRecord, list[PointRecord]]:
     """A kernel's points by their setup, without shape and clock rate, which follow from the CPUs.
 
     Points with many CPUs are separated by whether the clock was slowed down. Points with fewer CPUs belong to
     the slowed ones, because one version of bigiron measures both.
     """
-    found: dict[Identity, list[Point]] = {}
+    found: dict[IdentityRecord, list[PointRecord]] = {}
     for point in points:
         identity = identities[point.identity]
         clock = identity.clock.partition(",")[0]
@@ -287,8 +301,8 @@ def by_measurement_setup(
 
 
 def _by_clock(
-    setup: Identity, points: Sequence[Point], identities: Mapping[int, Identity]
-) -> Iterator[tuple[Identity, list[Point]]]:
+    setup: IdentityRecord, points: Sequence[PointRecord], identities: Mapping[int, IdentityRecord]
+) -> Iterator[tuple[IdentityRecord, list[PointRecord]]]:
     slowed = {point.id for point in points if identities[point.identity].clock != setup.clock}
     fast = [point for point in points if point.id not in slowed and point.cpus >= SLOWED_FROM]
     if not (slowed and fast):
@@ -299,11 +313,11 @@ def _by_clock(
     yield slower, [point for point in points if point not in fast]
 
 
-def _growth(point: Point, what: Any, series: Series) -> Growth:
+def _growth(point: PointRecord, what: Any, series: Series) -> GrowthRecord:
     fitted = growth.fit_series(series)
     at = [cpus for cpus in PREDICTED_AT if cpus > max(series.points)] if fitted.law else []
     predicted = {str(cpus): fitted.predict(cpus) for cpus in at}
-    return Growth(
+    return GrowthRecord(
         workload=point.workload,
         kernel=point.kernel,
         what=what,

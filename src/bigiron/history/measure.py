@@ -16,8 +16,8 @@ from bigiron.errors import UserError
 from bigiron.history import points, predict
 from bigiron.history.collect import PROBES
 from bigiron.history.database import FILE, History, create
-from bigiron.history.records import Kernel, Point
-from bigiron.kernels import Kernel as Image
+from bigiron.history.records import KernelRecord, PointRecord
+from bigiron.kernels import Kernel
 from bigiron.machines.vm.dilation import SLOWED_FROM, instructions_per_ns
 from bigiron.machines.vm.vm import memory_mib
 from bigiron.study import run as runner
@@ -94,7 +94,7 @@ def chosen(globs: Sequence[str]) -> list[WorkloadOnFs]:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _StudyWork:
     """A workload's study, and the cells to measure."""
 
     asked: WorkloadOnFs
@@ -114,7 +114,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class HistoryRequest:
     """The kernels, CPUs and workloads to add to a history."""
 
     kernels: Sequence[str]
@@ -132,7 +132,7 @@ class Totals:
     refused: int = 0
 
 
-def add(folder: Path, question: Request, jobs: int, fleet: Pools | None, watcher: Watcher) -> Totals:
+def add(folder: Path, question: HistoryRequest, jobs: int, fleet: Pools | None, watcher: Watcher) -> Totals:
     """Measure what a history lacks of some kernels, and update its database.
 
     KeyboardInterrupt stops the running machines; finished measurements are in the history.
@@ -162,7 +162,7 @@ def _writing(folder: Path) -> Iterator[History]:
 
 
 def _refuse_another_architecture(history: History, arch: str) -> None:
-    for known in history.select(Kernel):
+    for known in history.select(KernelRecord):
         if known.architecture != arch:
             raise UserError(
                 f"the history has kernels for {known.architecture}, but these are for {arch}: "
@@ -177,8 +177,8 @@ class _Adding:
         self,
         history: History,
         folder: Path,
-        question: Request,
-        images: Sequence[Image],
+        question: HistoryRequest,
+        images: Sequence[Kernel],
         watcher: Watcher,
     ) -> None:
         self._history, self._folder, self._question = history, folder, question
@@ -215,7 +215,7 @@ class _Adding:
             )
         return asked
 
-    def _spec(self, asked: WorkloadOnFs, images: Sequence[Image]) -> Spec:
+    def _spec(self, asked: WorkloadOnFs, images: Sequence[Kernel]) -> Spec:
         return Spec(
             workload=asked.workload.name,
             fs=asked.fs,
@@ -228,7 +228,7 @@ class _Adding:
             variant=[Variant(name=image.name, kernel=image.name) for image in images],
         )
 
-    def _work(self, asked: WorkloadOnFs) -> _Work | None:
+    def _work(self, asked: WorkloadOnFs) -> _StudyWork | None:
         """The study of a workload, extended by the request; None if nothing is missing."""
         spec, refused = self._resolved(asked)
         self._totals.refused += len(refused)
@@ -248,7 +248,7 @@ class _Adding:
             return not (record and record.failure and record.failure.kind == "input")
 
         number = len(missing(study, wanted))
-        return _Work(asked, study, number, wanted) if number else None
+        return _StudyWork(asked, study, number, wanted) if number else None
 
     def _resolved(self, asked: WorkloadOnFs) -> tuple[Spec | None, dict[str, str]]:
         """The question without the kernels that cannot run the workload, and why they cannot."""
@@ -269,7 +269,7 @@ class _Adding:
         variants = [variant for spec in resolved for variant in spec.variant]
         return msgspec.structs.replace(resolved[0], variant=variants), refused
 
-    def _run(self, work: _Work, pools: Pools, *, here: bool) -> Callable[[], None]:
+    def _run(self, work: _StudyWork, pools: Pools, *, here: bool) -> Callable[[], None]:
         programs = runner.prepare(work.study.spec, work.asked.workload, here=here)
         progress = self._watcher.within(work.asked.name, work.missing)
         tried = runner.run(work.study, programs, pools, progress, work.wanted)
@@ -291,7 +291,7 @@ class _Adding:
         self._totals.refused += sum(failure.kind == "input" for failure in failures)
         write()
 
-    def _predict(self, point: Point) -> Callable[[], None]:
+    def _predict(self, point: PointRecord) -> Callable[[], None]:
         predicted = predict.predict(self._folder, point)
         return partial(predict.write, self._history, point, predicted)
 

@@ -12,18 +12,18 @@ from bigiron.history import collect, counting, derive
 from bigiron.history.collect import PROBES, PointCells, PointCounts
 from bigiron.history.database import History
 from bigiron.history.records import (
-    Chain,
-    Function,
-    Identity,
-    Kernel,
-    Line,
-    Lock,
-    Point,
-    Prediction,
+    ChainRecord,
+    FunctionRecord,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    LockRecord,
+    PointRecord,
+    PredictionRecord,
     Record,
-    ReferenceCount,
-    Refusal,
-    Workload,
+    ReferenceCountRecord,
+    RefusalRecord,
+    WorkloadRecord,
 )
 from bigiron.kernels import release_order
 from bigiron.study import store
@@ -32,7 +32,14 @@ from bigiron.study.store import CellRecord, Study
 from bigiron.util.threads import StoppedError, is_stopped
 
 STUDIES = "studies"
-_OF_POINT: tuple[type[Record], ...] = (Line, Chain, Lock, Function, ReferenceCount, Prediction)
+_OF_POINT: tuple[type[Record], ...] = (
+    LineRecord,
+    ChainRecord,
+    LockRecord,
+    FunctionRecord,
+    ReferenceCountRecord,
+    PredictionRecord,
+)
 
 
 def name_of(workload: str, fs: str) -> str:
@@ -46,7 +53,7 @@ def name_of(workload: str, fs: str) -> str:
 
 def kernel(history: History, name: str, release: str, version: str, architecture: str, sha256: str) -> int:
     """The number of a kernel. A new one is added, and all kernels are ordered by release again."""
-    known = history.find(Kernel, name=name)
+    known = history.find(KernelRecord, name=name)
     if known:
         if known.sha256 != sha256:
             raise UserError(
@@ -54,7 +61,7 @@ def kernel(history: History, name: str, release: str, version: str, architecture
                 "give this one another name (bigiron kernel add --name)"
             )
         return known.id
-    new = Kernel(
+    new = KernelRecord(
         id=0,
         name=name,
         release=release,
@@ -64,20 +71,20 @@ def kernel(history: History, name: str, release: str, version: str, architecture
         position=0,
     )
     number = history.add(new)
-    ordered = sorted(history.select(Kernel), key=lambda one: (release_order(one.release), one.name))
+    ordered = sorted(history.select(KernelRecord), key=lambda one: (release_order(one.release), one.name))
     for position, one in enumerate(ordered):
-        history.update(Kernel, one.id, position=position)
+        history.update(KernelRecord, one.id, position=position)
     return number
 
 
-def workload(history: History, spec: Spec) -> Workload:
+def workload(history: History, spec: Spec) -> WorkloadRecord:
     """The row of a study's workload. A new one is added."""
     name = name_of(spec.workload, spec.fs)
-    if known := history.find(Workload, name=name):
+    if known := history.find(WorkloadRecord, name=name):
         return known
     described = {one.name: one.description for one in workloads.builtin()}
     history.add(
-        Workload(
+        WorkloadRecord(
             id=0,
             name=name,
             workload=spec.workload,
@@ -87,7 +94,7 @@ def workload(history: History, spec: Spec) -> Workload:
             operations=spec.operations,
         )
     )
-    found = history.find(Workload, name=name)
+    found = history.find(WorkloadRecord, name=name)
     assert found
     return found
 
@@ -103,7 +110,7 @@ AllCounted = Mapping[tuple[str, ...], PointCounts]
 
 def whole(history: History) -> set[tuple[str, ...]]:
     """The points in the database, by the names of their cells."""
-    return {tuple(point.cells) for point in history.select(Point)}
+    return {tuple(point.cells) for point in history.select(PointRecord)}
 
 
 def count(folder: Path, study: Path, known: Collection[tuple[str, ...]]) -> AllCounted:
@@ -141,18 +148,18 @@ def refuse(history: History, spec: Spec, why: Mapping[str, str]) -> None:
 
     Removes such refusals of the spec's other kernels.
     """
-    if not why and not history.find(Workload, name=name_of(spec.workload, spec.fs)):
+    if not why and not history.find(WorkloadRecord, name=name_of(spec.workload, spec.fs)):
         return
     asked = {variant.name for variant in spec.variant}
     with history.writing():
         of = workload(history, spec)
-        for known in history.select(Kernel):
+        for known in history.select(KernelRecord):
             if known.name not in asked:
                 continue
             place = {"workload": of.id, "kernel": known.id, "cpus": 0}
-            history.remove(Refusal, **place)
+            history.remove(RefusalRecord, **place)
             if known.name in why:
-                history.add(Refusal(**place, kind="input", reason=why[known.name]))
+                history.add(RefusalRecord(**place, kind="input", reason=why[known.name]))
 
 
 def _cells(study: Study, folder: str) -> Iterator[PointCells]:
@@ -167,11 +174,11 @@ def _cells(study: Study, folder: str) -> Iterator[PointCells]:
         yield PointCells(study, folder, list(records))
 
 
-def _point(history: History, of: Workload, cells: PointCells, counted: AllCounted) -> bool:
+def _point(history: History, of: WorkloadRecord, cells: PointCells, counted: AllCounted) -> bool:
     """Write a point, unless the database has it with the same cells."""
     record = cells.records[0]
     number = _kernel_of(history, cells.study, record)
-    for point in history.select(Point, workload=of.id, kernel=number, cpus=record.cpus):
+    for point in history.select(PointRecord, workload=of.id, kernel=number, cpus=record.cpus):
         if point.cells == cells.names:
             return False
         if set(point.cells) < set(cells.names):
@@ -194,30 +201,30 @@ def _kernel_of(history: History, study: Study, record: CellRecord) -> int:
     )
 
 
-def _remove(history: History, point: Point) -> None:
+def _remove(history: History, point: PointRecord) -> None:
     for kind in _OF_POINT:
         history.remove(kind, point=point.id)
-    history.remove(Point, id=point.id)
+    history.remove(PointRecord, id=point.id)
 
 
-def _identity(history: History, identity: Identity) -> int:
+def _identity(history: History, identity: IdentityRecord) -> int:
     """The number of a setup. A new one is added."""
     values = {name: value for name, value in msgspec.structs.asdict(identity).items() if name != "id"}
-    known = history.find(Identity, **values)
+    known = history.find(IdentityRecord, **values)
     return known.id if known else history.add(identity)
 
 
-def _refusals(history: History, of: Workload, study: Study) -> None:
+def _refusals(history: History, of: WorkloadRecord, study: Study) -> None:
     """Write which cells of a study failed, unless a newer measurement exists."""
     for record in study.records():
-        known = history.find(Kernel, name=record.variant)
+        known = history.find(KernelRecord, name=record.variant)
         if not known and "kernel_release" not in record.environment:
             continue  # it failed before its kernel was identified
         number = known.id if known else _kernel_of(history, study, record)
         place = {"workload": of.id, "kernel": number, "cpus": record.cpus}
-        newest = max((point.measured for point in history.select(Point, **place)), default="")
+        newest = max((point.measured for point in history.select(PointRecord, **place)), default="")
         if record.failure and record.started > newest:
-            history.remove(Refusal, **place)
-            history.add(Refusal(**place, kind=record.failure.kind, reason=record.failure.reason))
+            history.remove(RefusalRecord, **place)
+            history.add(RefusalRecord(**place, kind=record.failure.kind, reason=record.failure.reason))
         elif record.measured:
-            history.remove(Refusal, **place)
+            history.remove(RefusalRecord, **place)

@@ -10,6 +10,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from bigiron.analysis.replay.prediction import Limit
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """A row of a table."""
@@ -23,7 +25,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Columns that hold the `id` of a row of another table, and that table."""
 
 
-class Kernel(Record, frozen=True, kw_only=True):
+class KernelRecord(Record, frozen=True, kw_only=True):
     """A kernel that was measured."""
 
     TABLE: ClassVar[str] = "kernel"
@@ -42,7 +44,7 @@ class Kernel(Record, frozen=True, kw_only=True):
     """Oldest release first, from 0."""
 
 
-class Workload(Record, frozen=True, kw_only=True):
+class WorkloadRecord(Record, frozen=True, kw_only=True):
     """A workload, on one file system."""
 
     TABLE: ClassVar[str] = "workload"
@@ -60,7 +62,7 @@ class Workload(Record, frozen=True, kw_only=True):
     """Recorded operations of each task."""
 
 
-class Identity(Record, frozen=True, kw_only=True):
+class IdentityRecord(Record, frozen=True, kw_only=True):
     """The setup of a point, except its kernel.
 
     Counts are compared only between points with the same setup.
@@ -97,7 +99,7 @@ class Identity(Record, frozen=True, kw_only=True):
         return int(slower.split()[0]) if slower else 1
 
 
-class Point(Record, frozen=True, kw_only=True):
+class PointRecord(Record, frozen=True, kw_only=True):
     """A measurement: a workload on a kernel with a number of CPUs."""
 
     TABLE: ClassVar[str] = "point"
@@ -133,7 +135,7 @@ class Point(Record, frozen=True, kw_only=True):
     """The command that measures it again, in a study of its own."""
 
 
-class Line(Record, frozen=True, kw_only=True):
+class LineRecord(Record, frozen=True, kw_only=True):
     """A shared cache line at a point; similar lines are merged."""
 
     TABLE: ClassVar[str] = "line"
@@ -167,7 +169,7 @@ class Line(Record, frozen=True, kw_only=True):
     """Accesses per operation of the functions that touch it, most first."""
 
 
-class Chain(Record, frozen=True, kw_only=True):
+class ChainRecord(Record, frozen=True, kw_only=True):
     """A call chain that accesses a cache line: functions separated by semicolons, outermost first."""
 
     TABLE: ClassVar[str] = "chain"
@@ -180,7 +182,7 @@ class Chain(Record, frozen=True, kw_only=True):
     accesses_per_op: float
 
 
-class Lock(Record, frozen=True, kw_only=True):
+class LockRecord(Record, frozen=True, kw_only=True):
     """A kernel lock that operations take at a point."""
 
     TABLE: ClassVar[str] = "lock"
@@ -204,7 +206,7 @@ class Lock(Record, frozen=True, kw_only=True):
     """The functions that take it, most acquisitions first."""
 
 
-class Function(Record, frozen=True, kw_only=True):
+class FunctionRecord(Record, frozen=True, kw_only=True):
     """A function's instructions at a point."""
 
     TABLE: ClassVar[str] = "function"
@@ -217,7 +219,7 @@ class Function(Record, frozen=True, kw_only=True):
     total_per_op: float
 
 
-class ReferenceCount(Record, frozen=True, kw_only=True):
+class ReferenceCountRecord(Record, frozen=True, kw_only=True):
     """A repeatable count of a point, with which `check --history` compares newer kernels."""
 
     TABLE: ClassVar[str] = "held"
@@ -244,7 +246,7 @@ What = Literal["line", "pair", "lines", "lock", "instructions"]
 How = Literal["gone", "new", "more", "less"]
 
 
-class Growth(Record, frozen=True, kw_only=True):
+class GrowthRecord(Record, frozen=True, kw_only=True):
     """How a count grows with the CPUs, between points whose setup differs only in the shape."""
 
     TABLE: ClassVar[str] = "growth"
@@ -268,15 +270,7 @@ class Growth(Record, frozen=True, kw_only=True):
     """The prediction at other numbers of CPUs: the value, and the ends of the interval."""
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause that takes a share of the tasks' time."""
-
-    kind: str
-    object: str
-    share: float
-
-
-class Prediction(Record, frozen=True, kw_only=True):
+class PredictionRecord(Record, frozen=True, kw_only=True):
     """The predicted throughput on a machine, relative to one task."""
 
     TABLE: ClassVar[str] = "prediction"
@@ -301,7 +295,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     """Why there is no prediction; then all numbers are 0."""
 
 
-class Change(Record, frozen=True, kw_only=True):
+class ChangeRecord(Record, frozen=True, kw_only=True):
     """A difference between two consecutive kernels that were measured with the same setup."""
 
     TABLE: ClassVar[str] = "change"
@@ -328,7 +322,7 @@ class Change(Record, frozen=True, kw_only=True):
     line_after: int
 
 
-class Refusal(Record, frozen=True, kw_only=True):
+class RefusalRecord(Record, frozen=True, kw_only=True):
     """A workload that a kernel, a file system or a machine cannot run, or that failed."""
 
     TABLE: ClassVar[str] = "refusal"
@@ -344,6 +338,6 @@ class Refusal(Record, frozen=True, kw_only=True):
 
 
 RECORDS: tuple[type[Record], ...] = (
-    Kernel, Workload, Identity, Point, Line, Chain, Lock, Function, ReferenceCount, Growth, Prediction,
-    Change, Refusal,
+    KernelRecord, WorkloadRecord, IdentityRecord, PointRecord, LineRecord, ChainRecord, LockRecord,
+    FunctionRecord, ReferenceCountRecord, GrowthRecord, PredictionRecord, ChangeRecord, RefusalRecord,
 )  # fmt: skip

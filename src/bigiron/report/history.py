@@ -9,15 +9,15 @@ from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.derive import clock_steps
 from bigiron.history.records import (
-    Change,
-    Growth,
-    Identity,
-    Kernel,
-    Line,
-    Point,
-    Prediction,
-    Refusal,
-    Workload,
+    ChangeRecord,
+    GrowthRecord,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    PointRecord,
+    PredictionRecord,
+    RefusalRecord,
+    WorkloadRecord,
 )
 from bigiron.report import history_changes
 from bigiron.report.formats.listing import Listing, json_text, markdown_table, plain
@@ -29,7 +29,7 @@ _OTHER = "*"
 
 
 @dataclass(frozen=True)
-class Section:
+class TableSection:
     """A table with its heading, and the number of rows to show; 0: all."""
 
     name: str
@@ -50,11 +50,11 @@ class Section:
 
 
 @dataclass(frozen=True)
-class View:
+class HistoryView:
     """What is shown; CSV has only the first section."""
 
     title: str
-    sections: Sequence[Section]
+    sections: Sequence[TableSection]
     notes: Sequence[str] = ()
 
 
@@ -63,25 +63,25 @@ class _Reader:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.kernels = sorted(history.select(Kernel), key=lambda kernel: kernel.position)
+        self.kernels = sorted(history.select(KernelRecord), key=lambda kernel: kernel.position)
         self.names = {kernel.id: kernel.name for kernel in self.kernels}
-        self.workloads = {workload.id: workload for workload in history.select(Workload)}
-        self.points = history.select(Point, current=1)
+        self.workloads = {workload.id: workload for workload in history.select(WorkloadRecord)}
+        self.points = history.select(PointRecord, current=1)
         if not self.kernels:
             raise UserError(f"{history.path} has no kernels yet: `bigiron history add KERNEL` measures one")
 
-    def at(self, points: Iterable[Point]) -> dict[tuple[int, int], dict[int, Point]]:
+    def at(self, points: Iterable[PointRecord]) -> dict[tuple[int, int], dict[int, PointRecord]]:
         """Points by workload and CPUs, then by kernel; the workloads by name."""
-        found: dict[tuple[int, int], dict[int, Point]] = {}
+        found: dict[tuple[int, int], dict[int, PointRecord]] = {}
         for point in sorted(points, key=lambda point: (self.workloads[point.workload].name, point.cpus)):
             found.setdefault((point.workload, point.cpus), {})[point.kernel] = point
         return found
 
-    def reference(self, points: Mapping[int, Point]) -> int:
+    def reference(self, points: Mapping[int, PointRecord]) -> int:
         """The setup of the newest kernel, with which the others are compared."""
         return next(points[kernel.id].identity for kernel in reversed(self.kernels) if kernel.id in points)
 
-    def mark(self, point: Point, points: Mapping[int, Point]) -> str:
+    def mark(self, point: PointRecord, points: Mapping[int, PointRecord]) -> str:
         """What marks a point whose counts are not compared with the newest kernel's."""
         return "" if point.identity == self.reference(points) else _OTHER
 
@@ -103,33 +103,33 @@ class _Reader:
             else []
         )
 
-    def refusals(self, **of: int) -> dict[tuple[int, int], list[Refusal]]:
+    def refusals(self, **of: int) -> dict[tuple[int, int], list[RefusalRecord]]:
         """By workload and kernel."""
-        found: dict[tuple[int, int], list[Refusal]] = {}
-        for refusal in self.history.select(Refusal, **of):
+        found: dict[tuple[int, int], list[RefusalRecord]] = {}
+        for refusal in self.history.select(RefusalRecord, **of):
             found.setdefault((refusal.workload, refusal.kernel), []).append(refusal)
         return found
 
 
-def overview(history: History) -> View:
+def overview(history: History) -> HistoryView:
     """Workloads by kernels, what the newest kernel changed, and which lines are gone in it."""
     reader = _Reader(history)
     refused = reader.refusals()
     places = reader.at(reader.points)
     newest = reader.kernels[-1]
-    changes = [change for change in history.select(Change, after=newest.id) if change.what != "pair"]
+    changes = [change for change in history.select(ChangeRecord, after=newest.id) if change.what != "pair"]
     gone = [change for change in changes if change.how == "gone" and change.what == "line"]
     columns = ("workload", "cpus", *(kernel.name for kernel in reader.kernels))
-    return View(
+    return HistoryView(
         f"{plural(len({w for w, _ in places}), 'workload')} on {plural(len(reader.kernels), 'kernel')}",
         [
-            Section(
+            TableSection(
                 "workloads",
                 "Accesses per operation to cache lines that several CPUs share",
                 Listing(columns, _rows(reader, places, refused)),
             ),
-            Section("changes", f"What {newest.name} changed", _changes(reader, changes), _MOST_CHANGES),
-            Section("gone", f"Lines gone in {newest.name}", _changes(reader, gone), _MOST_CHANGES),
+            TableSection("changes", f"What {newest.name} changed", _changes(reader, changes), _MOST_CHANGES),
+            TableSection("gone", f"Lines gone in {newest.name}", _changes(reader, gone), _MOST_CHANGES),
         ],
         [*reader.notes(), *_refused_in_words(reader, refused)],
     )
@@ -137,8 +137,8 @@ def overview(history: History) -> View:
 
 def _rows(
     reader: _Reader,
-    places: Mapping[tuple[int, int], Mapping[int, Point]],
-    refused: Mapping[tuple[int, int], Sequence[Refusal]],
+    places: Mapping[tuple[int, int], Mapping[int, PointRecord]],
+    refused: Mapping[tuple[int, int], Sequence[RefusalRecord]],
 ) -> list[tuple[object, ...]]:
     """A row a workload and number of CPUs; one for all numbers where nothing of a workload was measured."""
     known = {
@@ -167,7 +167,11 @@ def _rows(
 
 
 def _cell(
-    reader: _Reader, points: Mapping[int, Point], refused: Sequence[Refusal], kernel: int, cpus: int
+    reader: _Reader,
+    points: Mapping[int, PointRecord],
+    refused: Sequence[RefusalRecord],
+    kernel: int,
+    cpus: int,
 ) -> str:
     if kernel in points:
         return f"{points[kernel].accesses_per_op:.3f}{reader.mark(points[kernel], points)}"
@@ -177,7 +181,9 @@ def _cell(
     return ""
 
 
-def _refused_in_words(reader: _Reader, refused: Mapping[tuple[int, int], Sequence[Refusal]]) -> list[str]:
+def _refused_in_words(
+    reader: _Reader, refused: Mapping[tuple[int, int], Sequence[RefusalRecord]]
+) -> list[str]:
     """Each reason once, with all that it is the reason of."""
     of: dict[str, list[str]] = {}
     for (workload, kernel), each in refused.items():
@@ -188,7 +194,7 @@ def _refused_in_words(reader: _Reader, refused: Mapping[tuple[int, int], Sequenc
     return [f"{first_n(places, 4)}: {reason}" for reason, places in of.items()]
 
 
-def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
+def _changes(reader: _Reader, changes: Iterable[ChangeRecord]) -> Listing:
     """Largest first; of several numbers of CPUs each."""
     return Listing(
         history_changes.COLUMNS,
@@ -201,7 +207,7 @@ def _changes(reader: _Reader, changes: Iterable[Change]) -> Listing:
     )
 
 
-def of_workload(history: History, name: str) -> View:
+def of_workload(history: History, name: str) -> HistoryView:
     """A workload on all kernels: its points, its lines, what changed, how it grows, what is predicted."""
     reader = _Reader(history)
     known = next((one for one in reader.workloads.values() if one.name == name), None)
@@ -226,32 +232,32 @@ def of_workload(history: History, name: str) -> View:
         for point in (at[kernel.id] for kernel in reader.kernels if kernel.id in at)
     ]
     commands = dict.fromkeys(point.command for point in points)
-    return View(
+    return HistoryView(
         f"{known.name}: {known.description}",
         [
-            Section("points", "Counts per operation", Listing(columns, rows)),
-            Section("lines", "Shared lines: accesses per operation", _lines(reader, points)),
-            Section("changes", "What each kernel changed", _changes_of(reader, known.id)),
-            Section("growth", "How counts grow with the CPUs", _growth(reader, known.id)),
-            Section(
+            TableSection("points", "Counts per operation", Listing(columns, rows)),
+            TableSection("lines", "Shared lines: accesses per operation", _lines(reader, points)),
+            TableSection("changes", "What each kernel changed", _changes_of(reader, known.id)),
+            TableSection("growth", "How counts grow with the CPUs", _growth(reader, known.id)),
+            TableSection(
                 "predictions", "Predicted throughput, relative to one task", _predictions(reader, known.id)
             ),
         ],
         [
             *reader.notes(),
             *_refused_in_words(reader, reader.refusals(workload=known.id)),
-            *clock_steps(points, {identity.id: identity for identity in history.select(Identity)}),
+            *clock_steps(points, {identity.id: identity for identity in history.select(IdentityRecord)}),
             *(f"measured again by: {command}" for command in list(commands)[-1:]),
         ],
     )
 
 
-def _lines(reader: _Reader, points: Iterable[Point]) -> Listing:
+def _lines(reader: _Reader, points: Iterable[PointRecord]) -> Listing:
     """A row a line and number of CPUs, a column a kernel; those of all points that are one row."""
-    rows: dict[tuple[int, int, int], dict[int, Line]] = {}
+    rows: dict[tuple[int, int, int], dict[int, LineRecord]] = {}
     for at in reader.at(points).values():
         for point in at.values():
-            for line in reader.history.select(Line, point=point.id):
+            for line in reader.history.select(LineRecord, point=point.id):
                 if line.accesses_per_op > TOLERANCE:
                     rows.setdefault((point.workload, point.cpus, line.row), {})[point.kernel] = line
     ordered = sorted(rows.items(), key=lambda row: (row[0][1], -max(_accesses(row[1]))))
@@ -274,16 +280,16 @@ def _lines(reader: _Reader, points: Iterable[Point]) -> Listing:
     )
 
 
-def _accesses(lines: Mapping[int, Line]) -> list[float]:
+def _accesses(lines: Mapping[int, LineRecord]) -> list[float]:
     return [line.accesses_per_op for line in lines.values()]
 
 
-def _named(line: Line) -> str:
+def _named(line: LineRecord) -> str:
     return f"{line.object} (pair)" if line.pair else line.object
 
 
 def _changes_of(reader: _Reader, workload: int) -> Listing:
-    found = reader.history.select(Change, workload=workload)
+    found = reader.history.select(ChangeRecord, workload=workload)
     listed = _changes(reader, [])
     rows = []
     for kernel in reader.kernels:
@@ -302,7 +308,7 @@ def _growth(reader: _Reader, workload: int) -> Listing:
             one.law or "none",
             one.text,
         )
-        for one in reader.history.select(Growth, workload=workload)
+        for one in reader.history.select(GrowthRecord, workload=workload)
     ]
     return Listing(("kernel", "what", "name", "counts", "law", "formula"), rows)
 
@@ -316,34 +322,34 @@ def _predictions(reader: _Reader, workload: int) -> Listing:
             f"{one.relative:.3g} ({one.low:.3g} to {one.high:.3g})" if one.tasks else "",
             one.refused or _limit(one),
         )
-        for one in reader.history.select(Prediction, workload=workload)
+        for one in reader.history.select(PredictionRecord, workload=workload)
     ]
     position = {kernel.name: kernel.position for kernel in reader.kernels}
     rows.sort(key=lambda row: (row[0], position[str(row[1])]))
     return Listing(("machine", "kernel", "tasks", "predicted", "limited by"), rows)
 
 
-def _limit(predicted: Prediction) -> str:
+def _limit(predicted: PredictionRecord) -> str:
     if not predicted.limits:
         return "nothing"
     limit = predicted.limits[0]
     return f"{limit_name(limit.kind, limit.object)} {limit.share:.0%}"
 
 
-def of_object(history: History, name: str) -> View:
+def of_object(history: History, name: str) -> HistoryView:
     """A struct, a member or a variable: every workload that touches it, on which kernels."""
     reader = _Reader(history)
     points = {point.id: point for point in reader.points}
     lines = [
         line
-        for line in history.select(Line)
+        for line in history.select(LineRecord)
         if line.point in points and (line.kind == name or _is(name, line.object))
     ]
     if not lines:
         raise UserError(
             f"no workload of {history.path} shares a cache line of {name!r}: `history show` lists the objects"
         )
-    rows: dict[tuple[str, int, str], dict[int, Line]] = {}
+    rows: dict[tuple[str, int, str], dict[int, LineRecord]] = {}
     for line in sorted(lines, key=lambda line: line.accesses_per_op):
         point = points[line.point]
         place = (reader.workloads[point.workload].name, point.cpus, _named(line))
@@ -360,10 +366,10 @@ def of_object(history: History, name: str) -> View:
         for unit in ("accesses", "writes")
     ]
     writers = {place[0] for place, of in rows.items() if any(line.writes_per_op > 0 for line in of.values())}
-    return View(
+    return HistoryView(
         f"{name}: {plural(len(writers), 'workload')} "
         f"{'writes' if len(writers) == 1 else 'write'} it where CPUs share it",
-        [Section("lines", "Accesses and writes per operation", Listing(columns, listed))],
+        [TableSection("lines", "Accesses and writes per operation", Listing(columns, listed))],
     )
 
 
@@ -372,25 +378,25 @@ def _is(name: str, object: str) -> bool:
     return object == name or object.startswith((f"{name}.", f"{name}+", f"{name}[", f"{name} ("))
 
 
-def of_kernel(history: History, name: str) -> View:
+def of_kernel(history: History, name: str) -> HistoryView:
     """What a kernel changed, in all workloads, and what it refuses."""
     reader = _Reader(history)
     known = next((one for one in reader.kernels if one.name == name), None)
     if not known:
         there = ", ".join(one.name for one in reader.kernels)
         raise UserError(f"{history.path} has no kernel {name!r}: it has {there}")
-    changes = history.select(Change, after=known.id)
+    changes = history.select(ChangeRecord, after=known.id)
     before = dict.fromkeys(reader.names[change.before] for change in changes)
     against = f", compared with {' and '.join(before)}" if before else ""
     measured = len([point for point in reader.points if point.kernel == known.id])
-    return View(
+    return HistoryView(
         f"{known.name}: Linux {known.release}, {plural(measured, 'point')}{against}",
-        [Section("changes", f"What {known.name} changed", _changes(reader, changes))],
+        [TableSection("changes", f"What {known.name} changed", _changes(reader, changes))],
         [*reader.notes(), *_refused_in_words(reader, reader.refusals(kernel=known.id))],
     )
 
 
-def as_text(view: View) -> str:
+def as_text(view: HistoryView) -> str:
     """For people."""
     parts = [view.title + "\n"]
     for section in view.sections:
@@ -400,7 +406,7 @@ def as_text(view: View) -> str:
     return "\n".join([*parts, *(f"{note}\n" for note in view.notes)])
 
 
-def as_markdown(view: View) -> str:
+def as_markdown(view: HistoryView) -> str:
     """The same as text, for a wiki or a mail."""
     parts = [f"# {plain(view.title)}\n"]
     for section in view.sections:
@@ -413,12 +419,12 @@ def as_markdown(view: View) -> str:
     return "\n".join([*parts, *(f"- {plain(note)}" for note in view.notes)]).rstrip("\n") + "\n"
 
 
-def as_csv(view: View) -> str:
+def as_csv(view: HistoryView) -> str:
     """Its first table, whole."""
     return view.sections[0].rows.as_csv()
 
 
-def as_json(view: View) -> str:
+def as_json(view: HistoryView) -> str:
     """All tables, whole: a list of objects each."""
     tables = {
         section.name: [dict(zip(section.rows.columns, row, strict=True)) for row in section.rows.rows]
@@ -427,7 +433,7 @@ def as_json(view: View) -> str:
     return json_text({"title": view.title, **tables, "notes": list(view.notes)})
 
 
-FORMATS: dict[str, Callable[[View], str]] = {
+FORMATS: dict[str, Callable[[HistoryView], str]] = {
     "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,

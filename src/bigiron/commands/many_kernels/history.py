@@ -49,7 +49,7 @@ def add(
     """
     from bigiron.history import measure  # imported here, as `show` does not need it
 
-    question = measure.Request(kernel, numbers("--cpus", cpus), measure.chosen(workloads or []), arch)
+    question = measure.HistoryRequest(kernel, numbers("--cpus", cpus), measure.chosen(workloads or []), arch)
     try:
         with pools(fleet, certificates, jobs) as workers, ProgressBar([]) as bar:
             done = measure.add(output, question, jobs, workers, bar)

@@ -4,9 +4,9 @@ import uuid
 from datetime import datetime
 from xml.etree import ElementTree
 
-from bigiron.history.records import Kernel, Workload
+from bigiron.history.records import KernelRecord, WorkloadRecord
 from bigiron.report.site import address, words
-from bigiron.report.site.reading import Reading
+from bigiron.report.site.reading import HistoryReader
 from bigiron.report.site.workload import why
 from bigiron.util.numbers import short_count
 
@@ -18,7 +18,7 @@ _NAMES = uuid.UUID(
 _MOST = 200
 
 
-def feed(reading: Reading) -> bytes:
+def feed(reading: HistoryReader) -> bytes:
     """The newest entries, the newest kernel's first."""
     root = ElementTree.Element("feed", {"xmlns": _ATOM, "xml:lang": "en"})
     _add(root, "id", _urn("feed"))
@@ -35,9 +35,9 @@ def feed(reading: Reading) -> bytes:
     )
 
 
-def _changed(reading: Reading) -> list[tuple[Kernel, Workload]]:
+def _changed(reading: HistoryReader) -> list[tuple[KernelRecord, WorkloadRecord]]:
     """The largest change of each kernel first."""
-    found: list[tuple[Kernel, Workload]] = []
+    found: list[tuple[KernelRecord, WorkloadRecord]] = []
     for kernel in reversed(reading.kernels):
         totals = {
             c.workload: abs(c.count_after - c.count_before)
@@ -48,7 +48,7 @@ def _changed(reading: Reading) -> list[tuple[Kernel, Workload]]:
     return found
 
 
-def _entry(reading: Reading, kernel: Kernel, workload: Workload) -> ElementTree.Element:
+def _entry(reading: HistoryReader, kernel: KernelRecord, workload: WorkloadRecord) -> ElementTree.Element:
     total = next(c for c in reading.changes(kernel, workload) if c.what == "lines")
     before = reading.kernel(total.before)
     point = reading.point(workload, kernel, total.cpus)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bigiron.history.derive import ACCESSES
-from bigiron.history.records import Change, Kernel, Point, Prediction, Workload
+from bigiron.history.records import ChangeRecord, KernelRecord, PointRecord, PredictionRecord, WorkloadRecord
 from bigiron.report.site import address, objects, words
-from bigiron.report.site.page import Page
-from bigiron.report.site.reading import LEAST, ObjectChange, Reading
+from bigiron.report.site.page import SitePage
+from bigiron.report.site.reading import LEAST, HistoryReader, ObjectChange
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import short_count, three_digits
 from bigiron.util.object_name import without_instance
@@ -19,7 +19,7 @@ _MOST_OBJECTS = 20
 
 
 @dataclass(frozen=True)
-class Cell:
+class HomeCell:
     """A workload on a kernel, in one view."""
 
     text: str
@@ -38,23 +38,23 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class View:
+class HomeView:
     """A view of the matrix: accesses at one CPU count, or the prediction for a machine."""
 
     label: str
     legend: Sequence[tuple[str, str]]
     legend_of: str
-    rows: dict[int, list[Cell]]  # by workload, a cell for each kernel
+    rows: dict[int, list[HomeCell]]  # by workload, a cell for each kernel
 
 
 @dataclass(frozen=True)
-class Row:
+class HomeRow:
     """A workload, whatever the view."""
 
-    workload: Workload
+    workload: WorkloadRecord
     href: str  # "" where it has no page: it was refused everywhere
     grows: str
-    ahead: list[Prediction | None]  # what is predicted of the newest kernel
+    ahead: list[PredictionRecord | None]  # what is predicted of the newest kernel
     hottest: str  # object with the most accesses on the newest kernel
     hottest_href: str  # "" where it has no page
     accesses: float  # on the newest kernel, with the most CPUs
@@ -72,7 +72,7 @@ class Moved:
     note: str
 
 
-def page(reading: Reading) -> Page:
+def page(reading: HistoryReader) -> SitePage:
     """The first page of a site."""
     views = [*_counts(reading), *_predictions(reading)]
     newest = reading.newest
@@ -80,7 +80,7 @@ def page(reading: Reading) -> Page:
     changed = {change.workload for change in changes if change.what in ("line", "lines")}
     rows = [_row(reading, workload, changed) for workload in reading.workloads]
     points = [point for point in reading.points if point.current]
-    return Page(
+    return SitePage(
         address="index",
         title=f"{plural(len(reading.workloads), 'workload')} on {plural(len(reading.kernels), 'kernel')}",
         template="home.html",
@@ -118,7 +118,7 @@ def page(reading: Reading) -> Page:
     )
 
 
-def _data(reading: Reading, point: Point) -> tuple[object, ...]:
+def _data(reading: HistoryReader, point: PointRecord) -> tuple[object, ...]:
     return (
         reading.workload(point.workload).name,
         reading.kernel(point.kernel).name,
@@ -137,15 +137,15 @@ def _data(reading: Reading, point: Point) -> tuple[object, ...]:
 # The matrix
 
 
-def _counts(reading: Reading) -> Iterator[View]:
+def _counts(reading: HistoryReader) -> Iterator[HomeView]:
     """With the CPUs that most workloads were measured with first, and of these the most."""
     times = Counter(point.cpus for point in reading.points if point.current)
     for cpus in sorted(times, key=lambda cpus: (-times[cpus], -cpus)):
         rows = {workload.id: _plural(reading, workload, cpus) for workload in reading.workloads}
-        yield View(f"accesses per operation, {cpus} CPUs", words.shades(), "accesses per operation", rows)
+        yield HomeView(f"accesses per operation, {cpus} CPUs", words.shades(), "accesses per operation", rows)
 
 
-def _plural(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
+def _plural(reading: HistoryReader, workload: WorkloadRecord, cpus: int) -> list[HomeCell]:
     points = [reading.point(workload, kernel, cpus) for kernel in reading.kernels]
     last = next((point for point in reversed(points) if point), None)
     return [
@@ -155,15 +155,15 @@ def _plural(reading: Reading, workload: Workload, cpus: int) -> list[Cell]:
 
 
 def _cell(
-    reading: Reading,
-    workload: Workload,
-    kernel: Kernel,
-    point: Point | None,
-    last: Point | None,
-) -> Cell:
+    reading: HistoryReader,
+    workload: WorkloadRecord,
+    kernel: KernelRecord,
+    point: PointRecord | None,
+    last: PointRecord | None,
+) -> HomeCell:
     if point is None:
         refused = reading.refusals.get((workload.id, kernel.id), [])
-        return Cell("×" if refused else "–", title=refused[0].reason if refused else "not measured")
+        return HomeCell("×" if refused else "–", title=refused[0].reason if refused else "not measured")
     mark = ""
     older = reading.compared(workload, kernel, point.cpus)
     before = reading.point(workload, older, point.cpus) if older else None
@@ -171,38 +171,40 @@ def _cell(
         mark = "▲" if point.accesses_per_op > before.accesses_per_op else "▼"
     apart = last is not None and last.identity != point.identity
     value = point.accesses_per_op
-    return Cell(short_count(value), words.shade(value), mark, apart)
+    return HomeCell(short_count(value), words.shade(value), mark, apart)
 
 
-def _predictions(reading: Reading) -> Iterator[View]:
+def _predictions(reading: HistoryReader) -> Iterator[HomeView]:
     for machine, tasks in reading.machines:
         rows = {
             workload.id: [_predicted(reading, workload, kernel, machine, tasks) for kernel in reading.kernels]
             for workload in reading.workloads
         }
         label = f"predicted throughput of {tasks} tasks on {machine}, relative to one task"
-        yield View(label, words.efficiencies(), "predicted share of perfect scaling", rows)
+        yield HomeView(label, words.efficiencies(), "predicted share of perfect scaling", rows)
 
 
-def _predicted(reading: Reading, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Cell:
+def _predicted(
+    reading: HistoryReader, workload: WorkloadRecord, kernel: KernelRecord, machine: str, tasks: int
+) -> HomeCell:
     here = reading.prediction(workload, kernel, machine, tasks)
     if here is None:
         refused = [p.refused for p in reading.predictions(workload, kernel) if p.refused]
-        return Cell("–", title=refused[0] if refused else "not predicted")
-    return Cell(three_digits(here.relative), words.efficiency_shade(here), title=_range(here))
+        return HomeCell("–", title=refused[0] if refused else "not predicted")
+    return HomeCell(three_digits(here.relative), words.efficiency_shade(here), title=_range(here))
 
 
-def _range(prediction: Prediction) -> str:
+def _range(prediction: PredictionRecord) -> str:
     return f"{three_digits(prediction.low)} to {three_digits(prediction.high)}"
 
 
-def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
+def _row(reading: HistoryReader, workload: WorkloadRecord, changed: set[int]) -> HomeRow:
     newest = reading.newest
     point = reading.point(workload, newest, reading.most_cpus(workload))
     lines = reading.lines(point) if point else []
     total = next(iter(reading.growths(workload, newest, "lines")), None)
     hottest = without_instance(lines[0].object) if lines and lines[0].accesses_per_op >= LEAST else ""
-    return Row(
+    return HomeRow(
         workload,
         address.workload(workload.name) if reading.most_cpus(workload) else "",
         total.law if total else "",
@@ -214,20 +216,20 @@ def _row(reading: Reading, workload: Workload, changed: set[int]) -> Row:
     )
 
 
-def _ahead(reading: Reading) -> list[tuple[str, int]]:
+def _ahead(reading: HistoryReader) -> list[tuple[str, int]]:
     """What every row tells of, whatever the view: the first machine with more tasks than were measured."""
     first = [(machine, tasks) for machine, tasks in reading.machines if machine == reading.machines[0][0]]
     return [(machine, tasks) for machine, tasks in first if tasks > max(reading.cpus)]
 
 
-def _object_href(reading: Reading, name: str) -> str:
+def _object_href(reading: HistoryReader, name: str) -> str:
     """Of an object's page; "" where it has none."""
     found = reading.object_of(name)
     return address.object(found) if found else ""
 
 
-def _by_suite(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+def _by_suite(rows: Iterable[HomeRow]) -> Iterator[tuple[str, list[HomeRow]]]:
+    found: dict[str, list[HomeRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: -row.accesses):
         suite, slash, _ = row.workload.name.rpartition("/")
         found[suite if slash else ""].append(row)
@@ -237,7 +239,7 @@ def _by_suite(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
 # What changed
 
 
-def moved(reading: Reading, changes: Sequence[Change], more: bool) -> list[Moved]:
+def moved(reading: HistoryReader, changes: Sequence[ChangeRecord], more: bool) -> list[Moved]:
     """Workloads of which all lines together are accessed more often, or less, the largest change first."""
     totals = [c for c in changes if c.what == "lines" and (c.count_after > c.count_before) is more]
     totals.sort(key=lambda change: -abs(change.count_after - change.count_before))
@@ -253,14 +255,14 @@ def moved(reading: Reading, changes: Sequence[Change], more: bool) -> list[Moved
     ]
 
 
-def _most_of(reading: Reading, total: Change) -> str:
+def _most_of(reading: HistoryReader, total: ChangeRecord) -> str:
     """The object that changed most, the same way."""
     changes = reading.object_changes(reading.kernel(total.after), reading.workload(total.workload))
     more = total.count_after > total.count_before
     return next((c.name for c in changes if (c.now.accesses > c.was.accesses) is more), "")
 
 
-def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"]) -> list[Moved]:
+def objects_moved(reading: HistoryReader, kernel: KernelRecord, how: Literal["gone", "new"]) -> list[Moved]:
     """Objects that a kernel rid some workload of, or brought to it: that with the most accesses first."""
     found: dict[str, list[ObjectChange]] = defaultdict(list)
     for one in reading.object_changes(kernel):
@@ -279,7 +281,7 @@ def objects_moved(reading: Reading, kernel: Kernel, how: Literal["gone", "new"])
     ]
 
 
-def incomparable(reading: Reading, kernel: Kernel) -> int:
+def incomparable(reading: HistoryReader, kernel: KernelRecord) -> int:
     """The number of workloads without a comparable older kernel, as the setup differed."""
     older = reading.kernels[: reading.kernels.index(kernel)]
     found = 0

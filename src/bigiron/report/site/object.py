@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bigiron.history.records import Kernel, Workload
+from bigiron.history.records import KernelRecord, WorkloadRecord
 from bigiron.report.site import address, words
-from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import ObjectChange, Reading, Use
+from bigiron.report.site.page import Answers, SitePage
+from bigiron.report.site.reading import HistoryReader, ObjectAtPoint, ObjectChange
 from bigiron.report.site.workload import in_words
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import short_count
@@ -18,24 +18,24 @@ _MOST_FUNCTIONS = 16
 
 
 @dataclass(frozen=True)
-class Row:
+class ObjectRow:
     """A workload that touches it, over the releases."""
 
-    workload: Workload
+    workload: WorkloadRecord
     href: str
     cpus: int
-    uses: list[Use | None]  # for each kernel; None where it does not touch it
+    uses: list[ObjectAtPoint | None]  # for each kernel; None where it does not touch it
     measured: list[bool]
     apart: list[bool]  # measured by another than the newest
 
 
-def page(reading: Reading, name: str) -> Page:
+def page(reading: HistoryReader, name: str) -> SitePage:
     """An object's page."""
     uses = reading.objects[name]
     rows = _rows(reading, uses)
     newest = [row for row in rows if row.uses[-1]]
     functions = _functions(rows)
-    return Page(
+    return SitePage(
         address=address.object(name),
         title=name,
         template="object.html",
@@ -58,7 +58,7 @@ def page(reading: Reading, name: str) -> Page:
     )
 
 
-def _data(reading: Reading, use: Use) -> tuple[object, ...]:
+def _data(reading: HistoryReader, use: ObjectAtPoint) -> tuple[object, ...]:
     return (
         reading.workload(use.point.workload).name,
         reading.kernel(use.point.kernel).name,
@@ -72,9 +72,9 @@ def _data(reading: Reading, use: Use) -> tuple[object, ...]:
     )
 
 
-def _rows(reading: Reading, uses: Sequence[Use]) -> list[Row]:
+def _rows(reading: HistoryReader, uses: Sequence[ObjectAtPoint]) -> list[ObjectRow]:
     """With the most CPUs of each workload, those first that touch it most on the newest kernel."""
-    found: dict[int, dict[int, Use]] = defaultdict(dict)
+    found: dict[int, dict[int, ObjectAtPoint]] = defaultdict(dict)
     for use in uses:
         if use.point.cpus == reading.most_cpus(reading.workload(use.point.workload)):
             found[use.point.workload][use.point.kernel] = use
@@ -86,11 +86,11 @@ def _rows(reading: Reading, uses: Sequence[Use]) -> list[Row]:
     return sorted(rows, key=lambda row: ([-(u.accesses if u else 0) for u in reversed(row.uses)], row.href))
 
 
-def _row(reading: Reading, workload: Workload, by_kernel: dict[int, Use]) -> Row:
+def _row(reading: HistoryReader, workload: WorkloadRecord, by_kernel: dict[int, ObjectAtPoint]) -> ObjectRow:
     cpus = reading.most_cpus(workload)
     points = [reading.point(workload, kernel, cpus) for kernel in reading.kernels]
     last = next(point for point in reversed(points) if point)
-    return Row(
+    return ObjectRow(
         workload,
         address.workload(workload.name),
         cpus,
@@ -100,7 +100,7 @@ def _row(reading: Reading, workload: Workload, by_kernel: dict[int, Use]) -> Row
     )
 
 
-def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
+def _answers(reading: HistoryReader, name: str, rows: Sequence[ObjectRow]) -> Answers:
     now = [row for row in rows if row.uses[-1]]
     hottest = now[0] if now else None
     if hottest and (use := hottest.uses[-1]):
@@ -125,7 +125,7 @@ def _answers(reading: Reading, name: str, rows: Sequence[Row]) -> Answers:
     )
 
 
-def _why(reading: Reading, name: str, kernel: Kernel) -> str:
+def _why(reading: HistoryReader, name: str, kernel: KernelRecord) -> str:
     changes = [change for change in reading.object_changes(kernel) if name in change.names]
     if not changes:
         return ""
@@ -145,7 +145,7 @@ def _kinds(changes: Sequence[ObjectChange]) -> str:
     return ", ".join(f"{how} {plural(number, 'workload')} more" for how, number in found.items())
 
 
-def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, str]:
+def _ignorable(reading: HistoryReader, name: str, now: Sequence[ObjectRow]) -> tuple[str, str]:
     """By the largest share of the time that it is predicted to take."""
     if not now:
         return "Yes", f"{reading.newest.name} no longer has it."
@@ -173,7 +173,7 @@ def _ignorable(reading: Reading, name: str, now: Sequence[Row]) -> tuple[str, st
     )
 
 
-def _functions(rows: Sequence[Row]) -> list[tuple[str, float, int]]:
+def _functions(rows: Sequence[ObjectRow]) -> list[tuple[str, float, int]]:
     """The functions that access it on the newest kernel that has it: most accesses, number of workloads."""
     most: dict[str, float] = {}
     times: dict[str, int] = defaultdict(int)
@@ -190,7 +190,7 @@ def _functions(rows: Sequence[Row]) -> list[tuple[str, float, int]]:
     return found[:_MOST_FUNCTIONS]
 
 
-def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str]]:
+def _chains(reading: HistoryReader, rows: Sequence[ObjectRow]) -> list[tuple[str, float, str]]:
     """The call chains that reach it, most frequent first, and their workloads."""
     most: dict[str, float] = {}
     names: dict[str, list[str]] = defaultdict(list)
@@ -204,7 +204,7 @@ def _chains(reading: Reading, rows: Sequence[Row]) -> list[tuple[str, float, str
     return [(path, value, first_n(list(dict.fromkeys(names[path])), 3)) for path, value in found]
 
 
-def _sharing(uses: Sequence[Use]) -> dict[str, str]:
+def _sharing(uses: Sequence[ObjectAtPoint]) -> dict[str, str]:
     """The kinds of sharing, and their evidence."""
     found: dict[str, str] = {}
     for use in uses:

@@ -1,13 +1,13 @@
 """The list of all objects that CPUs share on any kernel."""
 
 from bigiron.report.site import address
-from bigiron.report.site.page import Page
-from bigiron.report.site.reading import Reading, Use
+from bigiron.report.site.page import SitePage
+from bigiron.report.site.reading import HistoryReader, ObjectAtPoint
 
 
-def page(reading: Reading) -> Page:
+def page(reading: HistoryReader) -> SitePage:
     """The list, the objects with the most accesses on the newest kernel first."""
-    return Page(
+    return SitePage(
         address="objects",
         title="Everything that CPUs share",
         template="objects.html",
@@ -20,7 +20,7 @@ def page(reading: Reading) -> Page:
     )
 
 
-def rows(reading: Reading) -> list[tuple[str, list[float], int]]:
+def rows(reading: HistoryReader) -> list[tuple[str, list[float], int]]:
     """An object, its accesses on each kernel over all workloads with their most CPUs, and in how many."""
     return [
         (
@@ -32,7 +32,7 @@ def rows(reading: Reading) -> list[tuple[str, list[float], int]]:
     ]
 
 
-def _sum(reading: Reading, uses: list[Use], kernel: int) -> float:
+def _sum(reading: HistoryReader, uses: list[ObjectAtPoint], kernel: int) -> float:
     return sum(
         use.accesses
         for use in uses

@@ -39,7 +39,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Page:
+class SitePage:
     """A page, and the rows of the data beside it."""
 
     address: str  # without its ending
@@ -51,14 +51,14 @@ class Page:
     about: Mapping[str, Any] = field(default_factory=dict)  # what the JSON has besides
 
 
-def files(page: Page, kernels: str) -> Iterator[tuple[str, bytes]]:
+def files(page: SitePage, kernels: str) -> Iterator[tuple[str, bytes]]:
     """A page's files by their addresses."""
     yield f"{page.address}.html", _html(page, kernels).encode()
     document = {"title": page.title, **page.about, "columns": page.columns, "rows": page.rows}
     yield f"{page.address}.json", (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
-def _html(page: Page, kernels: str) -> str:
+def _html(page: SitePage, kernels: str) -> str:
     return _ENVIRONMENT.get_template(page.template).render(
         page=page,
         root="../" * page.address.count("/"),

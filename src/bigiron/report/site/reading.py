@@ -13,18 +13,18 @@ from bigiron.errors import UserError
 from bigiron.history.database import History
 from bigiron.history.derive import ACCESSES
 from bigiron.history.records import (
-    Chain,
-    Change,
-    Function,
-    Growth,
-    Identity,
-    Kernel,
-    Line,
-    Lock,
-    Point,
-    Prediction,
-    Refusal,
-    Workload,
+    ChainRecord,
+    ChangeRecord,
+    FunctionRecord,
+    GrowthRecord,
+    IdentityRecord,
+    KernelRecord,
+    LineRecord,
+    LockRecord,
+    PointRecord,
+    PredictionRecord,
+    RefusalRecord,
+    WorkloadRecord,
 )
 from bigiron.util.object_name import without_instance
 
@@ -37,17 +37,17 @@ LEAST = 0.05
 _LEAST_SHARE = 1 / 2000
 
 
-def least(point: Point) -> float:
+def least(point: PointRecord) -> float:
     """An object with fewer accesses per operation at every point is in the database only."""
     return max(LEAST, _LEAST_SHARE * point.accesses_per_op)
 
 
 @dataclass(frozen=True)
-class Use:
+class ObjectAtPoint:
     """An object at a point: all cache lines of that name."""
 
-    point: Point
-    lines: tuple[Line, ...]
+    point: PointRecord
+    lines: tuple[LineRecord, ...]
 
     @property
     def accesses(self) -> float:
@@ -78,11 +78,11 @@ class Use:
 class ObjectChange:
     """An object that a kernel changed in a workload: all its lines together, before and after."""
 
-    workload: Workload
+    workload: WorkloadRecord
     names: frozenset[str]  # that it has on the two kernels
     name: str
-    was: Use
-    now: Use
+    was: ObjectAtPoint
+    now: ObjectAtPoint
 
     @property
     def size(self) -> float:
@@ -90,33 +90,33 @@ class ObjectChange:
         return abs(self.now.accesses - self.was.accesses)
 
 
-class Reading:
+class HistoryReader:
     """A history that was read."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self.kernels = sorted(history.select(Kernel), key=lambda kernel: kernel.position)
-        self.workloads = sorted(history.select(Workload), key=_by_suite)
-        self.identities = {identity.id: identity for identity in history.select(Identity)}
-        self.points = history.select(Point)
+        self.kernels = sorted(history.select(KernelRecord), key=lambda kernel: kernel.position)
+        self.workloads = sorted(history.select(WorkloadRecord), key=_by_suite)
+        self.identities = {identity.id: identity for identity in history.select(IdentityRecord)}
+        self.points = history.select(PointRecord)
         if not self.points:
             raise UserError(f"{history.path} has no points yet: `bigiron history add` measures some")
         self._kernels = {kernel.id: kernel for kernel in self.kernels}
         self._workloads = {workload.id: workload for workload in self.workloads}
         self._points = {point.id: point for point in self.points}
-        changes = history.select(Change)
+        changes = history.select(ChangeRecord)
         self._object_changes: dict[int, list[ObjectChange]] = {}  # by kernel
         self._current = {(p.workload, p.kernel, p.cpus): p for p in self.points if p.current}
-        self._lines = _grouped(history.select(Line), lambda line: line.point)
-        self._chains = _grouped(history.select(Chain), lambda chain: chain.line)
-        self._locks = _grouped(history.select(Lock), lambda lock: lock.point)
-        self._growths = _grouped(history.select(Growth), lambda one: (one.workload, one.kernel))
-        self._predictions = _grouped(history.select(Prediction), lambda one: (one.workload, one.kernel))
+        self._lines = _grouped(history.select(LineRecord), lambda line: line.point)
+        self._chains = _grouped(history.select(ChainRecord), lambda chain: chain.line)
+        self._locks = _grouped(history.select(LockRecord), lambda lock: lock.point)
+        self._growths = _grouped(history.select(GrowthRecord), lambda one: (one.workload, one.kernel))
+        self._predictions = _grouped(history.select(PredictionRecord), lambda one: (one.workload, one.kernel))
         self._changes = _grouped(changes, lambda change: (change.workload, change.after))
         self._check(history, changes)
-        self.refusals = _grouped(history.select(Refusal), lambda one: (one.workload, one.kernel))
+        self.refusals = _grouped(history.select(RefusalRecord), lambda one: (one.workload, one.kernel))
 
-    def _check(self, history: History, changes: Iterable[Change]) -> None:
+    def _check(self, history: History, changes: Iterable[ChangeRecord]) -> None:
         """UserError where rows that belong together are not: anybody can have written a history."""
         whole = all(
             math.isfinite(point.accesses_per_op) and _is_time(point.measured) for point in self.points
@@ -153,16 +153,16 @@ class Reading:
         return max(point.measured for point in self.points)
 
     @property
-    def newest(self) -> Kernel:
+    def newest(self) -> KernelRecord:
         """The newest kernel."""
         return self.kernels[-1]
 
-    def before(self, kernel: Kernel) -> Kernel | None:
+    def before(self, kernel: KernelRecord) -> KernelRecord | None:
         """The kernel before one."""
         at = self.kernels.index(kernel)
         return self.kernels[at - 1] if at else None
 
-    def compared(self, workload: Workload, kernel: Kernel, cpus: int = 0) -> Kernel | None:
+    def compared(self, workload: WorkloadRecord, kernel: KernelRecord, cpus: int = 0) -> KernelRecord | None:
         """What a kernel is compared with in a workload: the newest older one measured with the same setup.
 
         With so many CPUs; 0: the most of the workload.
@@ -175,7 +175,7 @@ class Reading:
                 return older
         return None
 
-    def against(self, kernel: Kernel) -> list[Kernel]:
+    def against(self, kernel: KernelRecord) -> list[KernelRecord]:
         """All kernels that it is compared with in some workload, newest first."""
         found = {
             one.id
@@ -185,25 +185,25 @@ class Reading:
         }
         return [one for one in reversed(self.kernels) if one.id in found]
 
-    def kernel(self, number: int) -> Kernel:
+    def kernel(self, number: int) -> KernelRecord:
         """A kernel by its number."""
         return self._kernels[number]
 
-    def workload(self, number: int) -> Workload:
+    def workload(self, number: int) -> WorkloadRecord:
         """A workload by its number."""
         return self._workloads[number]
 
     # At a point
 
-    def point(self, workload: Workload, kernel: Kernel, cpus: int) -> Point | None:
+    def point(self, workload: WorkloadRecord, kernel: KernelRecord, cpus: int) -> PointRecord | None:
         """The current point, if it was measured."""
         return self._current.get((workload.id, kernel.id, cpus))
 
-    def of_workload(self, workload: Workload) -> list[Point]:
+    def of_workload(self, workload: WorkloadRecord) -> list[PointRecord]:
         """All its points, the older ones too."""
         return [point for point in self.points if point.workload == workload.id]
 
-    def most_cpus(self, workload: Workload) -> int:
+    def most_cpus(self, workload: WorkloadRecord) -> int:
         """Of its current points: of those that the newest kernel has, if it has any."""
         return self._most_cpus.get(workload.id, 0)
 
@@ -215,54 +215,58 @@ class Reading:
             found[point.workload] = max(found.get(point.workload, rank), rank)
         return {workload: cpus for workload, (_, cpus) in found.items()}
 
-    def lines(self, point: Point, pairs: bool = False) -> list[Line]:
+    def lines(self, point: PointRecord, pairs: bool = False) -> list[LineRecord]:
         """Its shared cache lines, hottest first; or what is shared only as a pair of lines."""
         found = [line for line in self._lines.get(point.id, ()) if line.pair is pairs]
         return sorted(found, key=lambda line: (-line.accesses_per_op, line.object, line.row))
 
-    def chains(self, line: Line) -> list[Chain]:
+    def chains(self, line: LineRecord) -> list[ChainRecord]:
         """The call chains that reach it, most frequent first."""
         return sorted(self._chains.get(line.id, ()), key=lambda chain: -chain.accesses_per_op)
 
-    def locks(self, point: Point) -> list[Lock]:
+    def locks(self, point: PointRecord) -> list[LockRecord]:
         """Locks taken there, most often first."""
         return sorted(self._locks.get(point.id, ()), key=lambda lock: -lock.acquisitions_per_op)
 
-    def functions(self, point: Point) -> list[Function]:
+    def functions(self, point: PointRecord) -> list[FunctionRecord]:
         """The functions that ran there."""
-        return self._history.select(Function, point=point.id)
+        return self._history.select(FunctionRecord, point=point.id)
 
-    def growths(self, workload: Workload, kernel: Kernel, what: str) -> list[Growth]:
+    def growths(self, workload: WorkloadRecord, kernel: KernelRecord, what: str) -> list[GrowthRecord]:
         """How its counts grow."""
         return [one for one in self._growths.get((workload.id, kernel.id), ()) if one.what == what]
 
-    def predictions(self, workload: Workload, kernel: Kernel) -> list[Prediction]:
+    def predictions(self, workload: WorkloadRecord, kernel: KernelRecord) -> list[PredictionRecord]:
         """The predictions for it, and the refused ones."""
         return self._predictions.get((workload.id, kernel.id), [])
 
-    def prediction(self, workload: Workload, kernel: Kernel, machine: str, tasks: int) -> Prediction | None:
+    def prediction(
+        self, workload: WorkloadRecord, kernel: KernelRecord, machine: str, tasks: int
+    ) -> PredictionRecord | None:
         """What is predicted for one machine."""
         of = self.predictions(workload, kernel)
         return next((p for p in of if (p.machine, p.tasks) == (machine, tasks) and not p.refused), None)
 
-    def have_same_setup(self, one: Prediction, other: Prediction) -> bool:
+    def have_same_setup(self, one: PredictionRecord, other: PredictionRecord) -> bool:
         """Whether two predictions are based on measurements with the same setup."""
         points = [self._points.get(prediction.point) for prediction in (one, other)]
         return len({point.identity if point else 0 for point in points}) == 1
 
     # Changes
 
-    def changes(self, kernel: Kernel, workload: Workload | None = None) -> list[Change]:
+    def changes(self, kernel: KernelRecord, workload: WorkloadRecord | None = None) -> list[ChangeRecord]:
         """From the kernel before to this one: with the most CPUs of each workload."""
         chosen = [workload] if workload else self.workloads
-        found: list[Change] = []
+        found: list[ChangeRecord] = []
         for one in chosen:
             of_workload = self._changes.get((one.id, kernel.id), [])
             most = max((change.cpus for change in of_workload), default=0)
             found += [change for change in of_workload if change.cpus == most]
         return found
 
-    def object_changes(self, kernel: Kernel, workload: Workload | None = None) -> list[ObjectChange]:
+    def object_changes(
+        self, kernel: KernelRecord, workload: WorkloadRecord | None = None
+    ) -> list[ObjectChange]:
         """Objects that changed, the largest change first; one line may be gone and another of it new."""
         of_all = self._object_changes.get(kernel.id)
         if of_all is None:
@@ -270,19 +274,19 @@ class Reading:
             of_all = self._object_changes[kernel.id] = sorted(found, key=lambda one: -one.size)
         return [one for one in of_all if workload is None or one.workload.id == workload.id]
 
-    def _changed_objects(self, workload: Workload, kernel: Kernel) -> Iterator[ObjectChange]:
+    def _changed_objects(self, workload: WorkloadRecord, kernel: KernelRecord) -> Iterator[ObjectChange]:
         lines = [change for change in self.changes(kernel, workload) if change.what == "line"]
         if not lines:
             return
         of = (self._current.get((workload.id, one, lines[0].cpus)) for one in (lines[0].before, kernel.id))
-        was, now = (Use(point, tuple(self.lines(point))) if point else None for point in of)
+        was, now = (ObjectAtPoint(point, tuple(self.lines(point))) if point else None for point in of)
         if not was or not now:
             return
         changed = {without_instance(change.name) for change in lines}
         for names in _names_of_same_lines(was, now):
             if names & changed:
                 parts = [
-                    Use(
+                    ObjectAtPoint(
                         use.point, tuple(line for line in use.lines if without_instance(line.object) in names)
                     )
                     for use in (was, now)
@@ -303,15 +307,15 @@ class Reading:
         return True
 
     @cached_property
-    def objects(self) -> dict[str, list[Use]]:
+    def objects(self) -> dict[str, list[ObjectAtPoint]]:
         """What CPUs share at any current point, and where, the hottest first."""
-        found: dict[str, list[Use]] = defaultdict(list)
+        found: dict[str, list[ObjectAtPoint]] = defaultdict(list)
         for point in self._current.values():
-            named: dict[str, list[Line]] = defaultdict(list)
+            named: dict[str, list[LineRecord]] = defaultdict(list)
             for line in self.lines(point):
                 named[without_instance(line.object)].append(line)
             for name, lines in named.items():
-                found[name].append(Use(point, tuple(lines)))
+                found[name].append(ObjectAtPoint(point, tuple(lines)))
         hot = {name: uses for name, uses in found.items() if any(use.is_shown for use in uses)}
         return dict(sorted(hot.items(), key=lambda item: (-self.weight(item[1]), item[0])))
 
@@ -319,7 +323,7 @@ class Reading:
         """What has a page of those that are called so; "": nothing."""
         return without_instance(name) if without_instance(name) in self.objects else ""
 
-    def weight(self, uses: Iterable[Use]) -> float:
+    def weight(self, uses: Iterable[ObjectAtPoint]) -> float:
         """Accesses to an object on the newest kernel, over all workloads."""
         return sum(
             use.accesses
@@ -329,7 +333,7 @@ class Reading:
         )
 
 
-def _names_of_same_lines(was: Use, now: Use) -> list[set[str]]:
+def _names_of_same_lines(was: ObjectAtPoint, now: ObjectAtPoint) -> list[set[str]]:
     """The names of objects on two kernels, those together that the same line has on one and the other."""
     found = {
         without_instance(line.object): {without_instance(line.object)}
@@ -354,7 +358,7 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _by_suite(workload: Workload) -> tuple[str, str]:
+def _by_suite(workload: WorkloadRecord) -> tuple[str, str]:
     """Suites together, those without one first."""
     suite, slash, _ = workload.name.rpartition("/")
     return (suite if slash else ""), workload.name

@@ -1,10 +1,10 @@
 """A kernel's page: what it changed, for worse and for better."""
 
-from bigiron.history.records import Change, Kernel, Prediction
+from bigiron.history.records import ChangeRecord, KernelRecord, PredictionRecord
 from bigiron.report import history_changes
 from bigiron.report.site import address, home, words
-from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import Reading
+from bigiron.report.site.page import Answers, SitePage
+from bigiron.report.site.reading import HistoryReader
 from bigiron.report.site.workload import in_words
 from bigiron.util.english import plural
 from bigiron.util.numbers import short_count
@@ -12,12 +12,12 @@ from bigiron.util.numbers import short_count
 _MOST_ROWS = 100  # of a table: the data beside the page has all
 
 
-def page(reading: Reading, kernel: Kernel) -> Page:
+def page(reading: HistoryReader, kernel: KernelRecord) -> SitePage:
     """A kernel's page."""
     changes = reading.changes(kernel)
     worse, better = (home.moved(reading, changes, more) for more in (True, False))
     against = reading.against(kernel)
-    return Page(
+    return SitePage(
         address=address.release(kernel.name),
         title=kernel.name,
         template="release.html",
@@ -48,12 +48,17 @@ def page(reading: Reading, kernel: Kernel) -> Page:
     )
 
 
-def _largest_first(changes: list[Change], what: str) -> list[Change]:
+def _largest_first(changes: list[ChangeRecord], what: str) -> list[ChangeRecord]:
     return history_changes.largest_first(change for change in changes if change.what == what)
 
 
 def _answers(
-    reading: Reading, kernel: Kernel, against: str, changes: list[Change], worse: int, better: int
+    reading: HistoryReader,
+    kernel: KernelRecord,
+    against: str,
+    changes: list[ChangeRecord],
+    worse: int,
+    better: int,
 ) -> Answers:
     measured = sum(p.current and p.kernel == kernel.id for p in reading.points)
     what = (
@@ -86,7 +91,9 @@ def _answers(
     )
 
 
-def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Change]) -> dict[str, str]:
+def _ignorable(
+    reading: HistoryReader, kernel: KernelRecord, against: str, changes: list[ChangeRecord]
+) -> dict[str, str]:
     """The answer from predictions, or from counts where there are none."""
     slower, compared = _predicted_slower(reading, kernel)
     if slower:
@@ -118,10 +125,10 @@ def _ignorable(reading: Reading, kernel: Kernel, against: str, changes: list[Cha
 
 
 def _predicted_slower(
-    reading: Reading, kernel: Kernel
-) -> tuple[list[tuple[str, Prediction, Prediction]], int]:
+    reading: HistoryReader, kernel: KernelRecord
+) -> tuple[list[tuple[str, PredictionRecord, PredictionRecord]], int]:
     """Workloads that are predicted to scale worse, before and now, the worst first; how many there are."""
-    found: dict[str, tuple[float, Prediction, Prediction]] = {}
+    found: dict[str, tuple[float, PredictionRecord, PredictionRecord]] = {}
     compared = set()
     for workload in reading.workloads:
         before = reading.compared(workload, kernel)

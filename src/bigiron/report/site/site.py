@@ -8,20 +8,20 @@ from bigiron.history.database import History
 from bigiron.report.formats.html import source, style_of
 from bigiron.report.site import feed, folder, home, objects, release, workload
 from bigiron.report.site import object as objects_page
-from bigiron.report.site.page import Page, files
-from bigiron.report.site.reading import Reading
+from bigiron.report.site.page import SitePage, files
+from bigiron.report.site.reading import HistoryReader
 
 
 def write(history: History, to: Path) -> tuple[int, int]:
     """Write a history's site to a folder, whole or not at all; how many pages it has, and bytes."""
-    reading = Reading(history)
+    reading = HistoryReader(history)
     every = list(pages(reading))
     kernels = ", ".join(kernel.name for kernel in reading.kernels)
     about = {"made_by": f"bigiron {bigiron.__version__}", "measured": reading.measured}
     return len(every), folder.write(to, _files(reading, every, kernels), about)
 
 
-def pages(reading: Reading) -> Iterator[Page]:
+def pages(reading: HistoryReader) -> Iterator[SitePage]:
     """Every page of a site."""
     yield home.page(reading)
     yield objects.page(reading)
@@ -30,7 +30,7 @@ def pages(reading: Reading) -> Iterator[Page]:
     yield from (objects_page.page(reading, name) for name in reading.objects)
 
 
-def _files(reading: Reading, every: list[Page], kernels: str) -> Iterator[tuple[str, bytes]]:
+def _files(reading: HistoryReader, every: list[SitePage], kernels: str) -> Iterator[tuple[str, bytes]]:
     for page in every:
         yield from files(page, kernels)
     yield feed.FILE, feed.feed(reading)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bigiron.history.records import Change, Growth, Identity, Kernel, Prediction
+from bigiron.history.records import ChangeRecord, GrowthRecord, IdentityRecord, KernelRecord, PredictionRecord
 from bigiron.util.english import first_n, join_and
 from bigiron.util.numbers import short_count, three_digits
 
@@ -42,7 +42,7 @@ def shades() -> list[tuple[str, str]]:
     return [(f"h{number}", text) for number, text in enumerate(ranges)]
 
 
-def efficiency_shade(prediction: Prediction) -> str:
+def efficiency_shade(prediction: PredictionRecord) -> str:
     """The class of a predicted throughput's colour, by its share of perfect scaling."""
     share = prediction.relative / prediction.tasks
     return f"h{sum(share < limit for limit in _EFFICIENCIES)}"
@@ -97,14 +97,14 @@ def by_functions(before: Mapping[str, float], after: Mapping[str, float]) -> str
     return ", ".join(f"{kind} {first_n(kinds[kind], _MOST_NAMES)}" for kind in order if kind in kinds)
 
 
-def distinguishing_name(one: Identity, others: Iterable[Identity]) -> str:
+def distinguishing_name(one: IdentityRecord, others: Iterable[IdentityRecord]) -> str:
     """What an identity has that tells it from others, in words; "" where there are none."""
     others = list(others)
     names = [name for name in _MEANT if any(getattr(one, name) != getattr(other, name) for other in others)]
     return ", ".join(f"{_MEANT[name]} {str(getattr(one, name))[:12]}" for name in names)
 
 
-def differing(one: Identity, other: Identity) -> list[str]:
+def differing(one: IdentityRecord, other: IdentityRecord) -> list[str]:
     """The differences of two identities in words."""
     return [
         f"{word}: {getattr(one, name)} and {getattr(other, name)}"
@@ -115,7 +115,7 @@ def differing(one: Identity, other: Identity) -> list[str]:
     ]
 
 
-def law(growth: Growth | None) -> str:
+def law(growth: GrowthRecord | None) -> str:
     """The growth law of a count, or why there is none."""
     if growth is None:
         return "unknown: fewer than three numbers of CPUs"
@@ -125,19 +125,19 @@ def law(growth: Growth | None) -> str:
     return f"{growth.text} ({how}, {100 * growth.sure:.0f} % sure)"
 
 
-def interval(prediction: Prediction) -> str:
+def interval(prediction: PredictionRecord) -> str:
     """A predicted throughput with its interval."""
     low, high = three_digits(prediction.low), three_digits(prediction.high)
     return f"{three_digits(prediction.relative)} ({low} to {high})"
 
 
-def _limits(prediction: Prediction) -> str:
+def _limits(prediction: PredictionRecord) -> str:
     return first_n(
         [f"{limit.object or limit.kind} {100 * limit.share:.0f} %" for limit in prediction.limits], 2
     )
 
 
-def predicted(prediction: Prediction) -> str:
+def predicted(prediction: PredictionRecord) -> str:
     """A sentence of a prediction."""
     of_all = 100 * prediction.relative / prediction.tasks
     limited = _limits(prediction)
@@ -149,7 +149,7 @@ def predicted(prediction: Prediction) -> str:
 
 
 def ignorable(
-    accesses: float, cpus: int, total: Growth | None, found: Sequence[Prediction]
+    accesses: float, cpus: int, total: GrowthRecord | None, found: Sequence[PredictionRecord]
 ) -> tuple[str, str]:
     """Whether a count may be ignored: the answer and its reason."""
     made = [one for one in found if not one.refused]
@@ -175,11 +175,11 @@ def ignorable(
     )
 
 
-def names(kernels: Sequence[Kernel]) -> str:
+def names(kernels: Sequence[KernelRecord]) -> str:
     """The names of kernels in words; "" if there are none."""
     return join_and([kernel.name for kernel in kernels])
 
 
-def subject(one: Change) -> str:
+def subject(one: ChangeRecord) -> str:
     """What a change is of."""
     return {"lines": "all shared cache lines", "instructions": "instructions"}.get(one.what, one.name)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bigiron.history.derive import by_measurement_setup, clock_steps
-from bigiron.history.records import Kernel, Line, Point, Workload
+from bigiron.history.records import KernelRecord, LineRecord, PointRecord, WorkloadRecord
 from bigiron.report.formats import flame
 from bigiron.report.formats.chart import Chart, DataPoint
 from bigiron.report.formats.chart import Line as Curve
 from bigiron.report.site import address, words
-from bigiron.report.site.page import Answers, Page
-from bigiron.report.site.reading import ObjectChange, Reading, least
+from bigiron.report.site.page import Answers, SitePage
+from bigiron.report.site.reading import HistoryReader, ObjectChange, least
 from bigiron.util.english import first_n, plural
 from bigiron.util.numbers import short_count
 
@@ -28,41 +28,41 @@ _MOST_LOCKS = 12
 
 
 @dataclass(frozen=True)
-class Row:
+class LineRow:
     """A line over the releases; None where a kernel does not have it."""
 
     object: str
     href: str
-    lines: list[Line | None]
+    lines: list[LineRecord | None]
     accesses: list[float]
     chains: list[tuple[str, float]]  # of the newest kernel that has it
 
     @property
-    def newest(self) -> Line:
+    def newest(self) -> LineRecord:
         """The line in the newest kernel that still has it."""
         return next(line for line in reversed(self.lines) if line)
 
 
 @dataclass(frozen=True)
-class Table:
+class LineTable:
     """The lines at one number of CPUs, measured with one setup."""
 
     cpus: int
     by: str  # who measured, where there are several
-    kernels: list[Kernel]
-    points: list[Point]
-    rows: list[Row]
+    kernels: list[KernelRecord]
+    points: list[PointRecord]
+    rows: list[LineRow]
     smaller: list[float]  # accesses to all other lines, for each kernel
 
 
-def page(reading: Reading, workload: Workload) -> Page:
+def page(reading: HistoryReader, workload: WorkloadRecord) -> SitePage:
     """A workload's page."""
     points = [point for point in reading.of_workload(workload) if point.current]
     cpus = reading.most_cpus(workload)
     last = next(p for k in reversed(reading.kernels) if (p := reading.point(workload, k, cpus)))
     kernel = reading.kernel(last.kernel)
     tables = list(_tables(reading, workload))
-    return Page(
+    return SitePage(
         address=address.workload(workload.name),
         title=workload.name,
         template="workload.html",
@@ -105,7 +105,7 @@ def page(reading: Reading, workload: Workload) -> Page:
     )
 
 
-def _all_lines(reading: Reading, point: Point) -> list[Line]:
+def _all_lines(reading: HistoryReader, point: PointRecord) -> list[LineRecord]:
     return [
         line
         for pairs in (False, True)
@@ -114,7 +114,7 @@ def _all_lines(reading: Reading, point: Point) -> list[Line]:
     ]
 
 
-def _data(reading: Reading, point: Point, line: Line) -> tuple[object, ...]:
+def _data(reading: HistoryReader, point: PointRecord, line: LineRecord) -> tuple[object, ...]:
     return (
         reading.kernel(point.kernel).name,
         point.cpus,
@@ -130,7 +130,9 @@ def _data(reading: Reading, point: Point, line: Line) -> tuple[object, ...]:
     )
 
 
-def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dict[str, object]:
+def _about(
+    reading: HistoryReader, workload: WorkloadRecord, points: Sequence[PointRecord]
+) -> dict[str, object]:
     return {
         "workload": workload.name,
         "description": workload.description,
@@ -151,7 +153,7 @@ def _about(reading: Reading, workload: Workload, points: Sequence[Point]) -> dic
     }
 
 
-def _touching(reading: Reading, points: Sequence[Point]) -> dict[str, list[str]]:
+def _touching(reading: HistoryReader, points: Sequence[PointRecord]) -> dict[str, list[str]]:
     """The functions that access each line most, on the newest kernel that has it."""
     found: dict[str, list[str]] = {}
     for point in reversed(points):
@@ -163,7 +165,7 @@ def _touching(reading: Reading, points: Sequence[Point]) -> dict[str, list[str]]
 # The three answers
 
 
-def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
+def _answers(reading: HistoryReader, workload: WorkloadRecord, last: PointRecord) -> Answers:
     kernel = reading.kernel(last.kernel)
     growth = next(iter(reading.growths(workload, kernel, "lines")), None)
     ignore, because = words.ignorable(
@@ -184,7 +186,7 @@ def _answers(reading: Reading, workload: Workload, last: Point) -> Answers:
     )
 
 
-def why(reading: Reading, workload: Workload, kernel: Kernel) -> str:
+def why(reading: HistoryReader, workload: WorkloadRecord, kernel: KernelRecord) -> str:
     """What a kernel changed in a workload and in which functions, in a sentence."""
     changes = reading.object_changes(kernel, workload)
     if not changes:
@@ -205,7 +207,7 @@ def in_words(one: ObjectChange) -> str:
     return f"{one.name} {counts}" + (f" ({by})" if by else "")
 
 
-def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
+def _why_not(reading: HistoryReader, workload: WorkloadRecord, kernel: KernelRecord) -> str:
     cpus = reading.most_cpus(workload)
     now = reading.point(workload, kernel, cpus)
     older = [
@@ -223,7 +225,7 @@ def _why_not(reading: Reading, workload: Workload, kernel: Kernel) -> str:
     return f"cannot be compared with {before}, as the setup differs ({first_n(apart, 4)})"
 
 
-def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[str]:
+def _identities(reading: HistoryReader, points: Sequence[PointRecord], last: PointRecord) -> list[str]:
     """What differs between what measured the points, of the same number of CPUs."""
     found = {point.identity for point in points if point.cpus == last.cpus} - {last.identity}
     return [
@@ -235,7 +237,7 @@ def _identities(reading: Reading, points: Sequence[Point], last: Point) -> list[
 # Curves
 
 
-def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
+def _charts(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Chart]:
     names = tuple(kernel.name.rpartition("/")[2] or kernel.name for kernel in reading.kernels)
     curves = list(_over_releases(reading, workload))
     if len(reading.kernels) > 1 and curves:
@@ -251,7 +253,7 @@ def _charts(reading: Reading, workload: Workload) -> Iterator[Chart]:
         yield Chart("With more CPUs", "CPUs", "accesses per operation to shared cache lines", tuple(curves))
 
 
-def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
+def _over_releases(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Curve]:
     """A line for each number of CPUs, and for each identity: points of several are never one line."""
     places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
     found = _by(reading.of_workload(workload), lambda point: (point.cpus, point.identity))
@@ -263,7 +265,7 @@ def _over_releases(reading: Reading, workload: Workload) -> Iterator[Curve]:
         yield Curve(f"{plural(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
 
 
-def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
+def _over_cpus(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Curve]:
     """A line for each kernel, and for each that measured it, whatever the machine's shape."""
     current = [point for point in reading.of_workload(workload) if point.current]
     for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
@@ -277,8 +279,8 @@ def _over_cpus(reading: Reading, workload: Workload) -> Iterator[Curve]:
             yield Curve(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
 
 
-def _by(points: Iterable[Point], key: Callable[[Point], _Key]) -> dict[_Key, list[Point]]:
-    found: dict[_Key, list[Point]] = defaultdict(list)
+def _by(points: Iterable[PointRecord], key: Callable[[PointRecord], _Key]) -> dict[_Key, list[PointRecord]]:
+    found: dict[_Key, list[PointRecord]] = defaultdict(list)
     for point in points:
         found[key(point)].append(point)
     return found
@@ -287,10 +289,10 @@ def _by(points: Iterable[Point], key: Callable[[Point], _Key]) -> dict[_Key, lis
 # Lines
 
 
-def _tables(reading: Reading, workload: Workload) -> Iterator[Table]:
+def _tables(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[LineTable]:
     """The most CPUs first, what measured the newest kernel first."""
     places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
-    found: dict[tuple[int, int], list[Point]] = defaultdict(list)
+    found: dict[tuple[int, int], list[PointRecord]] = defaultdict(list)
     for point in reading.of_workload(workload):
         if point.current:
             found[point.cpus, point.identity].append(point)
@@ -302,8 +304,8 @@ def _tables(reading: Reading, workload: Workload) -> Iterator[Table]:
         yield _table(reading, cpus, by, points)
 
 
-def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
-    by_row: dict[int, list[Line | None]] = defaultdict(lambda: [None] * len(points))
+def _table(reading: HistoryReader, cpus: int, by: str, points: list[PointRecord]) -> LineTable:
+    by_row: dict[int, list[LineRecord | None]] = defaultdict(lambda: [None] * len(points))
     for place, point in enumerate(points):
         for line in reading.lines(point):
             by_row[line.row][place] = line
@@ -314,22 +316,22 @@ def _table(reading: Reading, cpus: int, by: str, points: list[Point]) -> Table:
     shown = [sum(row.accesses[place] for row in rows) for place in range(len(points))]
     smaller = [max(0.0, point.accesses_per_op - sum_) for point, sum_ in zip(points, shown, strict=True)]
     kernels = [reading.kernel(point.kernel) for point in points]
-    return Table(cpus, by, kernels, points, rows, smaller)
+    return LineTable(cpus, by, kernels, points, rows, smaller)
 
 
-def _is_shown(lines: Sequence[Line | None], least: Sequence[float]) -> bool:
+def _is_shown(lines: Sequence[LineRecord | None], least: Sequence[float]) -> bool:
     return any(line and line.accesses_per_op >= accesses for line, accesses in zip(lines, least, strict=True))
 
 
-def _most(lines: Sequence[Line | None]) -> float:
+def _most(lines: Sequence[LineRecord | None]) -> float:
     return max(line.accesses_per_op for line in lines if line)
 
 
-def _row(reading: Reading, lines: list[Line | None]) -> Row:
+def _row(reading: HistoryReader, lines: list[LineRecord | None]) -> LineRow:
     newest = next(line for line in reversed(lines) if line)
     page = reading.object_of(newest.object)
     chains = [(chain.path, chain.accesses_per_op) for chain in reading.chains(newest)]
-    return Row(
+    return LineRow(
         newest.object,
         address.object(page) if page else "",
         lines,
@@ -338,7 +340,7 @@ def _row(reading: Reading, lines: list[Line | None]) -> Row:
     )
 
 
-def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flame | None:
+def _flame(reading: HistoryReader, last: PointRecord, tables: Sequence[LineTable]) -> flame.Flame | None:
     """The chains with the most CPUs, of every kernel that the same measured: the newest against its last."""
     table = next(one for one in tables if last in one.points)
     weighed = {
@@ -360,7 +362,9 @@ def _flame(reading: Reading, last: Point, tables: Sequence[Table]) -> flame.Flam
     )
 
 
-def _functions(reading: Reading, workload: Workload, last: Point) -> list[tuple[str, float, float]]:
+def _functions(
+    reading: HistoryReader, workload: WorkloadRecord, last: PointRecord
+) -> list[tuple[str, float, float]]:
     """Functions whose self instructions the newest kernel changed most: before and after."""
     before = reading.compared(workload, reading.kernel(last.kernel), last.cpus)
     was = reading.point(workload, before, last.cpus) if before else None
