@@ -22,7 +22,7 @@ from bigiron.analysis.comparison.model import (
     ProbedCell,
 )
 from bigiron.analysis.comparison.profiles import ComparedFigure
-from bigiron.analysis.statistics.growth import Series
+from bigiron.analysis.statistics.growth import CountSeries
 from bigiron.errors import MachineError, UserError
 from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, RawOutput, StackSource, Table
 from bigiron.probes.probe import Contexts
@@ -64,13 +64,15 @@ def _stacks(table: pl.DataFrame, operations: float, contexts: Contexts) -> pl.Da
     return rows.select("context", path="counter", events_per_op=pl.col("events") / operations)
 
 
-def _series(cells: Mapping[int, Sequence[ProbedCell]], contexts: Contexts) -> tuple[list[Series], Series]:
+def _series(
+    cells: Mapping[int, Sequence[ProbedCell]], contexts: Contexts
+) -> tuple[list[CountSeries], CountSeries]:
     points = {cpus: dict(_per_operation(repetitions, contexts)) for cpus, repetitions in cells.items()}
     names = sorted(set().union(*points.values()))
     series = [
-        Series(name, "", {cpus: here.get(name, 0.0) for cpus, here in points.items()}) for name in names
+        CountSeries(name, "", {cpus: here.get(name, 0.0) for cpus, here in points.items()}) for name in names
     ]
-    return series, Series("", "", {cpus: sum(here.values()) for cpus, here in points.items()})
+    return series, CountSeries("", "", {cpus: sum(here.values()) for cpus, here in points.items()})
 
 
 def _per_operation(repetitions: Sequence[ProbedCell], contexts: Contexts) -> Iterator[tuple[str, float]]:

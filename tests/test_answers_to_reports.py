@@ -10,7 +10,7 @@ from test_robot_mail import BASE, NEW, SUBJECT, TEXT, mail, pattern, quoted, rea
 
 from bigiron.errors import UserError
 from bigiron.readers import robot_mail
-from bigiron.readers.robot_mail import Commit, Machine, RobotMail
+from bigiron.readers.robot_mail import Commit, ReportedMachine, RobotMail
 from bigiron.workloads.of_benchmark import workload_of
 
 TABLE = TEXT[TEXT.index("=" * 80) : TEXT.index("Disclaimer")]
@@ -136,7 +136,7 @@ def test_a_table_after_the_signature_is_read_and_nothing_else() -> None:
 def test_the_machine_of_an_answer_is_in_lines_above_its_table() -> None:
     hardware = "model: Skylake\nnr_node: 2\nnr_cpu: 104\nmemory: 192G\nbrand: Intel(R) Xeon(R) Gold 1234\n\n"
     found = of_subject(f"{hardware}{TABLE}")
-    assert found.machine == Machine(104, 2, "Intel(R) Xeon(R) Gold 1234 (Skylake)", 192.0, "Skylake")
+    assert found.machine == ReportedMachine(104, 2, "Intel(R) Xeon(R) Gold 1234 (Skylake)", 192.0, "Skylake")
     assert (found.tasks, len(found.unknown)) == (104, 1)
 
 

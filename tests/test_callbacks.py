@@ -9,7 +9,7 @@ import pytest
 from conftest import measured
 
 from bigiron.analysis.replay import callbacks, synthetic_operation
-from bigiron.analysis.replay.program import Event, Line, Lock, Program
+from bigiron.analysis.replay.program import Event, ReplayLine, ReplayLock, ReplayProgram
 from bigiron.results import prediction
 from bigiron.study import store
 
@@ -52,10 +52,10 @@ def counted(
 
 def test_one_operation_executes_what_all_have_left() -> None:
     operations = [[Event("access", 0, 0, "atomic")]] * 4
-    program = Program([Line("cred", "shared")], [], operations, places={CRED // 64: 0})
+    program = ReplayProgram([ReplayLine("cred", "shared")], [], operations, places={CRED // 64: 0})
     found = callbacks.with_callbacks(program, counted(), np.random.default_rng(1))
-    assert found.lines == [Line("cred", "shared"), Line("list_lock", "shared")]
-    assert found.locks == [Lock("list_lock", "spinlock", 1)]
+    assert found.lines == [ReplayLine("cred", "shared"), ReplayLine("list_lock", "shared")]
+    assert found.locks == [ReplayLock("list_lock", "spinlock", 1)]
     assert found.operations[:3] == operations[:3]
     kinds = [event.kind for event in found.operations[3]]
     assert [kinds.count(kind) for kind in ("access", "lock", "unlock", "system call")] == [5, 4, 4, 0]
@@ -65,21 +65,21 @@ def test_one_operation_executes_what_all_have_left() -> None:
 
 def test_a_lock_that_operations_take_too_is_the_same() -> None:
     takes = [Event("lock", 0, 0, "write"), Event("unlock", 0, 0, "write")]
-    lines, locks = [Line("list_lock", "shared")], [Lock("struct kmem_cache_node", "spinlock", 0)]
-    program = Program(lines, locks, [takes, takes], places={SLAB // 64: 0})
+    lines, locks = [ReplayLine("list_lock", "shared")], [ReplayLock("struct kmem_cache_node", "spinlock", 0)]
+    program = ReplayProgram(lines, locks, [takes, takes], places={SLAB // 64: 0})
     found = callbacks.with_callbacks(program, counted(), np.random.default_rng(1))
-    assert found.locks == [Lock("struct kmem_cache_node", "spinlock", 0)]
+    assert found.locks == [ReplayLock("struct kmem_cache_node", "spinlock", 0)]
     assert [line.name for line in found.lines] == ["list_lock", "cred"]
     assert {event.object for event in found.operations[1] if event.kind == "lock"} == {0}
 
 
 def test_a_lock_within_another_is_not_taken() -> None:
     """Operations may take both in the other order, and wait for ever."""
-    program = Program([], [], [[Event("work", 1)]])
-    both = replace(counted(), locks=[Lock("a", "spinlock", 0), Lock("b", "spinlock", 0)])
+    program = ReplayProgram([], [], [[Event("work", 1)]])
+    both = replace(counted(), locks=[ReplayLock("a", "spinlock", 0), ReplayLock("b", "spinlock", 0)])
     inner = [Event("lock", 0, 1, "write"), Event("unlock", 0, 1, "write")]
     steps = [Event("lock", 0, 0, "write"), *inner, Event("unlock", 0, 0, "write"), *inner]
-    drawn = Program(both.lines, both.locks, [steps])
+    drawn = ReplayProgram(both.lines, both.locks, [steps])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synthetic_operation.Reconstruction, "program", lambda *_: drawn)
         found = callbacks.with_callbacks(program, both, np.random.default_rng(1))

@@ -28,11 +28,11 @@ from bigiron.analysis.lines import merging
 from bigiron.analysis.lines.matching import SharedLine
 from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
-from bigiron.analysis.replay.extrapolate import Counts, extrapolate
+from bigiron.analysis.replay.extrapolate import VariantCounts, extrapolate
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import Event
 from bigiron.analysis.statistics import growth
-from bigiron.analysis.statistics.growth import Law, Series, fit
+from bigiron.analysis.statistics.growth import CountSeries, GrowthLaw, fit
 from bigiron.probes import Table, conflicts
 from bigiron.report import growth as report
 from bigiron.results import growth as growth_results
@@ -40,12 +40,12 @@ from bigiron.results import measurements, prediction
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 
-TERMS: dict[Law, Callable[[float], float]] = {
-    Law.constant: lambda n: 0.0,
-    Law.log: math.log2,
-    Law.linear: lambda n: n,
-    Law.n_log_n: lambda n: n * math.log2(n),
-    Law.square: lambda n: n * n,
+TERMS: dict[GrowthLaw, Callable[[float], float]] = {
+    GrowthLaw.constant: lambda n: 0.0,
+    GrowthLaw.log: math.log2,
+    GrowthLaw.linear: lambda n: n,
+    GrowthLaw.n_log_n: lambda n: n * math.log2(n),
+    GrowthLaw.square: lambda n: n * n,
 }
 
 
@@ -53,22 +53,22 @@ TERMS: dict[Law, Callable[[float], float]] = {
 class Known:
     """A count whose law is known."""
 
-    law: Law
+    law: GrowthLaw
     a: float
     b: float
 
     @classmethod
-    def of(cls, law: Law, cpus: Sequence[int], last: float, grown: float) -> "Known":
+    def of(cls, law: GrowthLaw, cpus: Sequence[int], last: float, grown: float) -> "Known":
         """`last` at the most CPUs, of which the share `grown` has come since the fewest."""
         f = TERMS[law]
-        b = 0.0 if law is Law.constant else grown * last / (f(cpus[-1]) - f(cpus[0]))
+        b = 0.0 if law is GrowthLaw.constant else grown * last / (f(cpus[-1]) - f(cpus[0]))
         return cls(law, last - b * f(cpus[-1]), b)
 
     def value(self, cpus: float) -> float:
         return self.a + self.b * TERMS[self.law](cpus)
 
 
-laws = st.sampled_from(list(Law))
+laws = st.sampled_from(list(GrowthLaw))
 counts_of_cpus = st.one_of(
     st.just([2, 3, 4, 6, 8]),
     st.just([2, 4, 8, 16, 32]),
@@ -81,8 +81,10 @@ counts_of_cpus = st.one_of(
 
 # A count that begins with nothing is fitted from where there is something.
 @given(laws, counts_of_cpus, st.floats(0.5, 1e6), st.floats(0.05, 0.99))
-@example(Law.linear, [2, 3, 4, 6, 8], 1000.0, 0.006)
-def test_an_exact_law_is_found_and_predicts(law: Law, cpus: list[int], last: float, grown: float) -> None:
+@example(GrowthLaw.linear, [2, 3, 4, 6, 8], 1000.0, 0.006)
+def test_an_exact_law_is_found_and_predicts(
+    law: GrowthLaw, cpus: list[int], last: float, grown: float
+) -> None:
     known = Known.of(law, cpus, last, grown)
     found = fit({n: known.value(n) for n in cpus})
     assert found.law is law
@@ -93,7 +95,7 @@ def test_an_exact_law_is_found_and_predicts(law: Law, cpus: list[int], last: flo
 
 
 @given(laws, counts_of_cpus, st.integers(1, 1000), st.integers(0, 1000))
-def test_exact_counts_are_sure(law: Law, cpus: list[int], b: int, a: int) -> None:
+def test_exact_counts_are_sure(law: GrowthLaw, cpus: list[int], b: int, a: int) -> None:
     known = Known(law, a or 1, b if a < 10 * b else 0.1 * a)
     found = fit({n: known.value(n) for n in cpus})
     assert found.law is law
@@ -118,7 +120,7 @@ def test_how_often_it_is_right(
     chance = random.Random(512)
     right, sure, sure_and_right, covered, tries = 0, 0, 0, 0, 500
     for attempt in range(tries):
-        law = list(Law)[attempt % len(Law)]
+        law = list(GrowthLaw)[attempt % len(GrowthLaw)]
         known = Known.of(law, cpus, 10 ** chance.uniform(-1, 3), chance.uniform(least_grown, 1))
         found = fit({n: round(known.value(n) * (1 + chance.gauss(0, noise)), digits) for n in cpus})
         right += found.law is law
@@ -156,17 +158,17 @@ def test_a_constant_with_an_edge_is_constant(
     count: Callable[[int], float], ends_at: float, cpus: list[int]
 ) -> None:
     found = fit({n: count(n) for n in cpus})
-    assert (found.law, found.grows) == (Law.constant, False)
+    assert (found.law, found.grows) == (GrowthLaw.constant, False)
     assert found.predict(1 << 20).value == pytest.approx(ends_at, abs=1e-3)
 
 
 def test_what_is_not_there_with_few_cpus_is_left_out() -> None:
     found = fit({2: 0.0, 4: 7.0, 8: 11.0, 16: 19.0})
-    assert (found.law, round(found.best.a, 6), round(found.best.b, 6)) == (Law.linear, 3, 1)
+    assert (found.law, round(found.best.a, 6), round(found.best.b, 6)) == (GrowthLaw.linear, 3, 1)
 
 
 def test_a_constant_is_not_what_rounds_away() -> None:
-    assert fit({2: 6.0, 3: 6.0004, 4: 5.9996, 6: 6.0, 8: 6.0003}).law is Law.constant
+    assert fit({2: 6.0, 3: 6.0004, 4: 5.9996, 6: 6.0, 8: 6.0003}).law is GrowthLaw.constant
 
 
 # What cannot be told
@@ -223,8 +225,8 @@ def test_no_interval_goes_below_nothing() -> None:
 def test_the_whole_count_bounds_a_prediction() -> None:
     cpus = (2, 3, 4, 6, 8)
     cut, whole = {n: 2.0 * n - 2 for n in cpus}, {n: 8.0 + n for n in cpus}
-    found = growth.fit_series(Series("counters of CPU", "", cut, whole))
-    assert (found.law, round(found.best.b, 6)) == (Law.linear, 2)
+    found = growth.fit_series(CountSeries("counters of CPU", "", cut, whole))
+    assert (found.law, round(found.best.b, 6)) == (GrowthLaw.linear, 2)
     predicted = found.predict(64)
     assert predicted.value == pytest.approx(72)
     assert predicted.high == pytest.approx(126, abs=1)
@@ -393,7 +395,7 @@ def test_an_operation_is_extrapolated_to_what_more_cpus_do(free_space: Path) -> 
         records = {number: [one for one in study.records() if one.cpus == number] for number in numbers}
         return {at: [measurements.cell(study, one, probe) for one in here] for at, here in records.items()}
 
-    few = Counts(cells("instructions", 2, 3, 4), cells("conflicts", 2, 3, 4))
+    few = VariantCounts(cells("instructions", 2, 3, 4), cells("conflicts", 2, 3, 4))
     extrapolated = extrapolate({"few": few}, 8)["few"]
     functions = {path.rsplit(";", 1)[-1] for path in extrapolated.paths}
     assert functions == {"__percpu_counter_sum", "_find_next_or_bit"}
@@ -469,7 +471,7 @@ def test_what_is_extrapolated_is_reported(free_space: Path) -> None:
     assert list(told["extrapolated_visits"].values()) == [pytest.approx(47 / 7, abs=0.01)]
 
 
-def of_work(sums: Mapping[int, float]) -> Counts:
+def of_work(sums: Mapping[int, float]) -> VariantCounts:
     """Counts of an operation that executes 1,000 instructions, and so many in a sum by number of CPUs."""
     rows = {"context": ["process"] * 2, "path": ["", "enter"], "function": ["enter", "sum"]}
     cells = {
@@ -477,7 +479,7 @@ def of_work(sums: Mapping[int, float]) -> Counts:
         for cpus, more in sums.items()
     }
     touched = pl.DataFrame(schema=conflicts.SCHEMA)
-    return Counts(cells, {cpus: [ProbedCell(touched, {"operations": [1]})] for cpus in sums})
+    return VariantCounts(cells, {cpus: [ProbedCell(touched, {"operations": [1]})] for cpus in sums})
 
 
 def test_variants_are_extrapolated_in_the_same_way() -> None:

@@ -20,7 +20,7 @@ from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
 
 from bigiron.analysis.comparison.cost import Queue
-from bigiron.analysis.layout.outcome import Counts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands.regressions import judge as judge_command
@@ -210,17 +210,17 @@ def test_a_reply_names_the_function_and_the_lock_that_is_held_longer_by_it() -> 
 
 
 def test_a_reply_says_where_the_place_of_an_object_decides() -> None:
-    def of(before: Counts, after: Counts) -> str:
+    def of(before: LayoutCounts, after: LayoutCounts) -> str:
         change = Change("coherence", "struct inode.i_sb", 0.0, 14.0, "accesses", 900.0, 0.5)
         return words(opinion(replace(change, by_alignment=(before, after))))
 
     luck = "But where struct inode happens to begin in a cache line decides it."
-    anywhere = of(Counts(0.0, 0.0, 14.0, 3.5), Counts(14.0, 0.0, 14.0, 3.5))
+    anywhere = of(LayoutCounts(0.0, 0.0, 14.0, 3.5), LayoutCounts(14.0, 0.0, 14.0, 3.5))
     assert luck in anywhere
     assert "by where it begins in a cache line: 0 to 14.000 before, 0 to 14.000 after" in anywhere
-    nowhere = of(Counts(0.0, 0.0, 6.0, 3.5), Counts(14.0, 7.0, 21.0, 14.0))
+    nowhere = of(LayoutCounts(0.0, 0.0, 6.0, 3.5), LayoutCounts(14.0, 7.0, 21.0, 14.0))
     assert "0 to 6.000 before, 7.000 to 21.000 after" in nowhere and luck not in nowhere
-    assert luck not in of(Counts(2.0, 2.0, 2.0, 2.0), Counts(2.05, 2.05, 2.05, 2.05))
+    assert luck not in of(LayoutCounts(2.0, 2.0, 2.0, 2.0), LayoutCounts(2.05, 2.05, 2.05, 2.05))
 
 
 def with_path_length(told: Opinion, change: str) -> Opinion:
@@ -628,7 +628,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
 
 def test_each_draw_of_a_prediction_has_one_of_the_boots() -> None:
     """So that the interval holds what differs between them."""
-    of_boots = [prediction.Recording("a", 8, float(of), lambda _, of=of: of) for of in (100, 300)]  # type: ignore[misc]
+    of_boots = [prediction.VariantRecording("a", 8, float(of), lambda _, of=of: of) for of in (100, 300)]  # type: ignore[misc]
     both = prediction._any_of(of_boots)
     assert both.instructions == 200
     assert {both.source(np.random.default_rng([1, sample])) for sample in range(16)} == {100, 300}

@@ -12,7 +12,7 @@ from test_locks import SCHEMA as LOCKS
 from test_locks import taken
 
 from bigiron.analysis.comparison.model import Measurements, ProbedCell
-from bigiron.analysis.layout.outcome import Counts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.probes import critical_sections
 from bigiron.judge import judgement
@@ -117,7 +117,7 @@ def test_reads_that_one_write_in_a_recording_disturbs_are_no_change() -> None:
 
 
 def test_where_objects_lie_does_not_excuse_more_writes() -> None:
-    anywhere = (Counts(1, 0.2, 1, 0.6), Counts(1, 0.2, 1, 0.6))
+    anywhere = (LayoutCounts(1, 0.2, 1, 0.6), LayoutCounts(1, 0.2, 1, 0.6))
     change = Change("coherence", "struct a.b", 0.01, 1.0, "accesses", 700, 0.7, by_alignment=anywhere)
     assert change.is_only_luck
     assert compared.key(change) != compared.key(replace(change, unit="writes"))

@@ -13,7 +13,7 @@ from conftest import Answer, bigiron
 
 import bigiron as library
 from bigiron.analysis.statistics import knee
-from bigiron.analysis.statistics.knee import Curve, Fit, Law, lock_bound, universal
+from bigiron.analysis.statistics.knee import Fit, ScalingLaw, ThroughputCurve, lock_bound, universal
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import Look, compare
 from bigiron.report import knee as knee_report
@@ -21,8 +21,8 @@ from bigiron.results import scaling as scaling_results
 
 DOUBLES = (1, 2, 4, 8, 16, 32, 64)
 LAWS = {
-    Law.universal: (universal, (1e5, 0.02, 1e-4), ("alone", "serial", "crosstalk")),
-    Law.lock_bound: (lock_bound, (9e-6, 1e-6, 2e-8), ("compute", "hold", "handover")),
+    ScalingLaw.universal: (universal, (1e5, 0.02, 1e-4), ("alone", "serial", "crosstalk")),
+    ScalingLaw.lock_bound: (lock_bound, (9e-6, 1e-6, 2e-8), ("compute", "hold", "handover")),
 }
 
 
@@ -39,12 +39,12 @@ def repetitions(
     ]  # fmt: skip
 
 
-def by(law: Law, tasks: tuple[int, ...] = DOUBLES) -> dict[int, float]:
+def by(law: ScalingLaw, tasks: tuple[int, ...] = DOUBLES) -> dict[int, float]:
     form, parameters, _ = LAWS[law]
     return dict(zip(tasks, form(np.array(tasks, np.float64), *parameters), strict=True))
 
 
-def fits(curve: Curve) -> dict[Law, Fit]:
+def fits(curve: ThroughputCurve) -> dict[ScalingLaw, Fit]:
     return {fit.law: fit for fit in curve.fits}
 
 
@@ -66,9 +66,9 @@ def test_the_laws_have_the_limits_they_must() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", Law)
+@pytest.mark.parametrize("law", ScalingLaw)
 @pytest.mark.parametrize("noise", [0.0, 0.01])
-def test_a_law_is_found_again_and_predicts(law: Law, noise: float) -> None:
+def test_a_law_is_found_again_and_predicts(law: ScalingLaw, noise: float) -> None:
     curve = knee.curve(repetitions("v", by(law), noise=noise), None, 128)
     found, (_, parameters, names) = fits(curve)[law], LAWS[law]
     truth = by(law, (128,))[128]
@@ -82,9 +82,9 @@ def test_a_law_is_found_again_and_predicts(law: Law, noise: float) -> None:
 
 
 def test_a_law_that_does_not_fit_predicts_nothing() -> None:
-    curve = knee.curve(repetitions("v", by(Law.lock_bound)), None, 128)
-    assert "it differs from the measured value at" in fits(curve)[Law.universal].refusal
-    assert fits(curve)[Law.universal].predicted == {}
+    curve = knee.curve(repetitions("v", by(ScalingLaw.lock_bound)), None, 128)
+    assert "it differs from the measured value at" in fits(curve)[ScalingLaw.universal].refusal
+    assert fits(curve)[ScalingLaw.universal].predicted == {}
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_law_that_does_not_fit_predicts_nothing() -> None:
     ("throughput", "to", "refusal"),
     [
         ({n: 1e5 * n for n in DOUBLES}, 128, "64 tasks still have 100% of ideal scaling"),
-        (by(Law.universal), 257, "257 tasks are more than 4 times the most that were measured (64)"),
+        (by(ScalingLaw.universal), 257, "257 tasks are more than 4 times the most that were measured (64)"),
         (
             {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0, 16: 8.0, 32: 8.0, 64: 1.0},
             128,
@@ -109,7 +109,7 @@ def test_what_the_data_cannot_carry_is_not_extrapolated(
 
 
 def test_chance_is_not_extrapolated() -> None:
-    noisy = repetitions("v", by(Law.universal), count=1, noise=0.08)
+    noisy = repetitions("v", by(ScalingLaw.universal), count=1, noise=0.08)
     for fit in knee.curve(noisy, None, 256).fits:
         assert fit.refusal and not fit.predicted
 
@@ -122,7 +122,7 @@ def test_chance_is_not_extrapolated() -> None:
     ],
 )
 def test_too_little_has_no_law(tasks: tuple[int, ...], refusal: str) -> None:
-    curve = knee.curve(repetitions("v", by(Law.universal, tasks)), None, 100)
+    curve = knee.curve(repetitions("v", by(ScalingLaw.universal, tasks)), None, 100)
     assert curve.refusal.startswith(refusal)
     assert curve.fits == ()
 
@@ -130,11 +130,11 @@ def test_too_little_has_no_law(tasks: tuple[int, ...], refusal: str) -> None:
 def test_the_knee_is_where_the_closed_form_has_it() -> None:
     """Tasks add less than half of the ideal from where the law's slope is half of its first value."""
     every = tuple(range(1, 65))
-    truth = by(Law.universal, every)
+    truth = by(ScalingLaw.universal, every)
     slopes = [truth[n + 1] - truth[n] for n in every[:-1]]
     half = next(n for n, slope in zip(every, slopes, strict=False) if slope < truth[1] / 2)
     assert knee.knee(truth) == half
-    curve = knee.curve(repetitions("v", by(Law.universal)), None, 128)
+    curve = knee.curve(repetitions("v", by(ScalingLaw.universal)), None, 128)
     assert curve.knee and curve.knee.tasks == max(n for n in DOUBLES if n <= half)
 
 
@@ -171,7 +171,7 @@ def test_a_curve_that_begins_at_zero_has_no_ideal() -> None:
 
 
 def test_where_variants_part() -> None:
-    base, slower = by(Law.universal), by(Law.universal)
+    base, slower = by(ScalingLaw.universal), by(ScalingLaw.universal)
     slower |= {32: 0.9 * slower[32], 64: 0.7 * slower[64], 4: 0.9 * slower[4]}
     series = repetitions("base", base) + repetitions("slower", slower, noise=0.011)
     points = [(tasks, tasks) for tasks in DOUBLES]

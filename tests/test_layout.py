@@ -15,8 +15,8 @@ from conftest import bigiron, measured
 from bigiron import workloads
 from bigiron.analysis.layout import change, fields, joined, recorded, search, structure, tables
 from bigiron.analysis.layout.change import Align, Change, Move, Pad, Split
-from bigiron.analysis.layout.outcome import Outcome
-from bigiron.analysis.layout.recorded import Recorded, Tables
+from bigiron.analysis.layout.outcome import LayoutOutcome
+from bigiron.analysis.layout.recorded import RecordedObjects, Tables
 from bigiron.analysis.layout.structure import Anonymous, Field, Structure, Unit
 from bigiron.analysis.lines import conflicts
 from bigiron.architectures import architecture
@@ -179,7 +179,7 @@ def found_in(
     objects: int = 8,
     members: Sequence[tuple[str, int, int, int]] = WIDGET,
     operations: float = 10,
-) -> Recorded:
+) -> RecordedObjects:
     there = objects_table(stride, objects)
     described = fields_table(rows_of("widget", members, 88))
     return recorded.find(
@@ -228,7 +228,7 @@ def test_as_recorded_it_is_the_study_s_own_count(seed: int, stride: int) -> None
         .sum()
     )
     beside = conflicts.pairs(conflicts_table(accesses), 10)["accesses_per_op"].sum()
-    outcome = Outcome(found_in(accesses, stride, 6))
+    outcome = LayoutOutcome(found_in(accesses, stride, 6))
     assert outcome.lines.recorded == pytest.approx(own, abs=1e-9)
     assert outcome.pairs.recorded == pytest.approx(beside, abs=1e-9)
 
@@ -236,8 +236,10 @@ def test_as_recorded_it_is_the_study_s_own_count(seed: int, stride: int) -> None
 def test_recycled_memory_is_not_counted() -> None:
     """Each of its CPUs allocated an object there, one after the other."""
     mine = [(cpu, at(0, 0), 88, 0, 1, "memset") for cpu in (0, 1)]
-    assert Outcome(found_in([*mine, (0, at(0, 8), 8, 5, 5, "f")])).lines.recorded == 0
-    assert Outcome(found_in([*mine[:1], *[(cpu, at(0, 8), 8, 5, 5, "f") for cpu in (0, 1)]])).lines.recorded
+    assert LayoutOutcome(found_in([*mine, (0, at(0, 8), 8, 5, 5, "f")])).lines.recorded == 0
+    assert LayoutOutcome(
+        found_in([*mine[:1], *[(cpu, at(0, 8), 8, 5, 5, "f") for cpu in (0, 1)]])
+    ).lines.recorded
 
 
 # Alignments
@@ -246,12 +248,12 @@ def test_recycled_memory_is_not_counted() -> None:
 def test_each_place_that_a_slab_gives_is_counted() -> None:
     """88 = 8 x 11: each multiple of 8. A CPU writes the first field, another reads the last one."""
     accesses = [(0, at(0, 0), 4, 0, 100, "writes"), (1, at(0, 80), 8, 100, 0, "reads")]
-    (places,) = Outcome(found_in(accesses)).places().values()
+    (places,) = LayoutOutcome(found_in(accesses)).places().values()
     assert [one.place for one in places] == list(range(0, 64, 8))
     assert sum(one.chance for one in places) == pytest.approx(1)
     assert {one.place: one.lines for one in places} == dict.fromkeys(range(0, 64, 8), 0.0)
     accesses = [(0, at(0, 0), 4, 0, 100, "writes"), (1, at(0, 24), 4, 100, 0, "reads")]
-    (places,) = Outcome(found_in(accesses)).places().values()
+    (places,) = LayoutOutcome(found_in(accesses)).places().values()
     shared = {one.place: one.lines for one in places}
     assert shared == {place: 20.0 if place + 24 < 64 else 0.0 for place in range(0, 64, 8)}
     assert [one.place for one in places if one.recorded] == [0]
@@ -260,14 +262,14 @@ def test_each_place_that_a_slab_gives_is_counted() -> None:
 def test_an_object_shares_lines_with_those_beside_it() -> None:
     """The last field of one and the first of the next, each of one CPU."""
     accesses = [(0, at(0, 80), 8, 0, 100, "writes"), (1, at(1, 0), 4, 0, 100, "writes")]
-    outcome = Outcome(found_in(accesses))
+    outcome = LayoutOutcome(found_in(accesses))
     assert outcome.lines.recorded == 20.0  # both lie in bytes 64 to 127
     assert outcome.lines.best == 0
     assert outcome.lines.worst == 20.0
 
 
 def test_places_of_a_cache_are_as_likely_as_a_slab_has_objects_there() -> None:
-    (places,) = Outcome(found_in(random_accesses(3, 88, 8))).places().values()
+    (places,) = LayoutOutcome(found_in(random_accesses(3, 88, 8))).places().values()
     objects = [88 * number % 64 for number in range(4096 // 88)]
     assert {one.place: one.chance for one in places} == pytest.approx(
         {place: objects.count(place) / len(objects) for place in set(objects)}
@@ -278,11 +280,11 @@ def test_places_of_a_cache_are_as_likely_as_a_slab_has_objects_there() -> None:
 def test_another_boot_counts_what_was_computed_for_its_alignment(seed: int) -> None:
     """The same accesses, of objects that lie elsewhere."""
     accesses = random_accesses(seed, 88, 1)
-    one = Outcome(found_in(accesses, objects=1))
+    one = LayoutOutcome(found_in(accesses, objects=1))
     (places,) = one.places().values() or [[]]
     for number in range(1, 8):
         there = [(cpu, address + 88 * number, *rest) for cpu, address, *rest in accesses]
-        other = Outcome(found_in(there, objects=8))
+        other = LayoutOutcome(found_in(there, objects=8))
         wanted = next(each.lines for each in places if each.place == 88 * number % 64)
         assert other.lines.recorded == pytest.approx(wanted, abs=1e-9)
 
@@ -330,7 +332,7 @@ def test_a_move_is_predicted_as_a_kernel_built_with_it_counts(seed: int) -> None
     found = found_in(accesses)
     one, other = chance.sample([name for name, *_ in WIDGET], 2)
     try:
-        outcome = Outcome(found, [Move(one, chance.choice(("after", "before")), other)])
+        outcome = LayoutOutcome(found, [Move(one, chance.choice(("after", "before")), other)])
     except UserError:
         return
     if outcome.structure.bytes != 88:
@@ -530,7 +532,7 @@ def test_fields_that_one_function_writes_are_written_together() -> None:
 
 def test_the_search_takes_the_smallest_change_that_saves_most() -> None:
     found = found_in(hot_widget())
-    before = Outcome(found)
+    before = LayoutOutcome(found)
     first = search.proposals(fields.Members(found), before)[0]
     assert isinstance(first.changes[0], Move)
     assert first.outcome.bytes <= before.bytes
@@ -539,7 +541,7 @@ def test_the_search_takes_the_smallest_change_that_saves_most() -> None:
 
 def test_where_a_byte_is_shared_nothing_is_proposed() -> None:
     found = found_in([(cpu, at(0, 8), 8, 100, 100, "counts") for cpu in range(4)])
-    assert search.proposals(fields.Members(found), Outcome(found)) == []
+    assert search.proposals(fields.Members(found), LayoutOutcome(found)) == []
 
 
 @pytest.mark.parametrize("line", [64, 128])
@@ -566,7 +568,7 @@ def test_what_lies_beside_a_variable_is_in_its_cache_line(line: int, beside: lis
 
 
 def test_aligned_objects_have_one_place() -> None:
-    outcome = Outcome(found_in(hot_widget()), [Align(64)])
+    outcome = LayoutOutcome(found_in(hot_widget()), [Align(64)])
     (((_, stride), places),) = outcome.places().items()
     assert (stride, [one.place for one in places], outcome.objects_grow) == (128, [0], 40)
 
@@ -845,7 +847,7 @@ def test_of_a_real_kernel_it_is_the_study_s_own_count(tmp_path: Path) -> None:
         found = recorded.find(there, struct)
         wanted = own.filter(pl.col("start").is_in(found.accesses["start"].unique().to_list()))["reads"].sum()
         assert wanted > 5
-        assert Outcome(found).lines.recorded == pytest.approx(wanted, rel=1e-6)
+        assert LayoutOutcome(found).lines.recorded == pytest.approx(wanted, rel=1e-6)
     shown = bigiron("layout", tmp_path / "s", "struct inode").out
     assert "struct rw_semaphore i_rwsem;" in shown
     assert re.search(r"shmem_inode_cache, an object every \d+ bytes", shown)

@@ -15,7 +15,7 @@ from bigiron.errors import UserError
 from bigiron.judge import second_opinion
 from bigiron.judge.second_opinion import ReportedShape
 from bigiron.readers import robot_mail
-from bigiron.readers.robot_mail import Machine, RobotMail
+from bigiron.readers.robot_mail import ReportedMachine, RobotMail
 from bigiron.roots.spec import Packages, parse
 from bigiron.simulator import machine_files, reported_machine
 from bigiron.study import program
@@ -513,7 +513,7 @@ def test_a_metric_of_another_benchmark_is_refused() -> None:
 def test_a_machine_is_made_from_that_of_its_generation(
     processor: str, cpus: int, sockets: int, file: str, tmp_path: Path
 ) -> None:
-    found = reported_machine.like(Machine(cpus, sockets, processor, 256.0))
+    found = reported_machine.like(ReportedMachine(cpus, sockets, processor, 256.0))
     assert found.base == file
     (tmp_path / "m.toml").write_text(found.toml)
     assert machine_files.load(str(tmp_path / "m.toml")).cpus == cpus
@@ -530,7 +530,7 @@ def test_a_machine_is_made_from_that_of_its_generation(
 def test_sockets_are_linked_directly_where_they_are_fewer_than_the_file_s(
     processor: str, cpus: int, sockets: int, file: str
 ) -> None:
-    found = reported_machine.like(Machine(cpus, sockets, processor, 256.0))
+    found = reported_machine.like(ReportedMachine(cpus, sockets, processor, 256.0))
     machine = _sim.Machine.from_toml(found.toml)
     assert found.base == file
     assert machine.levels == [("socket", sockets), ("core", cpus // 2), ("thread", cpus)]
@@ -538,13 +538,13 @@ def test_sockets_are_linked_directly_where_they_are_fewer_than_the_file_s(
 
 
 def test_a_machine_of_tiles_and_without_sockets_has_the_generation_of_its_group() -> None:
-    found = reported_machine.like(Machine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
+    found = reported_machine.like(ReportedMachine(288, None, "Intel(R) CPU @ 1.50GHz", 80.0, "Knights Mill"))
     assert found.base == "xeon-phi-288" and 'name = "tile"\ncount = 36' in found.toml
 
 
 def test_the_dies_of_a_reported_socket_are_one_node() -> None:
     base = machine_files.load("granite-rapids-128c-x2")
-    found = reported_machine.like(Machine(384, 2, "Intel(R) Xeon(R) 6972P (Granite Rapids)", 512.0))
+    found = reported_machine.like(ReportedMachine(384, 2, "Intel(R) Xeon(R) 6972P (Granite Rapids)", 512.0))
     machine = _sim.Machine.from_toml(found.toml)
     assert (base.nodes, machine.nodes) == (6, 2)
     rates = [dict((what, value) for what, value, _source in one.sources) for one in (base, machine)]
@@ -565,9 +565,9 @@ def test_the_dies_of_a_reported_socket_are_one_node() -> None:
 )
 def test_a_machine_is_not_made_from_another_maker_s_or_by_a_guess(processor: str, cpus: int) -> None:
     with pytest.raises(UserError, match=f"no machine file is like {re.escape(processor) or 'a processor w'}"):
-        reported_machine.like(Machine(cpus, 2, processor, 256.0))
+        reported_machine.like(ReportedMachine(cpus, 2, processor, 256.0))
 
 
 def test_cpus_that_no_machine_of_a_generation_has_are_refused() -> None:
     with pytest.raises(UserError, match="do not divide among"):
-        reported_machine.like(Machine(7, 2, "(Skylake)", 1.0))
+        reported_machine.like(ReportedMachine(7, 2, "(Skylake)", 1.0))

@@ -31,7 +31,7 @@ from test_judgement import LOCKS, OPERATIONS, executed, line
 from test_layout import WIDGET, accesses_table, fields_table, hot_widget, objects_table, rows_of
 
 from bigiron import kernels, workloads
-from bigiron.analysis.layout.outcome import Counts as LayoutCounts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.replay.trace import SCHEMA as TRACE
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands.regressions import patch as command

@@ -17,7 +17,7 @@ from conftest import bigiron, measured
 from bigiron import _sim
 from bigiron.analysis.replay import prediction, synthetic_operation, trace
 from bigiron.analysis.replay.extrapolated import Extrapolated
-from bigiron.analysis.replay.program import Event, Line, Lock, Program
+from bigiron.analysis.replay.program import Event, ReplayLine, ReplayLock, ReplayProgram
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.estimate import of_samples
 from bigiron.errors import UserError
@@ -124,19 +124,23 @@ def test_a_lock_is_executed_and_named(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_lock_and_event_is_replayed() -> None:
-    lines = [Line("line", "shared"), Line("zone", "node"), Line("own", "task")]
+    lines = [ReplayLine("line", "shared"), ReplayLine("zone", "node"), ReplayLine("own", "task")]
     kinds = ("spinlock", "rwlock", "mutex", "rwsem")
-    locks = [Lock(kind, kind, 0) for kind in kinds]
+    locks = [ReplayLock(kind, kind, 0) for kind in kinds]
     operation = [Event("system call", 2), Event("work", 500), Event("fill", 4096)]
     operation += [Event("interrupt", 1.0, 0, "share"), Event("interrupt", 2, 0, "number")]
     operation += [Event("access", 0, 1, how) for how in ("read", "write", "atomic", "exchange")]
     operation += [Event("access", 0, 2, "write"), Event("visit", 0, 2, "read")]
     for number, how in [(number, how) for number in range(len(kinds)) for how in ("write", "read")]:
         shared = how if kinds[number] in ("rwlock", "rwsem") else "write"
-        operation += [Event("lock", 0, number, shared), Event("work", 50), Event("unlock", 0, number, shared)]
+        operation += [
+            Event("lock", 0, number, shared),
+            Event("work", 50),
+            Event("unlock", 0, number, shared),
+        ]
         tries = Event("lock", 0, number, f"try {shared}")
         operation += [tries, Event("work", 50), Event("unlock", 0, number, shared)]
-    program = Program(lines, locks, [operation])
+    program = ReplayProgram(lines, locks, [operation])
     machine = machine_files.load("epyc-9654-x2")
     found = replay({"all": lambda _: program}, ReplayOptions(machine, [2, 40], samples=4))
     samples: Draws = found.variants["all"]
@@ -275,9 +279,9 @@ def test_a_machine_whose_file_names_no_architecture_has_that_of_the_kernels(tmp_
 
 def test_a_rate_that_cache_lines_do_not_allow_is_counted_or_refused(tmp_path: Path) -> None:
     machine = machine_files.load(XEON)
-    lines = [Line(f"line {number}", "shared") for number in range(8)]
+    lines = [ReplayLine(f"line {number}", "shared") for number in range(8)]
     accesses = [Event("access", 0, number, "atomic") for number in range(8)]
-    program = Program(lines, [], [[event for one in accesses for event in (Event("work", 100.0), one)]])
+    program = ReplayProgram(lines, [], [[event for one in accesses for event in (Event("work", 100.0), one)]])
 
     def missed(given: float) -> int:
         options = ReplayOptions(machine, [2], samples=16, known=KnownRate("v", 2, given))
@@ -293,7 +297,7 @@ def test_a_rate_that_cache_lines_do_not_allow_is_counted_or_refused(tmp_path: Pa
 
 def test_a_known_rate_sets_how_fast_instructions_are() -> None:
     machine = machine_files.load(XEON)
-    program = Program([], [], [[Event("work", 5000.0)]])
+    program = ReplayProgram([], [], [[Event("work", 5000.0)]])
     found = replay(
         {"work": lambda _: program}, ReplayOptions(machine, [8], samples=8, known=KnownRate("work", 1, 1e6))
     )
@@ -304,8 +308,8 @@ def test_a_known_rate_sets_how_fast_instructions_are() -> None:
 def test_without_a_rate_how_fast_one_task_is_is_a_range() -> None:
     """Waiting for one line shows in figures relative to one task, less in operations per second."""
     machine = machine_files.load(XEON)
-    line = Line("count", "shared")
-    program = Program([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
+    line = ReplayLine("count", "shared")
+    program = ReplayProgram([line], [], [[Event("work", 5000.0), *[Event("access", 0, 0, "atomic")] * 2]])
     options = ReplayOptions(machine, [24], samples=64)
     given, told = (
         replay({"v": lambda _: program}, replace(options, known=known))
@@ -370,8 +374,8 @@ def test_what_each_node_has_is_one_a_node_also_where_several_were_recorded() -> 
 
 def test_an_interval_holds_ranges_and_not_only_seeds() -> None:
     machine = machine_files.load(XEON)
-    line = Line("count", "shared")
-    program = Program([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
+    line = ReplayLine("count", "shared")
+    program = ReplayProgram([line], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]])
     options = ReplayOptions(machine, [24], samples=64, known=KnownRate("v", 1, 2e6))
     found = replay({"v": lambda _: program}, options)
     interval = of_samples(found.variants["v"].throughput[:, 1])
@@ -391,10 +395,12 @@ def test_one_more_draw_lies_in_an_interval_with_90_percent(samples: int) -> None
 
 def test_what_the_model_leaves_out_is_in_the_interval() -> None:
     machine = machine_files.load(XEON)
-    program = Program(
-        [Line("count", "shared")], [], [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]]
+    program = ReplayProgram(
+        [ReplayLine("count", "shared")],
+        [],
+        [[Event("work", 2000.0), Event("access", 0, 0, "atomic")]],
     )
-    alone = Program([], [], [[Event("work", 2000.0)]])
+    alone = ReplayProgram([], [], [[Event("work", 2000.0)]])
     none, some = (replace(FITTED, model_error=error) for error in (0.0, 0.3))
     for of, wider in (program, 1.3), (alone, 1.0):
         widths = []
@@ -486,8 +492,14 @@ def test_a_lock_of_user_space_is_refused() -> None:
 
 def test_a_numa_aware_lock_is_better_across_sockets() -> None:
     """However short the lock is held: who is next looks at the one behind, held or not."""
-    held = [Event("lock", 0, 0, "write"), Event("work", 100), Event("unlock", 0, 0, "write")]
-    program = Program([Line("l", "shared")], [Lock("l", "spinlock", 0)], [[Event("work", 500), *held]])
+    held = [
+        Event("lock", 0, 0, "write"),
+        Event("work", 100),
+        Event("unlock", 0, 0, "write"),
+    ]
+    program = ReplayProgram(
+        [ReplayLine("l", "shared")], [ReplayLock("l", "spinlock", 0)], [[Event("work", 500), *held]]
+    )
     machine = machine_files.load("xeon-e7-8895v3-x4")
     stock, cna = (
         replay({"v": lambda _: program}, ReplayOptions(machine, [36], samples=8, lock=lock))
@@ -535,7 +547,7 @@ def test_a_known_rate_is_replayed_first() -> None:
     machine = machine_files.load(XEON)
 
     def source(instructions: float) -> Any:
-        return lambda _: Program([], [], [[Event("work", instructions)]])
+        return lambda _: ReplayProgram([], [], [[Event("work", instructions)]])
 
     sources = {"twice": source(10_000.0), "known": source(5000.0)}
     found = replay(sources, ReplayOptions(machine, [8], samples=8, known=KnownRate("known", 1, 1e6)))
@@ -695,8 +707,8 @@ def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
 
 def test_a_trace_s_lines_and_locks() -> None:
     found = trace.program(events(2, lock="down_read"))
-    assert found.lines == [Line("aa_label.count", "shared"), Line("file_lock", "shared")]
-    assert found.locks == [Lock("file_lock", "rwsem", 1)]
+    assert found.lines == [ReplayLine("aa_label.count", "shared"), ReplayLine("file_lock", "shared")]
+    assert found.locks == [ReplayLock("file_lock", "rwsem", 1)]
     kinds = [event.kind for event in found.operations[0] if event.kind != "work"]
     assert kinds == ["system call", "access", "access", "lock", "unlock"]
 

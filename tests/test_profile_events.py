@@ -11,7 +11,7 @@ from bigiron import readers
 from bigiron.errors import UserError
 from bigiron.report.measured import Beside, as_text, sentences
 from bigiron.study.store import Study
-from bigiron.util.measured import Measured
+from bigiron.util.measured import MeasuredProfile
 
 __all__ = ["tables"]
 
@@ -34,7 +34,7 @@ def script(event: str, *functions: str) -> str:
     )
 
 
-def weights(found: Measured) -> dict[str, float]:
+def weights(found: MeasuredProfile) -> dict[str, float]:
     return {thing.name: thing.weight for thing in found.things}
 
 

@@ -10,7 +10,7 @@ from test_profiles import LABEL, PROFILES, profile, tables
 from bigiron import readers
 from bigiron.errors import UserError
 from bigiron.study.store import Study
-from bigiron.util.measured import Measured, MeasuredThing
+from bigiron.util.measured import MeasuredProfile, MeasuredThing
 
 __all__ = ["tables"]
 
@@ -132,7 +132,7 @@ def test_lost_events_end_what_was_called() -> None:
 # Memory events
 
 
-def lines(found: Measured) -> dict[str, tuple[float, float]]:
+def lines(found: MeasuredProfile) -> dict[str, tuple[float, float]]:
     def stores(thing: MeasuredThing) -> float:
         return sum(part.stores for part in thing.parts)
 

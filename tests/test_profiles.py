@@ -27,7 +27,7 @@ from bigiron.study import measured as kept
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord, Study
-from bigiron.util.measured import Measured
+from bigiron.util.measured import MeasuredProfile
 
 PROFILES = Path(__file__).with_name("profiles")
 MMAP1, SIGNAL1 = PROFILES / "c2c-mmap1-threads-v5.10.txt", PROFILES / "c2c-signal1-v5.6.txt"
@@ -46,7 +46,7 @@ def text(name: str) -> str:
     return (PROFILES / name).read_text()
 
 
-def profile(name: str) -> Measured:
+def profile(name: str) -> MeasuredProfile:
     return readers.profile(text(name))
 
 

@@ -416,7 +416,7 @@ def test_what_cannot_be_reported(tmp_path: Path) -> None:
 def test_an_interval_stays_in_its_picture() -> None:
     spots = (chart.DataPoint(2, 1.0, 0.5, 2.0), chart.DataPoint(8, 2.0))
     law = (chart.DataPoint(8, 2.0, -1e9, 1e9), chart.DataPoint(64, 9.0, 0.0, 1e12))
-    drawn = chart.Chart("a<b", "CPUs", "ms", (chart.Line("v", spots, law),)).svg
+    drawn = chart.Chart("a<b", "CPUs", "ms", (chart.ChartLine("v", spots, law),)).svg
     assert "a&lt;b" in drawn
     numbers = [float(number) for number in re.findall(r"[ML,V](-?[\d.]+)", drawn)]
     assert all(-10 <= number <= 500 for number in numbers)

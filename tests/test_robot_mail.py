@@ -16,7 +16,7 @@ import pytest
 
 from bigiron.errors import UserError
 from bigiron.readers import robot_mail
-from bigiron.readers.robot_mail import Commit, Elsewhere, Machine, RobotMail
+from bigiron.readers.robot_mail import Commit, Elsewhere, ReportedMachine, RobotMail
 from bigiron.readers.robot_mail.metric import better
 from bigiron.simulator import reported_machine
 from bigiron.workloads.of_benchmark import Mapped, workload_of
@@ -299,7 +299,7 @@ def test_a_report_is_read_with_all_that_it_says() -> None:
     assert (found.metric, found.change, found.regression) == ("will-it-scale.per_process_ops", -0.524, True)
     assert found.new == Commit(NEW, "vfs: a pattern, no commit of anybody's")
     assert found.base == Commit(BASE, "vfs: what was before")
-    assert found.machine == Machine(104, 2, "(Skylake)", 192.0, "Skylake")
+    assert found.machine == ReportedMachine(104, 2, "(Skylake)", 192.0, "Skylake")
     assert found.tasks == 104
     assert found.parameters["mode"] == "process" and found.parameters["compiler"] == "gcc-12"
     assert found.headline and (found.headline.base, found.headline.new) == (84998, 40459)

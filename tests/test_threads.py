@@ -14,7 +14,7 @@ import pytest
 from conftest import BIGIRON, wait_until
 
 from bigiron.analysis.replay.program import Event as Step
-from bigiron.analysis.replay.program import Line, Program
+from bigiron.analysis.replay.program import ReplayLine, ReplayProgram
 from bigiron.simulator import machine_files
 from bigiron.simulator.replay import ReplayOptions, replay
 from bigiron.util import subprocesses
@@ -212,7 +212,11 @@ def test_what_a_tool_that_is_killed_was_writing_is_removed(
 
 def test_a_replay_on_a_thread_is_stopped() -> None:
     """A history's: Ctrl-C reaches the main thread alone."""
-    line = Program([Line("count", "shared")], [], [[Step("work", 500.0), Step("access", 0, 0, "atomic")]])
+    line = ReplayProgram(
+        [ReplayLine("count", "shared")],
+        [],
+        [[Step("work", 500.0), Step("access", 0, 0, "atomic")]],
+    )
     options = ReplayOptions(machine_files.load("xeon-5418y-x2"), [48], samples=512)
     with pytest.raises(StoppedError), StoppableThreads() as threads:
         replaying = threads.submit(replay, {"v": lambda _: line}, options)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bigiron.analysis.statistics import knee
-from bigiron.analysis.statistics.knee import Law, lock_bound, universal
+from bigiron.analysis.statistics.knee import ScalingLaw, lock_bound, universal
 from bigiron.analysis.statistics.repetitions import Repetitions
 
 TASKS = (1, 2, 4, 8, 16, 32, 64)
@@ -31,9 +31,9 @@ class Tally:
     held: int = 0
 
 
-def parameters(law: Law, chance: np.random.Generator) -> tuple[float, float, float]:
+def parameters(law: ScalingLaw, chance: np.random.Generator) -> tuple[float, float, float]:
     """One task's throughput is 100,000 per second; what limits many is anything from little to most."""
-    if law is Law.universal:
+    if law is ScalingLaw.universal:
         return 1e5, 10 ** chance.uniform(-2.5, -0.7), 10 ** chance.uniform(-6, -3)
     return 1e-5, 10 ** chance.uniform(-7.5, -5.5), 10 ** chance.uniform(-10, -7.5)
 
@@ -45,12 +45,12 @@ def measured(value: float, tasks: int, noise: float, count: int, chance: np.rand
     return Repetitions("v", tasks, tasks, "throughput", "operations/s", "more", numbers, samples)
 
 
-def tally(noise: float, count: int, to: int, curves: int) -> dict[tuple[Law, Law], Tally]:
+def tally(noise: float, count: int, to: int, curves: int) -> dict[tuple[ScalingLaw, ScalingLaw], Tally]:
     """By the curve's law and the fitted one."""
     chance = np.random.default_rng(64)
-    forms = {Law.universal: universal, Law.lock_bound: lock_bound}
-    tallies = {pair: Tally() for pair in itertools.product(Law, Law)}
-    for law, _ in itertools.product(Law, range(curves)):
+    forms = {ScalingLaw.universal: universal, ScalingLaw.lock_bound: lock_bound}
+    tallies = {pair: Tally() for pair in itertools.product(ScalingLaw, ScalingLaw)}
+    for law, _ in itertools.product(ScalingLaw, range(curves)):
         form, chosen = forms[law], parameters(law, chance)
         *values, truth = form(np.array([*TASKS, to], np.float64), *chosen)
         at = [

@@ -10,7 +10,7 @@ import msgspec
 from bigiron.analysis.comparison.limits import BY_CHANCE, INSTRUCTIONS_TOLERANCE, Tolerance
 from bigiron.analysis.lines import line_growth, matching
 from bigiron.analysis.statistics import growth
-from bigiron.analysis.statistics.growth import Series
+from bigiron.analysis.statistics.growth import CountSeries
 from bigiron.history.database import History
 from bigiron.history.records import (
     ChangeRecord,
@@ -258,7 +258,7 @@ def _growths(points: Sequence[PointRows], identities: Mapping[int, IdentityRecor
     if len(points) < growth.FEWEST or len(setups) > 1:
         return
     totals = {
-        what: Series(
+        what: CountSeries(
             "", "", {one.point.cpus: round(getattr(one.point, f"{unit}_per_op"), 6) for one in points}
         )
         for what, unit in (("lines", "accesses"), ("instructions", "instructions"))
@@ -313,7 +313,7 @@ def _by_clock(
     yield slower, [point for point in points if point not in fast]
 
 
-def _growth(point: PointRecord, what: Any, series: Series) -> GrowthRecord:
+def _growth(point: PointRecord, what: Any, series: CountSeries) -> GrowthRecord:
     fitted = growth.fit_series(series)
     at = [cpus for cpus in PREDICTED_AT if cpus > max(series.points)] if fitted.law else []
     predicted = {str(cpus): fitted.predict(cpus) for cpus in at}

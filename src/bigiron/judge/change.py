@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bigiron.analysis.comparison.cost import Queue
-from bigiron.analysis.layout.outcome import Counts as LayoutCounts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines.rules import Rule
 from bigiron.util.object_name import ObjectName
 

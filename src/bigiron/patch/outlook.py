@@ -127,7 +127,7 @@ def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, afte
     return Grown(change, subject, row.growth.law.value, row.growth.best.formula, row.prediction)
 
 
-def _row(rows: Sequence[growth.Row], object: str) -> growth.Row | None:
+def _row(rows: Sequence[growth.GrowthRow], object: str) -> growth.GrowthRow | None:
     """The series of an object; else the largest one of its type, as its place in a cache line is chance."""
     same = [one for one in rows if one.series.name == object]
     of_type = [one for one in rows if object_type(one.series.name) == object_type(object)]

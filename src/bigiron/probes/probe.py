@@ -18,7 +18,7 @@ from bigiron.util.lazy import polars as pl
 if TYPE_CHECKING:
     from bigiron.analysis.comparison import model
     from bigiron.analysis.comparison.model import Measurements, ProbedCell
-    from bigiron.analysis.statistics.growth import Series
+    from bigiron.analysis.statistics.growth import CountSeries
     from bigiron.analysis.statistics.repetitions import Better
 
 Contexts: TypeAlias = tuple[str, ...]
@@ -84,7 +84,7 @@ class StackSource:
 class GrowthSource:
     """The counts of a probe that may grow with the number of CPUs."""
 
-    series: Callable[[Mapping[int, Sequence[ProbedCell]], Contexts], tuple[list[Series], Series]]
+    series: Callable[[Mapping[int, Sequence[ProbedCell]], Contexts], tuple[list[CountSeries], CountSeries]]
     """From the cells of each number of CPUs: of each thing, and of all of them."""
     thing: str
     what: str

@@ -10,7 +10,7 @@ from pathlib import Path
 from bigiron.errors import UserError
 from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
 from bigiron.util.english import join_and
-from bigiron.util.measured import Measured
+from bigiron.util.measured import MeasuredProfile
 
 __all__ = [
     "SCHEMA",
@@ -62,7 +62,7 @@ def find(name: str) -> Format:
     return _formats()[name]
 
 
-def profile(text: str) -> Measured:
+def profile(text: str) -> MeasuredProfile:
     """A profile, in whichever format it is. UserError if it is none, or is damaged."""
     text = text.replace("\r\n", "\n")
     profiles = [one for one in formats() if one.profile]

@@ -13,7 +13,7 @@ from bigiron.errors import UserError
 from bigiron.readers.folder import Folder
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
-from bigiron.util.measured import Measured
+from bigiron.util.measured import MeasuredProfile
 
 Better = Literal["more", "less"]
 
@@ -55,7 +55,7 @@ class Reading:
     """How many operations the program did in all, where the output says so."""
     operation: str = ""
     """What one of them is: a bogo op, an event."""
-    measured: Measured | None = None
+    measured: MeasuredProfile | None = None
     """What a profile has instead of figures."""
 
 

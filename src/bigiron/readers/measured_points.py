@@ -10,7 +10,7 @@ _OTHER_UNIT = 5  # times the given rate of one task, from which points are in an
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPoints:
     """Points that were measured there."""
 
     file: str
@@ -19,7 +19,7 @@ class Measured:
     throughput: dict[int, float]
 
 
-def read(path: Path, one_task: float | None) -> Measured:
+def read(path: Path, one_task: float | None) -> MeasuredPoints:
     """The columns `tasks` and `throughput` of a CSV file; UserError for what is none."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -47,11 +47,11 @@ def read(path: Path, one_task: float | None) -> Measured:
     first = min(points)
     if one_task is None:
         relative = {number: value / points[first] for number, value in points.items()}
-        return Measured(str(path), True, first, relative)
+        return MeasuredPoints(str(path), True, first, relative)
     off = points[first] / first / one_task
     if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
         raise UserError(
             f"{path}: {points[first]:g} at {first} tasks does not match --one-task {one_task:g}: the units "
             "differ; leave out --one-task, and both are shown relative to the first point"
         )
-    return Measured(str(path), False, first, points)
+    return MeasuredPoints(str(path), False, first, points)

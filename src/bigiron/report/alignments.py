@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bigiron.analysis.layout.outcome import Counts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.judge.change import Change
 from bigiron.util.numbers import count
 
 
-def range_of(counts: Counts) -> str:
+def range_of(counts: LayoutCounts) -> str:
     """The range of accesses over all places that objects can have."""
     return f"{count(counts.best)} to {count(counts.worst)}" if counts.varies else count(counts.worst)
 

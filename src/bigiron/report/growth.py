@@ -8,7 +8,7 @@ from typing import Any
 
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import code, plain
-from bigiron.results.growth import SIMULATION, Report, Row, Table
+from bigiron.results.growth import SIMULATION, GrowthReport, GrowthRow, GrowthTable
 from bigiron.util.english import first_n
 
 _FAR = 16  # times the largest measured CPU count: a prediction further away has a warning
@@ -18,12 +18,12 @@ _MOST_FUNCTIONS = 4
 _INDENT = " " * 6
 
 
-def as_text(report: Report) -> str:
+def as_text(report: GrowthReport) -> str:
     """For a terminal or a mail: at most 100 columns."""
     return "\n\n".join(_text_of(report, table) for table in report.tables) + "\n"
 
 
-def _text_of(report: Report, table: Table) -> str:
+def _text_of(report: GrowthReport, table: GrowthTable) -> str:
     measured = f"at {table.cpus[0]} - {table.cpus[-1]} CPUs"
     lines = [*textwrap.wrap(_heading(report, table), _WIDTH), ""]
     lines.append(
@@ -47,7 +47,7 @@ def _text_of(report: Report, table: Table) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _heading(report: Report, table: Table) -> str:
+def _heading(report: GrowthReport, table: GrowthTable) -> str:
     counts = ", ".join(map(str, table.cpus))
     contexts = f"{' and '.join(report.contexts)} context; counts, not times"
     return (
@@ -57,7 +57,7 @@ def _heading(report: Report, table: Table) -> str:
     )
 
 
-def notes_on(table: Table) -> list[str]:
+def notes_on(table: GrowthTable) -> list[str]:
     """Notes below a table."""
     notes = []
     if not table.growing:
@@ -73,7 +73,7 @@ def notes_on(table: Table) -> list[str]:
     return notes
 
 
-def warnings(table: Table) -> list[str]:
+def warnings(table: GrowthTable) -> list[str]:
     """Reasons to trust the figures less."""
     notes = []
     if table.at > _FAR * table.cpus[-1]:
@@ -91,14 +91,14 @@ def warnings(table: Table) -> list[str]:
     return notes
 
 
-def standing(row: Row) -> str:
+def standing(row: GrowthRow) -> str:
     """A row that does not grow, in words."""
     law = f"constant, {row.growth.best.formula}" if row.growth.law else row.growth.refusal
     by = f" ({_touched_by(row)})" if row.series.what else ""
     return f"{row.series.name}{by}: {law}"
 
 
-def in_words(row: Row) -> tuple[str, str, str]:
+def in_words(row: GrowthRow) -> tuple[str, str, str]:
     """The law, its certainty, the prediction."""
     if not row.prediction:
         return "none", "", ""
@@ -109,7 +109,7 @@ def _sure(share: float) -> str:
     return next((f">{high} %" for high in (99.9, 99) if share > high / 100), f"{100 * share:.0f} %")
 
 
-def measured_range(row: Row) -> str:
+def measured_range(row: GrowthRow) -> str:
     """The first and the last count."""
     counts = sorted(row.series.points)
     first, last = row.series.points[counts[0]], row.series.points[counts[-1]]
@@ -117,16 +117,16 @@ def measured_range(row: Row) -> str:
     return exact if len(exact) <= _MEASURED else f"{first:.1f} - {last:.1f}"
 
 
-def _touched_by(row: Row) -> str:
+def _touched_by(row: GrowthRow) -> str:
     return first_n(row.series.what.split(", "), _MOST_FUNCTIONS)
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: GrowthReport) -> str:
     """Tables as GitHub and most wikis render them."""
     return "\n\n".join(_markdown_of(report, table) for table in report.tables) + "\n"
 
 
-def _markdown_of(report: Report, table: Table) -> str:
+def _markdown_of(report: GrowthReport, table: GrowthTable) -> str:
     rows = []
     for row in (*table.growing, table.total):
         functions = ", ".join(code(name) for name in _touched_by(row).split(", ") if name)
@@ -139,7 +139,7 @@ def _markdown_of(report: Report, table: Table) -> str:
     return "\n".join(lines).rstrip()
 
 
-def as_csv(report: Report) -> str:
+def as_csv(report: GrowthReport) -> str:
     """One line per series (docs/reference/schema.md)."""
     out = io.StringIO()
     rows = [_flat(table, row) for table in report.tables for row in (*table.rows, table.total)]
@@ -152,7 +152,7 @@ def as_csv(report: Report) -> str:
     return out.getvalue()
 
 
-def as_json(report: Report) -> str:
+def as_json(report: GrowthReport) -> str:
     """The documented, stable schema (docs/reference/schema.md), all series."""
     document = {
         "study": report.study,
@@ -164,7 +164,7 @@ def as_json(report: Report) -> str:
     return listing.json_text(document)
 
 
-def _flat(table: Table, row: Row) -> dict[str, Any]:
+def _flat(table: GrowthTable, row: GrowthRow) -> dict[str, Any]:
     best = row.growth.best if row.growth.law else None
     predicted = row.prediction
     return {
@@ -189,7 +189,7 @@ def _flat(table: Table, row: Row) -> dict[str, Any]:
     }
 
 
-FORMATS: dict[str, Callable[[Report], str]] = {
+FORMATS: dict[str, Callable[[GrowthReport], str]] = {
     "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.analysis.statistics.knee import Curve, Fit, Parting
+from bigiron.analysis.statistics.knee import Fit, Parting, ThroughputCurve
 from bigiron.analysis.statistics.ratio import CONFIDENCE, fewest
 from bigiron.analysis.statistics.verdict import MetricComparison, Verdict
 from bigiron.report.formats import listing
@@ -40,7 +40,7 @@ def _wrapped(lines: list[str]) -> list[str]:
     ]
 
 
-def tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]]]:
+def tables(scaling: Scaling) -> Iterator[tuple[str, list[ThroughputCurve], list[list[str]]]]:
     """The curves that belong side by side: a heading, the curves, and the cells of their table."""
     kinds = dict.fromkeys((curve.metric, curve.unit, curve.cpus) for curve in scaling.curves)
     for metric, unit, cpus in kinds:
@@ -57,7 +57,7 @@ def tables(scaling: Scaling) -> Iterator[tuple[str, list[Curve], list[list[str]]
         yield heading, curves, cells
 
 
-def _at(curve: Curve, tasks: int) -> tuple[str, str]:
+def _at(curve: ThroughputCurve, tasks: int) -> tuple[str, str]:
     first = curve.points[0]
     for point in curve.points:
         if point.tasks == tasks:
@@ -67,7 +67,7 @@ def _at(curve: Curve, tasks: int) -> tuple[str, str]:
     return "-", ""
 
 
-def in_words(scaling: Scaling, curve: Curve) -> list[str]:
+def in_words(scaling: Scaling, curve: ThroughputCurve) -> list[str]:
     """A curve's knee and laws in words."""
     lines = [curve.variant, f"  knee: {_knee(curve)}"]
     if curve.refusal:
@@ -83,7 +83,7 @@ def in_words(scaling: Scaling, curve: Curve) -> list[str]:
     return lines
 
 
-def _knee(curve: Curve) -> str:
+def _knee(curve: ThroughputCurve) -> str:
     found, tasks = curve.knee, [point.tasks for point in curve.points]
     if not curve.points[0].throughput.value:
         return f"unknown: with {plural(tasks[0], 'task')} the throughput is 0, so ideal scaling is not known"
@@ -105,7 +105,7 @@ def _knee(curve: Curve) -> str:
     return f"{reached} (with chance: {low} to {high})"
 
 
-def _parameter(curve: Curve, name: str, estimate: Estimate) -> str:
+def _parameter(curve: ThroughputCurve, name: str, estimate: Estimate) -> str:
     """A parameter with its unit: a time where throughput is per second, a share in %."""
     factor, unit = 1.0, ""
     if name in ("serial", "crosstalk"):
@@ -160,7 +160,7 @@ def _items(lines: list[str]) -> list[str]:
 def as_csv(scaling: Scaling) -> str:
     """One line per point of a curve (docs/reference/schema.md)."""
     columns = ("metric", "unit", "cpus", "variant", "tasks", "repetitions", "median", "low", "high", "knee",
-               "ratio", "verdict", *(f"{law.name}_residual" for law in knee.Law))  # fmt: skip
+               "ratio", "verdict", *(f"{law.name}_residual" for law in knee.ScalingLaw))  # fmt: skip
     found = {
         (one.metric, one.cpus, one.variant, tasks): comparison
         for one in scaling.partings
@@ -176,7 +176,7 @@ def as_csv(scaling: Scaling) -> str:
                     curve.metric, curve.unit, curve.cpus, curve.variant, point.tasks, point.repetitions,
                     point.throughput.value, _finite(point.throughput.low), _finite(point.throughput.high),
                     curve.knee and curve.knee.tasks, here and here.ratio.value, here and here.verdict.value,
-                    *(residuals.get(law, {}).get(point.tasks) for law in knee.Law),
+                    *(residuals.get(law, {}).get(point.tasks) for law in knee.ScalingLaw),
                 )
             )  # fmt: skip
     return Listing(columns, rows).as_csv()

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from bigiron.analysis.layout.change import Change, Move, declaration
-from bigiron.analysis.layout.fields import Use
-from bigiron.analysis.layout.outcome import At, Counts, Outcome
+from bigiron.analysis.layout.fields import FieldUse
+from bigiron.analysis.layout.outcome import At, LayoutCounts, LayoutOutcome
 from bigiron.analysis.layout.search import Proposal
 from bigiron.analysis.layout.structure import Anonymous, Structure, Unit, whole
 from bigiron.errors import UserError
@@ -65,7 +65,7 @@ def _heading(layout: Layout) -> str:
 
 def _map(layout: Layout) -> Iterator[str]:
     structure, size = layout.recorded.structure, layout.recorded.line_bytes
-    by_unit: dict[int, list[Use]] = {}
+    by_unit: dict[int, list[FieldUse]] = {}
     for use in layout.uses:
         by_unit.setdefault(use.unit, []).append(use)
     yield f"{'offset':>6} {'bytes':>5}  {'':44} {'reads':>8} {'writes':>8}  CPUs"
@@ -107,7 +107,7 @@ def _hole(start: int, end: int) -> Iterator[str]:
         yield f"{start:>6} {end - start:>5}  /* hole */"
 
 
-def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
+def _unit(unit: Unit, uses: Sequence[FieldUse]) -> Iterator[str]:
     whole = next((use for use in uses if use.field == unit.fields[0].name and len(unit.fields) == 1), None)
     indent = _INDENT * len(unit.around)
     head = f"{unit.offset:>6} {unit.bytes:>5}  {shortened(indent + declaration(unit), 44):44}"
@@ -118,7 +118,7 @@ def _unit(unit: Unit, uses: Sequence[Use]) -> Iterator[str]:
             yield f"{use.offset:>6} {use.bytes:>5}  {named:44}{_figures(use)}".rstrip()
 
 
-def _figures(use: Use) -> str:
+def _figures(use: FieldUse) -> str:
     return f" {_count(use.reads):>8} {_count(use.writes):>8}  {use.writers}/{use.readers}"
 
 
@@ -142,7 +142,7 @@ def _cost(layout: Layout) -> Iterator[str]:
         yield _nanoseconds(layout, counts.expected, "on average over alignments")
 
 
-def _counts(what: str, counts: Counts) -> str:
+def _counts(what: str, counts: LayoutCounts) -> str:
     recorded = "-" if counts.recorded is None else three_decimals(counts.recorded)
     rest = "".join(f"{three_decimals(one):>10}" for one in (counts.best, counts.worst))
     return f"{what:24}{recorded:>10}{rest}{three_decimals(counts.expected):>12}"
@@ -175,7 +175,7 @@ def _together(layout: Layout) -> Iterator[str]:
         )
 
 
-def _alignments(outcome: Outcome) -> Iterator[Iterator[str]]:
+def _alignments(outcome: LayoutOutcome) -> Iterator[Iterator[str]]:
     shown = {
         cache: places
         for cache, places in outcome.places().items()
@@ -202,7 +202,7 @@ def _of_cache(cache: str, stride: int, places: Sequence[At]) -> Iterator[str]:
 # What changes save
 
 
-def _asked(layout: Layout, asked: Outcome) -> str:
+def _asked(layout: Layout, asked: LayoutOutcome) -> str:
     lines = [f"after {', then '.join(map(str, asked.changes))}:"]
     lines += [f"{'':24}{'recorded':>10}{'best':>10}{'worst':>10}{'on average':>12}"]
     lines += [_counts("cache lines", asked.lines), _counts("adjacent lines only", asked.pairs)]
@@ -210,7 +210,7 @@ def _asked(layout: Layout, asked: Outcome) -> str:
     return "\n".join([*lines, *("\n".join(one) for one in _alignments(asked))])
 
 
-def _saved(layout: Layout, after: Outcome) -> str:
+def _saved(layout: Layout, after: LayoutOutcome) -> str:
     by = layout.before.expected - after.expected
     verb = "saves" if by >= 0 else "adds"
     text = f"{verb} {three_decimals(abs(by))} accesses per operation on average over alignments; "
@@ -220,7 +220,7 @@ def _saved(layout: Layout, after: Outcome) -> str:
     return "\n".join(textwrap.wrap(text, _WIDTH))
 
 
-def _size(layout: Layout, after: Outcome) -> str:
+def _size(layout: Layout, after: LayoutOutcome) -> str:
     grown = after.bytes - layout.before.bytes
     size = layout.recorded.line_bytes
     struct = f"{after.bytes} bytes" + (f" ({grown:+d})" if grown else ", as before")
@@ -313,7 +313,7 @@ def as_json(layout: Layout) -> str:
     return listing.json_text(document)
 
 
-def _outcome(layout: Layout, outcome: Outcome) -> dict[str, Any]:
+def _outcome(layout: Layout, outcome: LayoutOutcome) -> dict[str, Any]:
     document: dict[str, Any] = {
         "changes": list(map(str, outcome.changes)),
         "bytes": outcome.bytes,
@@ -347,7 +347,7 @@ def _outcome(layout: Layout, outcome: Outcome) -> dict[str, Any]:
     return document
 
 
-def _as_dict(counts: Counts) -> dict[str, float | None]:
+def _as_dict(counts: LayoutCounts) -> dict[str, float | None]:
     recorded = None if counts.recorded is None else round(counts.recorded, 6)
     rest = {name: round(getattr(counts, name), 6) for name in ("best", "worst", "expected")}
     return {"recorded": recorded, **rest}

@@ -12,9 +12,9 @@ from bigiron.analysis.replay.prediction import (
     limit_name,
 )
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.readers.measured_points import Measured
+from bigiron.readers.measured_points import MeasuredPoints
 from bigiron.report.formats import listing
-from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.chart import Chart, ChartLine, DataPoint
 from bigiron.report.formats.columns import aligned
 from bigiron.report.formats.listing import Listing, plain
 from bigiron.results.prediction import Prediction
@@ -52,17 +52,17 @@ def chart(found: Prediction) -> Chart:
     measured = found.measured
     relative = measured.relative if measured else not found.one_task
     lines = [
-        Line(curve.variant, (), tuple(_spots(curve, measured, relative)), "predicted", style)
+        ChartLine(curve.variant, (), tuple(_spots(curve, measured, relative)), "predicted", style)
         for style, curve in enumerate(found.curves)
     ]
     if measured:
         points = tuple(DataPoint(tasks, value) for tasks, value in sorted(measured.throughput.items()))
-        lines.append(Line(f"{found.first}: measured", points, style=len(lines)))
+        lines.append(ChartLine(f"{found.first}: measured", points, style=len(lines)))
     unit = f"of {plural(measured.first if measured else 1, 'task')}" if relative else "operations per second"
     return Chart("Throughput", "tasks", unit, tuple(lines))
 
 
-def _spots(curve: PredictedCurve, measured: Measured | None, relative: bool) -> Iterable[DataPoint]:
+def _spots(curve: PredictedCurve, measured: MeasuredPoints | None, relative: bool) -> Iterable[DataPoint]:
     for point in curve.points:
         shown = point.relative if relative else point.throughput
         if measured:
@@ -104,7 +104,7 @@ def as_markdown(found: Prediction) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, Measured | None]]:
+def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, MeasuredPoints | None]]:
     """Each curve with the measured points of its variant."""
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
@@ -149,7 +149,7 @@ def _title(curve: PredictedCurve, found: Prediction) -> str:
     return title
 
 
-def _headings(found: Prediction, measured: Measured | None) -> list[str]:
+def _headings(found: Prediction, measured: MeasuredPoints | None) -> list[str]:
     columns = ["tasks", "predicted, relative to one task", "predicted, operations/s"]
     if measured:
         columns += ["measured", "off by"]
@@ -157,7 +157,7 @@ def _headings(found: Prediction, measured: Measured | None) -> list[str]:
 
 
 def _row(
-    curve: PredictedCurve, point: PredictedPoint, found: Prediction, measured: Measured | None
+    curve: PredictedCurve, point: PredictedPoint, found: Prediction, measured: MeasuredPoints | None
 ) -> list[str]:
     cells = [str(point.tasks), str(point.relative), point.throughput.written(rate)]
     if measured:
@@ -165,7 +165,7 @@ def _row(
     return [*cells, limited_by(point.limited_by)]
 
 
-def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> list[str]:
+def _beside(curve: PredictedCurve, point: PredictedPoint, measured: MeasuredPoints) -> list[str]:
     """The measured value and the prediction's error; `!` if the value is outside the interval."""
     if point.tasks not in measured.throughput:
         return ["", ""]
@@ -176,7 +176,7 @@ def _beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) ->
     return [shown, f"{predicted.value / value - 1:+.0%}{outside}"]
 
 
-def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> Estimate:
+def beside(curve: PredictedCurve, point: PredictedPoint, measured: MeasuredPoints) -> Estimate:
     """The prediction in the unit of what was measured."""
     if not measured.relative:
         return point.throughput
@@ -184,7 +184,7 @@ def beside(curve: PredictedCurve, point: PredictedPoint, measured: Measured) -> 
     return point.relative.changed(lambda share: share / first)
 
 
-def _notes(curve: PredictedCurve, found: Prediction, measured: Measured | None) -> Iterable[str]:
+def _notes(curve: PredictedCurve, found: Prediction, measured: MeasuredPoints | None) -> Iterable[str]:
     if curve.knee:
         yield f"knee: predicted between {curve.knee.low:.0f} and {curve.knee.high:.0f} tasks"
     elif len({1, *found.tasks}) < 3:
@@ -274,7 +274,7 @@ def as_json(found: Prediction) -> str:
     return listing.json_text(document)
 
 
-def _point(curve: PredictedCurve, point: PredictedPoint, there: Measured | None) -> dict[str, Any]:
+def _point(curve: PredictedCurve, point: PredictedPoint, there: MeasuredPoints | None) -> dict[str, Any]:
     return {
         "variant": curve.variant,
         "tasks": point.tasks,

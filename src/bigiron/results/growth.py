@@ -9,7 +9,7 @@ from bigiron.analysis.lines import conflicts
 from bigiron.analysis.probes import simulation
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.analysis.statistics.growth import Growth, Series
+from bigiron.analysis.statistics.growth import CountSeries, Growth
 from bigiron.errors import UserError
 from bigiron.probes import GrowthSource
 from bigiron.results import measurements
@@ -24,10 +24,10 @@ _Contexts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Row:
+class GrowthRow:
     """A series and its growth."""
 
-    series: Series
+    series: CountSeries
     growth: Growth
     prediction: Estimate | None
 
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class GrowthTable:
     """One variant's series, with one task per CPU or always the same number of tasks."""
 
     counted: GrowthSource
@@ -53,19 +53,19 @@ class Table:
     tasks: str  # "one task per CPU", "8 tasks"
     cpus: list[int]
     at: int
-    rows: list[Row]  # worst first, without the total
-    total: Row
+    rows: list[GrowthRow]  # worst first, without the total
+    total: GrowthRow
     lost: int  # counts lost because a table was full
     clock_step: str = ""  # a note where the clock's rate changes with the number of CPUs
     incomplete: tuple[str, ...] = ()  # what the cells lack, or why they are not comparable, in sentences
 
     @property
-    def growing(self) -> list[Row]:
+    def growing(self) -> list[GrowthRow]:
         """The rows that grow and are large enough to show."""
         return [row for row in self.rows if row.growth.grows and row.most >= self.counted.shown]
 
     @property
-    def standing(self) -> list[Row]:
+    def standing(self) -> list[GrowthRow]:
         """The largest rows that do not grow, then those that cannot be classified."""
         rows = [row for row in self.rows if not row.growth.grows and row.most >= self.counted.heavy]
         rows = sorted(rows, key=lambda row: -row.most)[:_MOST_STANDING]
@@ -73,14 +73,14 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Report:
+class GrowthReport:
     """How a study's counts grow."""
 
     study: str
     workload: str
     contexts: _Contexts
     counted: GrowthSource
-    tables: list[Table]
+    tables: list[GrowthTable]
 
 
 def growth_study(
@@ -89,7 +89,7 @@ def growth_study(
     at: int | None = None,
     probe: str = "conflicts",
     contexts: _Contexts = conflicts.CONTEXTS[:1],
-) -> Report:
+) -> GrowthReport:
     """Fit the growth of each shared cache line or function of a study, and of their sum."""
     source = sources().get(probe)
     if not source:
@@ -114,7 +114,7 @@ def growth_study(
             f"{study.folder} has no variant measured with the probe {probe} at {growth.FEWEST} numbers of "
             "CPUs, 2 and more: growth needs that many, preferably 5 (--cpus 2,3,4,6,8)"
         )
-    return Report(study.name, study.workload, contexts, source, tables)
+    return GrowthReport(study.name, study.workload, contexts, source, tables)
 
 
 def _tasks(study: Study, tasks: int | None) -> str:
@@ -132,7 +132,7 @@ def _table(
     probe: str,
     source: GrowthSource,
     contexts: _Contexts,
-) -> Table | None:
+) -> GrowthTable | None:
     """None if there are too few CPU counts. A single CPU shares nothing, so it is left out."""
     records = [one for one in records if one.cpus > 1 and tasks in (None, one.tasks)]
     records.sort(key=lambda record: record.cpus)
@@ -143,7 +143,7 @@ def _table(
         return None
     series, total = source.series(cells, contexts)
     at = at or _FURTHER * max(cells)
-    return Table(
+    return GrowthTable(
         source,
         variant,
         _tasks(study, tasks),
@@ -159,14 +159,15 @@ def _table(
 
 def _simulated_series(
     cells: Mapping[int, Sequence[ProbedCell]], _contexts: _Contexts
-) -> tuple[list[Series], Series]:
+) -> tuple[list[CountSeries], CountSeries]:
     """Waiting time per operation for each cache line and lock; the total is all of the CPUs' time."""
     waits = {cpus: simulation.waits(here) for cpus, here in cells.items()}
     names = sorted(set().union(*(here.of for here in waits.values())))
     series = [
-        Series(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()}) for name in names
+        CountSeries(name, "", {cpus: here.of.get(name, 0.0) for cpus, here in waits.items()})
+        for name in names
     ]
-    return series, Series("", "", {cpus: here.total for cpus, here in waits.items()})
+    return series, CountSeries("", "", {cpus: here.total for cpus, here in waits.items()})
 
 
 SIMULATION = GrowthSource(
@@ -185,6 +186,6 @@ def sources() -> dict[str, GrowthSource]:
     return {one.name: one.growth for one in probes.probes() if one.growth} | {"simulation": SIMULATION}
 
 
-def _row(series: Series, at: int) -> Row:
+def _row(series: CountSeries, at: int) -> GrowthRow:
     result = growth.fit_series(series)
-    return Row(series, result, result.predict(at) if result.law else None)
+    return GrowthRow(series, result, result.predict(at) if result.law else None)

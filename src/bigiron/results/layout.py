@@ -10,9 +10,9 @@ from pathlib import Path
 from bigiron import _sim
 from bigiron.analysis.layout import recorded, search
 from bigiron.analysis.layout.change import Change
-from bigiron.analysis.layout.fields import Loss, Members, Use
-from bigiron.analysis.layout.outcome import Outcome
-from bigiron.analysis.layout.recorded import Recorded, Tables
+from bigiron.analysis.layout.fields import FieldUse, Loss, Members
+from bigiron.analysis.layout.outcome import LayoutOutcome
+from bigiron.analysis.layout.recorded import RecordedObjects, Tables
 from bigiron.analysis.layout.search import Proposal
 from bigiron.analysis.statistics.estimate import Estimate, of_samples
 from bigiron.errors import UserError
@@ -46,12 +46,12 @@ class Layout:
     cpus: int
     tasks: int | None  # None: unknown
     contexts: tuple[str, ...]
-    recorded: Recorded
-    uses: list[Use]
+    recorded: RecordedObjects
+    uses: list[FieldUse]
     losses: list[Loss]
     together: list[tuple[str, ...]]
-    before: Outcome
-    asked: Outcome | None  # after the changes asked for
+    before: LayoutOutcome
+    asked: LayoutOutcome | None  # after the changes asked for
     proposals: list[Proposal]  # where no change was asked for
     transfer: Transfer | None
     lost: int  # accesses for which the recorder had no room
@@ -77,7 +77,7 @@ def layout_study(
     if source and found.is_variable:
         raise UserError(f"--source: {wanted} is a variable, whose place the linker chooses")
     in_source = declared(source, found.structure, study.spec.arch) if source else None
-    members, before = Members(found), Outcome(found)
+    members, before = Members(found), LayoutOutcome(found)
     return Layout(
         study.name,
         study.workload,
@@ -90,7 +90,7 @@ def layout_study(
         members.losses(found.structure),
         members.written_together(),
         before,
-        Outcome(found, changes) if changes else None,
+        LayoutOutcome(found, changes) if changes else None,
         [] if changes else search.proposals(members, before),
         transfer,
         int(record.facts[PROBE].get("lost_accesses", 0)),
@@ -99,7 +99,7 @@ def layout_study(
     )
 
 
-def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict[str, Outcome]:
+def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict[str, LayoutOutcome]:
     """The layout of each struct as it is, in a cell of the probe.
 
     Structs that the kernel's types do not describe, or that nothing accessed, are left out.
@@ -108,7 +108,7 @@ def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict
     found = {}
     for struct in structs:
         with suppress(UserError):
-            found[struct] = Outcome(recorded.find(tables, struct))
+            found[struct] = LayoutOutcome(recorded.find(tables, struct))
     return found
 
 

@@ -20,7 +20,7 @@ from bigiron.results import measurements
 from bigiron.study import store
 from bigiron.study.measured import TABLE, of_table
 from bigiron.study.store import Study
-from bigiron.util.measured import Measured, symbol
+from bigiron.util.measured import MeasuredProfile, symbol
 
 PROBES = {"cache lines": "conflicts", "locks": "locks", "functions": "instructions", "waits": "blocked"}
 """What is counted of the same kind."""
@@ -35,7 +35,7 @@ _MATCHED: dict[str, tuple[Callable[[Measurements, Options], Comparison], Callabl
 _Point = TypeVar("_Point", LinesAt, ComparedPoint)
 
 
-def read(path: Path) -> Measured:
+def read(path: Path) -> MeasuredProfile:
     """A profile, or a study into which one was imported. UserError names the file, and the line."""
     if path.is_dir():
         return _imported(store.open_study(path))
@@ -46,7 +46,7 @@ def read(path: Path) -> Measured:
         raise UserError(f"{path}{between} {error}") from None
 
 
-def _imported(study: Study) -> Measured:
+def _imported(study: Study) -> MeasuredProfile:
     records = [record for record in study.records() if TABLE in record.tables]
     if not records:
         raise UserError(f"{study.folder} has no profile: `bigiron import` adds one")
@@ -55,7 +55,7 @@ def _imported(study: Study) -> Measured:
     return of_table(study.table(records[0], TABLE), records[0].facts[TABLE])
 
 
-def agreement(study: Study, measured: Measured, options: Options) -> Agreement:
+def agreement(study: Study, measured: MeasuredProfile, options: Options) -> Agreement:
     """A profile beside the counts of the same kind, on the most CPUs that were recorded."""
     counted = measurements.read(study, PROBES[measured.kind])
     if measured.kind == "cache lines":
@@ -64,7 +64,7 @@ def agreement(study: Study, measured: Measured, options: Options) -> Agreement:
     return match(measured, _largest(compare(counted, options).points))
 
 
-def _lines(study: Study, measured: Measured, counted: Measurements, options: Options) -> Agreement:
+def _lines(study: Study, measured: MeasuredProfile, counted: Measurements, options: Options) -> Agreement:
     point = _largest(shared_lines.line_up(counted, options).points)
     first = counted.points[point.cpus, point.tasks][point.base][0]
     counts = conflicts.shared(first.table, first.operations, options.contexts)

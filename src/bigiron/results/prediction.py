@@ -9,13 +9,13 @@ from statistics import fmean
 from bigiron import _sim
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.replay import callbacks, prediction, synthetic_operation, trace
-from bigiron.analysis.replay.extrapolate import Counts, extrapolate
+from bigiron.analysis.replay.extrapolate import VariantCounts, extrapolate
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.prediction import PredictedCurve, PredictedRatio
-from bigiron.analysis.replay.program import Program
+from bigiron.analysis.replay.program import ReplayProgram
 from bigiron.analysis.statistics import growth
 from bigiron.errors import UserError
-from bigiron.readers.measured_points import Measured
+from bigiron.readers.measured_points import MeasuredPoints
 from bigiron.results import measurements
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constants
@@ -69,7 +69,7 @@ class NothingPredictedError(UserError):
 
 
 @dataclass(frozen=True)
-class Recording:
+class VariantRecording:
     """A variant's recording, from which its programs are made."""
 
     variant: str
@@ -93,11 +93,11 @@ class Prediction:
     tasks: list[int]
     first: str  # the study's first variant, to which `one_task` and `measured` belong
     one_task: float | None  # operations per second, if given
-    measured: Measured | None
+    measured: MeasuredPoints | None
     lock: str
     samples: int
     unknowns: int
-    recordings: list[Recording]
+    recordings: list[VariantRecording]
     curves: list[PredictedCurve]
     ratios: list[PredictedRatio]
     refused: list[Refused]
@@ -113,7 +113,7 @@ def predict(
     tasks: Sequence[int],
     *,
     one_task: float | None = None,
-    measured: Measured | None = None,
+    measured: MeasuredPoints | None = None,
     samples: int = SAMPLES,
     seed: int = 1,
     lock: str | None = None,
@@ -231,7 +231,7 @@ def record(
     extrapolated: Mapping[str, Extrapolated] | None = None,
     cpus: int = 0,
     longer: Mapping[str, Mapping[str, float]] | None = None,
-) -> tuple[list[Recording], list[Refused]]:
+) -> tuple[list[VariantRecording], list[Refused]]:
     """The recording of every variant at its largest number of CPUs; or why the variant has none.
 
     `extrapolated`: the additional counts of each variant; default: extrapolated from the study up to `cpus`.
@@ -239,7 +239,7 @@ def record(
     """
     if study.spec.engine.is_model or study.spec.engine.is_imported:
         raise UserError(f"{study.folder} has no recording of a kernel: record one with `bigiron run`")
-    found: list[Recording] = []
+    found: list[VariantRecording] = []
     measured = [one for one in study.records() if one.measured]
     by_variant = {
         variant.name: [one for one in measured if one.variant == variant.name]
@@ -265,7 +265,7 @@ def record(
             whole = [
                 _with_callbacks(one, _callbacks(study, of, most_tasks))
                 for one, of in zip(recorded, repeated, strict=True)
-                if isinstance(one, Recording)
+                if isinstance(one, VariantRecording)
             ]
             found.append(replace(_any_of(whole), not_extrapolated=why_not))
     return found, refused
@@ -299,7 +299,7 @@ def _extrapolated(
     if step := clock_step(every):
         return {}, step.partition(":")[0]
     counts = {
-        name: Counts(
+        name: VariantCounts(
             *(
                 {
                     at: [measurements.cell(study, one, probe) for one in records if one.cpus == at]
@@ -313,12 +313,12 @@ def _extrapolated(
     return extrapolate(counts, cpus), ""
 
 
-def _any_of(repeated: Sequence[Recording]) -> Recording:
+def _any_of(repeated: Sequence[VariantRecording]) -> VariantRecording:
     """A recording whose samples each take one repetition, as addresses differ from boot to boot."""
     if len(repeated) == 1:
         return repeated[0]
 
-    def source(chance: np.random.Generator) -> Program:
+    def source(chance: np.random.Generator) -> ReplayProgram:
         return repeated[int(chance.integers(len(repeated)))].source(chance)
 
     instructions = fmean(one.instructions for one in repeated)
@@ -341,7 +341,7 @@ def _why_not(study: Study, record: CellRecord) -> str:
     return ""
 
 
-def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Recording | Refused:
+def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> VariantRecording | Refused:
     table = study.table(record, "trace")
     if lost := [what for what, count in record.lost.items() if count and "trace" in what]:
         return Refused(record.variant, f"its trace is incomplete: {lost[0]}")
@@ -366,13 +366,13 @@ def _traced(study: Study, record: CellRecord, extrapolated: Extrapolated) -> Rec
     # A rare, long operation would be in few samples and dominate them: average over all operations instead.
     is_uneven = bool(executed.std() > _UNEVEN * executed.mean())
 
-    def source(chance: np.random.Generator) -> Program:
+    def source(chance: np.random.Generator) -> ReplayProgram:
         most = len(whole.operations)
         chosen = chance.choice(most, most if is_uneven else min(most, _SAMPLED), replace=is_uneven)
         return replace(whole, operations=[whole.operations[number] for number in chosen])
 
     instructions = float(executed.mean())
-    return Recording(record.variant, record.cpus, instructions, source, extrapolated, is_trace=True)
+    return VariantRecording(record.variant, record.cpus, instructions, source, extrapolated, is_trace=True)
 
 
 def _nodes(record: CellRecord) -> int:
@@ -390,7 +390,7 @@ def _lock_of_user_space(study: Study, record: CellRecord) -> str:
 
 def _counted(
     study: Study, record: CellRecord, most_tasks: int, extrapolated: Extrapolated
-) -> Recording | Refused:
+) -> VariantRecording | Refused:
     if why := _why_not(study, record):
         return Refused(record.variant, why)
     conflicts, locks, executed = (study.table(record, probe) for probe in PROBES)
@@ -413,18 +413,20 @@ def _counted(
     if counted.instructions < _FEWEST:
         return Refused(record.variant, _OUTSIDE)
 
-    def source(chance: np.random.Generator) -> Program:
+    def source(chance: np.random.Generator) -> ReplayProgram:
         return counted.program(chance)
 
-    return Recording(record.variant, record.cpus, counted.instructions, source, extrapolated)
+    return VariantRecording(record.variant, record.cpus, counted.instructions, source, extrapolated)
 
 
-def _with_callbacks(recording: Recording, done: synthetic_operation.Reconstruction | None) -> Recording:
+def _with_callbacks(
+    recording: VariantRecording, done: synthetic_operation.Reconstruction | None
+) -> VariantRecording:
     """The recording with the work of RCU callbacks added to its programs."""
     if done is None:
         return recording
 
-    def source(chance: np.random.Generator) -> Program:
+    def source(chance: np.random.Generator) -> ReplayProgram:
         return callbacks.with_callbacks(recording.source(chance), done, chance)
 
     return replace(recording, source=source)

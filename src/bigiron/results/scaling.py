@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bigiron.analysis.statistics import knee
-from bigiron.analysis.statistics.knee import Curve, Parting
+from bigiron.analysis.statistics.knee import Parting, ThroughputCurve
 from bigiron.analysis.statistics.repetitions import Repetitions
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
@@ -22,7 +22,7 @@ class Scaling:
     time: str
     base: str
     at: int
-    curves: list[Curve]
+    curves: list[ThroughputCurve]
     partings: list[Parting]
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from bigiron import _sim
 from bigiron.analysis.lines.line_costs import line_costs
-from bigiron.analysis.replay.program import Program
+from bigiron.analysis.replay.program import ReplayProgram
 from bigiron.errors import UserError
 from bigiron.simulator import fitted, machine_files
 from bigiron.util.english import plural
@@ -30,7 +30,7 @@ OVERLAPPED_NS = fitted.Constant(40, 2)
 of order. Not fitted: reorder buffers hold 192 (Haswell) to 512 instructions (Golden Cove, Intel's and others'
 descriptions), of which kernel code has one or two done in a cycle until a read stalls them."""
 
-Source: TypeAlias = "Callable[[np.random.Generator], Program]"
+Source: TypeAlias = "Callable[[np.random.Generator], ReplayProgram]"
 """What gives a program for each sample: always the same from a trace, another order each time from counts."""
 
 
@@ -65,8 +65,10 @@ class Draws:
     """The results: a row per sample, a column per number of tasks."""
 
     throughput: Floats  # operations per second
-    programs: Sequence[Program]  # what was replayed in each sample
-    spent: Sequence[Sequence[Sequence[float]]]  # shares of the tasks' time, in the order of `Program.objects`
+    programs: Sequence[ReplayProgram]  # what was replayed in each sample
+    spent: Sequence[
+        Sequence[Sequence[float]]
+    ]  # shares of the tasks' time, in the order of `ReplayProgram.objects`
 
     @property
     def shares(self) -> list[list[dict[tuple[str, str], float]]]:
@@ -180,7 +182,7 @@ def _missed(variant: str, known: tuple[int, float], reached: Floats) -> int:
     return missed
 
 
-def _replayable(variant: str, program: Program) -> _sim.Program:
+def _replayable(variant: str, program: ReplayProgram) -> _sim.Program:
     try:
         return _sim.Program(program.lines, program.locks, program.operations)
     except ValueError as error:
@@ -198,7 +200,7 @@ def _off(options: ReplayOptions, tasks: Sequence[int], replayed: Floats, places:
     return replayed * np.exp(np.outer(ndtri(np.clip(places, 0.005, 0.995)), deviations))
 
 
-def _by_object(program: Program, shares: Sequence[float]) -> dict[tuple[str, str], float]:
+def _by_object(program: ReplayProgram, shares: Sequence[float]) -> dict[tuple[str, str], float]:
     by_object: dict[tuple[str, str], float] = {}
     for object, share in zip(program.objects, shares, strict=True):
         by_object[object] = by_object.get(object, 0.0) + share

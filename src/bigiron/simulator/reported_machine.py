@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from bigiron.errors import UserError
-from bigiron.readers.robot_mail import Machine
+from bigiron.readers.robot_mail import ReportedMachine
 from bigiron.simulator import machine_files
 
 _GENERATIONS = {
@@ -73,7 +73,7 @@ class Likeness:
     base: str
 
 
-def like(machine: Machine) -> Likeness:
+def like(machine: ReportedMachine) -> Likeness:
     """The file of the processor's generation with the CPUs, sockets and memory of the report.
 
     Intel's processors of an unknown generation are taken for Ice Lake's. A socket has one die: a report does

@@ -11,7 +11,7 @@ from bigiron.probes import Table
 from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
-from bigiron.util.measured import Measured, MeasuredPart, MeasuredThing
+from bigiron.util.measured import MeasuredPart, MeasuredProfile, MeasuredThing
 
 TABLE = "measured"
 
@@ -33,7 +33,7 @@ SCHEMA = Schema(
 )
 
 
-def table(measured: Measured) -> Table:
+def table(measured: MeasuredProfile) -> Table:
     """One row for each part of what was measured."""
     rows = [
         (
@@ -53,7 +53,7 @@ def table(measured: Measured) -> Table:
     return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), facts)
 
 
-def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> Measured:
+def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> MeasuredProfile:
     """What the table was made of; of the lines that were not understood, how many."""
     things = []
     for (_rank, name, type, total), parts in groupby(rows.iter_rows(), itemgetter(0, 1, 2, 3)):
@@ -74,4 +74,4 @@ def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> Measured:
     notes = [*facts.get("notes", ())]
     if lines := facts["not_read"]:
         notes.append(f"{plural(lines, 'line')} of it {'was' if lines == 1 else 'were'} not understood.")
-    return Measured(facts["kind"], facts["unit"], tuple(things), notes=tuple(notes))
+    return MeasuredProfile(facts["kind"], facts["unit"], tuple(things), notes=tuple(notes))

@@ -48,7 +48,7 @@ class MeasuredThing:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredProfile:
     """A profile, read whole."""
 
     kind: Kind

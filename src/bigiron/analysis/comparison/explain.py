@@ -17,7 +17,7 @@ from bigiron.analysis.comparison.findings import (
     WorkFinding,
 )
 from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow
-from bigiron.analysis.layout.outcome import Counts as LayoutCounts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import MatchedLine
 from bigiron.analysis.lines.rules import Evidence

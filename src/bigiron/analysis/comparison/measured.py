@@ -15,7 +15,7 @@ from typing import TypeAlias
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.model import ComparedPoint, ComparedVariants
 from bigiron.util.english import first_n
-from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, symbol
+from bigiron.util.measured import Kind, MeasuredPart, MeasuredProfile, MeasuredThing, symbol
 from bigiron.util.object_name import ObjectName
 
 FIRST = 10
@@ -95,7 +95,7 @@ class Agreement:
 
 
 def agreement(
-    measured: Measured,
+    measured: MeasuredProfile,
     at: ComparedVariants,
     counted: Sequence[CountedThing],
     found: Mapping[int, int],
@@ -146,7 +146,7 @@ def most_alike(measured: int, counted: int, likeness: Callable[[int, int], float
 # Locks
 
 
-def match_locks(measured: Measured, point: ComparedPoint) -> Agreement:
+def match_locks(measured: MeasuredProfile, point: ComparedPoint) -> Agreement:
     """The locks of a profile beside those of the base variant, by class."""
     counted = _ranked(_counted_locks(point), "held_per_op", point.base)
     found = most_alike(
@@ -249,7 +249,7 @@ def _same_class(name: str, lock: ObjectName) -> float:
 # Functions
 
 
-def match_functions(measured: Measured, point: ComparedPoint) -> Agreement:
+def match_functions(measured: MeasuredProfile, point: ComparedPoint) -> Agreement:
     """The kernel's functions of a profile beside their instructions on the base variant."""
     found: dict[str, _Sum] = {}
     for item in point.items:
@@ -271,7 +271,7 @@ def match_functions(measured: Measured, point: ComparedPoint) -> Agreement:
 # Waits
 
 
-def match_waits(measured: Measured, point: ComparedPoint, place: Callable[[str], str]) -> Agreement:
+def match_waits(measured: MeasuredProfile, point: ComparedPoint, place: Callable[[str], str]) -> Agreement:
     """The places where tasks waited beside those of the base variant; `place` names one by its call path.
 
     Kernel threads whose own function waits have no work, and are left out.
@@ -297,7 +297,7 @@ def match_waits(measured: Measured, point: ComparedPoint, place: Callable[[str],
 _INSIDE = " < "  # between the functions of a place, innermost first
 
 
-def _by_place(measured: Measured, place: Callable[[str], str]) -> list[MeasuredThing]:
+def _by_place(measured: MeasuredProfile, place: Callable[[str], str]) -> list[MeasuredThing]:
     """The stacks of a profile added up by place, the longest waits first."""
     parts: dict[str, list[MeasuredPart]] = {}
     for part in (part for thing in measured.things for part in thing.parts):

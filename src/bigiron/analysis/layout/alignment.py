@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from bigiron.analysis.layout.neighbourhoods import Target
+from bigiron.analysis.layout.neighbourhoods import CountedObject
 from bigiron.analysis.layout.structure import Structures, whole
 
 PAIR = 128
@@ -18,7 +18,7 @@ _WORD = 8
 _KMALLOC = (8, 16, 32, 64, 96, 128, 192, 256, *(1 << shift for shift in range(9, 23)))
 
 
-def stride_after(target: Target, known: Structures, after: Structures) -> int:
+def stride_after(target: CountedObject, known: Structures, after: Structures) -> int:
     """Bytes from an object to the next one of its slab, after a change of its struct.
 
     The cache is taken to be made with the alignment of its struct, as KMEM_CACHE() does. What else the
@@ -41,10 +41,10 @@ def _stride(size: int, more: int, align: int) -> int:
     return whole(whole(size, _WORD) + more, align)
 
 
-def places(target: Target, stride: int, span: int = PAIR) -> Mapping[int, float]:
+def places(target: CountedObject, stride: int, span: int = PAIR) -> Mapping[int, float]:
     """How likely each distance from a multiple of `span` bytes is, at which an object begins.
 
-    >>> places(Target(0, "s", "", "s", 96, 0, 8, 4), 96)
+    >>> places(CountedObject(0, "s", "", "s", 96, 0, 8, 4), 96)
     {0: 0.25, 96: 0.25, 64: 0.25, 32: 0.25}
     """
     if not target.cache:

@@ -9,7 +9,7 @@ from functools import cache, cached_property, partial
 from itertools import combinations
 
 from bigiron.analysis.layout.alignment import places
-from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.recorded import RecordedObjects
 from bigiron.analysis.layout.structure import Structure, Unit
 from bigiron.analysis.lines import conflicts
 from bigiron.util.lazy import Floats, Mask
@@ -22,7 +22,7 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class Use:
+class FieldUse:
     """What is done to a member, or to a part of it, per operation."""
 
     unit: int  # the number of its declaration
@@ -67,10 +67,10 @@ class _ByCpu:
 class Members:
     """The members of the struct that was recorded."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedObjects) -> None:
         self.recorded = recorded
 
-    def uses(self) -> list[Use]:
+    def uses(self) -> list[FieldUse]:
         """The members that are accessed, in their order; a part of a member of its own."""
         by_field = self._by_field
         sums = by_field.group_by("unit", "field", "field_at", "field_bytes").agg(
@@ -83,7 +83,7 @@ class Members:
         most = cpus.group_by("unit", "field", "field_at").agg(pl.col("readers", "writers").max())
         found = sums.join(most, on=["unit", "field", "field_at"]).sort("field_at", "field")
         columns = ("unit", "field", "field_at", "field_bytes", "reads", "writes", "readers", "writers")
-        return [Use(*row) for row in found.select(columns).iter_rows() if row[4] + row[5] >= _FAINT]
+        return [FieldUse(*row) for row in found.select(columns).iter_rows() if row[4] + row[5] >= _FAINT]
 
     def written_together(self) -> list[tuple[str, ...]]:
         """Members that the same functions write about as often: a compiler may write them at once."""
@@ -192,7 +192,7 @@ def _same_functions(one: dict[str, float], other: dict[str, float]) -> bool:
     return both >= _TOGETHER * max(sum(one.values()), sum(other.values()))
 
 
-def _named(recorded: Recorded, at: int, length: int) -> tuple[int, str, int, int]:
+def _named(recorded: RecordedObjects, at: int, length: int) -> tuple[int, str, int, int]:
     """The innermost field that has these bytes, or the first of them: its unit, name, offset and size."""
     structure, start, path, number = recorded.structure, 0, "", -1
     found = (number, "", at, length)

@@ -19,7 +19,7 @@ from bigiron.util.lazy import polars as pl
 
 
 @dataclass(frozen=True)
-class Target:
+class CountedObject:
     """An object whose accesses are counted."""
 
     start: int
@@ -42,7 +42,7 @@ class Pieces:
     how often; whether it `writes`; whether it `clears` a new object.
     """
 
-    targets: tuple[Target, ...]
+    targets: tuple[CountedObject, ...]
     structs: tuple[str, ...]  # in the order of the maps; "": unknown ones, which never change
     rooms: tuple[int, ...]  # bytes of each map
     cpus: int
@@ -121,7 +121,7 @@ def counted(accesses: pl.DataFrame) -> pl.DataFrame:
 
 def neighbourhoods(
     counts: pl.DataFrame,
-    targets: Sequence[Target],
+    targets: Sequence[CountedObject],
     struct_at: Mapping[int, str],
     known: Structures,
     reach: int,
@@ -134,7 +134,7 @@ def neighbourhoods(
     starts, first, many = np.unique(counts["start"].to_numpy(), return_index=True, return_counts=True)
     rows_of = dict(zip(starts.tolist(), zip(first.tolist(), many.tolist(), strict=True), strict=True))
     cpu, writes = counts["cpu"].to_numpy().astype(np.int64), counts["writes"].to_numpy()
-    kept: list[Target] = []
+    kept: list[CountedObject] = []
     index, target_of, slot_of = [], [], []
     for target in targets:
         near = [(slot, *rows_of[at]) for slot, at in _slots(target, reach) if at in rows_of]
@@ -164,7 +164,7 @@ def neighbourhoods(
     )
 
 
-def _slots(target: Target, reach: int) -> Iterator[tuple[int, int]]:
+def _slots(target: CountedObject, reach: int) -> Iterator[tuple[int, int]]:
     """How much further each object is that may share a cache line, and where it starts."""
     beside = -(-reach // target.stride) if target.stride else 0
     return ((slot, target.start + slot * target.stride) for slot in range(-beside, beside + 1))

@@ -9,7 +9,7 @@ from functools import cached_property
 from bigiron.analysis.layout.alignment import PAIR, places, stride_after
 from bigiron.analysis.layout.change import Change, changed
 from bigiron.analysis.layout.neighbourhoods import Pieces
-from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.recorded import RecordedObjects
 from bigiron.analysis.layout.sharing import Placed
 from bigiron.analysis.layout.structure import Structure, Structures, within
 from bigiron.util.lazy import Floats
@@ -31,7 +31,7 @@ class At:
 
 
 @dataclass(frozen=True)
-class Counts:
+class LayoutCounts:
     """Accesses per operation: as recorded, with each object at its best place, at its worst, on average."""
 
     recorded: float | None  # None: after a change of the objects' size they lie elsewhere
@@ -48,17 +48,17 @@ class Counts:
         """Whether the places decide, and objects can lie so that there are as many accesses as this."""
         return self.varies and self.best * (1 - _SAME) <= count <= self.worst * (1 + _SAME)
 
-    def more_than(self, other: Counts) -> float:
+    def more_than(self, other: LayoutCounts) -> float:
         """How many more accesses there are on average; 0 if two boots of one kernel may differ as much."""
         more = self.expected - other.expected
         return more if abs(more) > _EXACT * max(self.expected, other.expected) else 0.0
 
 
-class Outcome:
+class LayoutOutcome:
     """A layout: that of the study, or one after changes of the struct's declaration."""
 
     def __init__(
-        self, recorded: Recorded, changes: Sequence[Change] = (), tried_on: Pieces | None = None
+        self, recorded: RecordedObjects, changes: Sequence[Change] = (), tried_on: Pieces | None = None
     ) -> None:
         """`tried_on`: the neighbourhoods of some objects, of which only lines are counted, not pairs."""
         self._recorded = recorded
@@ -119,22 +119,22 @@ class Outcome:
         return float((lines * chances).sum())
 
     @cached_property
-    def lines(self) -> Counts:
+    def lines(self) -> LayoutCounts:
         """Of shared cache lines."""
         return self._counts(0)
 
     @cached_property
-    def pairs(self) -> Counts:
+    def pairs(self) -> LayoutCounts:
         """Of cache lines that are shared only with the adjacent line."""
         return self._counts(1)
 
-    def _counts(self, of: int) -> Counts:
+    def _counts(self, of: int) -> LayoutCounts:
         values, chances = self._tables[of], self._tables[2]
         possible = chances > 0
         recorded = None if self.as_recorded is None else float(self.as_recorded[of].sum())
         if not len(values):
-            return Counts(recorded, 0.0, 0.0, 0.0)
-        return Counts(
+            return LayoutCounts(recorded, 0.0, 0.0, 0.0)
+        return LayoutCounts(
             recorded,
             float(np.where(possible, values, np.inf).min(1).sum()),
             float(np.where(possible, values, 0.0).max(1).sum()),

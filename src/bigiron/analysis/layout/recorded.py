@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bigiron.analysis.layout.alignment import PAIR
-from bigiron.analysis.layout.neighbourhoods import Pieces, Target, counted, neighbourhoods
+from bigiron.analysis.layout.neighbourhoods import CountedObject, Pieces, counted, neighbourhoods
 from bigiron.analysis.layout.structure import Field, Structure, Unit, as_it_is, holders, structures
 from bigiron.errors import UserError
 from bigiron.util.english import first_n
@@ -39,7 +39,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedObjects:
     """The objects, and the accesses to them and to what lies beside them."""
 
     wanted: str  # the struct or variable
@@ -54,7 +54,7 @@ class Recorded:
     line_bytes: int
 
 
-def find(tables: Tables, wanted: str) -> Recorded:
+def find(tables: Tables, wanted: str) -> RecordedObjects:
     """What was recorded of a struct (`struct inode`) or variable (`jiffies`). UserError if nothing was."""
     known = structures(tables.fields)
     if (
@@ -68,13 +68,13 @@ def find(tables: Tables, wanted: str) -> Recorded:
     if objects.is_empty():
         raise UserError(_unknown(tables, wanted))
     targets = [
-        Target(*row)
+        CountedObject(*row)
         for row in objects.select(
             "start", "struct", "detail", "cache", "stride", "pad", "cache_align", "per_slab", "name"
         ).iter_rows()
     ]
     struct_at = dict(tables.objects.select("start", "struct").iter_rows())
-    return Recorded(
+    return RecordedObjects(
         name,
         False,
         known[name],
@@ -111,7 +111,7 @@ def _unknown(tables: Tables, wanted: str) -> str:
     )
 
 
-def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str) -> Recorded:
+def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str) -> RecordedObjects:
     """The cache lines of a variable, or of each CPU's, as an object whose members are variables."""
     name = f"around {wanted}"  # no struct's: a variable may be called as its own struct is
     copies = tables.objects.filter(pl.col("name") == wanted, pl.col("kind") != "slab").sort("start")
@@ -132,14 +132,14 @@ def _around_variable(tables: Tables, known: Mapping[str, Structure], wanted: str
             )
         of_block = tables.accesses.filter(pl.col("address").is_between(begin, end, closed="left"))
         moved_accesses.append(of_block.with_columns(start=pl.lit(begin, pl.UInt64)))
-        targets.append(Target(begin, name, "", "", 0, 0, 0, 0, wanted))
+        targets.append(CountedObject(begin, name, "", "", 0, 0, 0, 0, wanted))
     whole = max(end - begin for begin, end in blocks.values())
     around = _of_variables(
         name, whole + -whole % PAIR, sorted(inside.values(), key=lambda one: one[1]), tables.line_bytes
     )
     accesses = pl.concat(moved_accesses)
     everything = {**known, name: around}
-    return Recorded(
+    return RecordedObjects(
         wanted,
         True,
         around,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from bigiron.analysis.layout.change import Align, Change, Move, Pad
 from bigiron.analysis.layout.fields import Loss, Members
 from bigiron.analysis.layout.neighbourhoods import Pieces
-from bigiron.analysis.layout.outcome import Outcome
-from bigiron.analysis.layout.recorded import Recorded
+from bigiron.analysis.layout.outcome import LayoutOutcome
+from bigiron.analysis.layout.recorded import RecordedObjects
 from bigiron.analysis.layout.structure import Structure
 from bigiron.errors import UserError
 from bigiron.util.lazy import numpy as np
@@ -34,26 +34,26 @@ class Proposal:
     """Changes, one after the other, and what comes of them."""
 
     changes: tuple[Change, ...]
-    outcome: Outcome
+    outcome: LayoutOutcome
 
 
-def proposals(members: Members, before: Outcome) -> list[Proposal]:
+def proposals(members: Members, before: LayoutOutcome) -> list[Proposal]:
     """After each step the changes so far; none where no change saves anything worth its name."""
     recorded = members.recorded
     hot = _hottest(recorded, before)
     found: list[Proposal] = []
-    now = Outcome(recorded, (), hot)
+    now = LayoutOutcome(recorded, (), hot)
     least = _LEAST * now.expected
     while len(found) < _MOST_STEPS and now.expected > 0:
         step = _step(members, now, hot, least)
         if step is None:
             break
         now = step
-        found.append(Proposal(step.changes, Outcome(recorded, step.changes)))
+        found.append(Proposal(step.changes, LayoutOutcome(recorded, step.changes)))
     return found
 
 
-def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
+def _hottest(recorded: RecordedObjects, before: LayoutOutcome) -> Pieces:
     """The neighbourhoods of the targets that have most conflicts at their worst place."""
     pieces, worst = recorded.pieces, before.by_target()
     many = np.bincount(pieces.target, minlength=len(pieces.targets))
@@ -66,7 +66,7 @@ def _hottest(recorded: Recorded, before: Outcome) -> Pieces:
     return pieces.of_targets(sorted(chosen))
 
 
-def _step(members: Members, now: Outcome, hot: Pieces, least: float) -> Outcome | None:
+def _step(members: Members, now: LayoutOutcome, hot: Pieces, least: float) -> LayoutOutcome | None:
     """The next change, in a layout of which the pairs that disturb each other are known."""
     worst = _worst(members.losses(now.structure))
     recorded = members.recorded
@@ -112,11 +112,13 @@ def _pads(structure: Structure, members: Sequence[str], line_bytes: int) -> Iter
         yield Pad(member, line_bytes)
 
 
-def _tried(recorded: Recorded, now: Outcome, hot: Pieces, changes: Iterator[Change]) -> list[Outcome]:
+def _tried(
+    recorded: RecordedObjects, now: LayoutOutcome, hot: Pieces, changes: Iterator[Change]
+) -> list[LayoutOutcome]:
     found = []
     for change in changes:
         try:
-            one = Outcome(recorded, (*now.changes, change), hot)
+            one = LayoutOutcome(recorded, (*now.changes, change), hot)
         except UserError:  # a move that cannot be
             continue
         if one.structure != now.structure:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.lines.matching import MatchedLine
-from bigiron.analysis.replay.program import Program
+from bigiron.analysis.replay.program import ReplayProgram
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.util.english import plural
 from bigiron.util.object_name import ObjectName
@@ -54,14 +54,14 @@ class LineCosts:
         return max(abs(total[variant] - total[base]) for variant in others)
 
 
-def line_costs(program: Program, shares: Sequence[float]) -> dict[str, float]:
+def line_costs(program: ReplayProgram, shares: Sequence[float]) -> dict[str, float]:
     """The share that each line takes of the tasks' time, with that of the locks on it, by its members' names.
 
     `shares` are the replay's, in the order of `program.objects`. Lines of one name are added up.
 
-    >>> from bigiron.analysis.replay.program import Lock, Line
-    >>> lines = [Line("struct mm_struct.pgd", "shared")]
-    >>> program = Program(lines, [Lock("struct mm_struct.mmap_lock", "rwsem", 0)], [])
+    >>> from bigiron.analysis.replay.program import ReplayLine, ReplayLock
+    >>> lines = [ReplayLine("struct mm_struct.pgd", "shared")]
+    >>> program = ReplayProgram(lines, [ReplayLock("struct mm_struct.mmap_lock", "rwsem", 0)], [])
     >>> line_costs(program, [0.5, 0.0, 0.0, 0.25, 0.25])
     {'struct mm_struct.mmap_lock': 0.5, 'struct mm_struct.pgd': 0.5}
     """

@@ -20,7 +20,7 @@ from bigiron.analysis.lines.matching import TOLERANCE, MatchedLine
 from bigiron.analysis.lines.shared_lines import LinesAt
 from bigiron.util.english import first_n
 from bigiron.util.lazy import polars as pl
-from bigiron.util.measured import CUT, Measured, MeasuredPart, MeasuredThing, symbol
+from bigiron.util.measured import CUT, MeasuredPart, MeasuredProfile, MeasuredThing, symbol
 
 _MOST_FUNCTIONS = 4
 _ALIKE = 0.45  # from which a measured cache line and a counted one are taken for one
@@ -55,7 +55,7 @@ def _family(function: str) -> str:
 
 
 def match(
-    measured: Measured, point: LinesAt, counts: pl.DataFrame, executed: Set[str] | None, user: str
+    measured: MeasuredProfile, point: LinesAt, counts: pl.DataFrame, executed: Set[str] | None, user: str
 ) -> Agreement:
     """The cache lines of a profile beside those of the base variant.
 
@@ -254,7 +254,7 @@ def _field(ours: Sequence[_Touch], theirs: Sequence[_Touch], byte: int | None) -
 
 
 def _why_no_line(
-    measured: Measured, thing: MeasuredThing, known: Set[str], executed: Set[str] | None, user: str
+    measured: MeasuredProfile, thing: MeasuredThing, known: Set[str], executed: Set[str] | None, user: str
 ) -> str:
     """Why nothing was counted of a cache line; `known` are the functions that touch counted ones."""
     if not thing.is_kernel:

@@ -27,7 +27,7 @@ from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.probes import costly
 from bigiron.analysis.probes.costly import Costly
 from bigiron.analysis.statistics import spread
-from bigiron.analysis.statistics.growth import Series
+from bigiron.analysis.statistics.growth import CountSeries
 from bigiron.analysis.statistics.verdict import Verdict
 from bigiron.util.english import join_and
 from bigiron.util.lazy import Schema
@@ -305,15 +305,15 @@ def _cells(figures: tuple[ComparedFigure, ...]) -> dict[str, dict[str, float]]:
 
 def series(
     cells: Mapping[int, Sequence[ProbedCell]], contexts: tuple[str, ...]
-) -> tuple[list[Series], Series]:
+) -> tuple[list[CountSeries], CountSeries]:
     """The self instructions of each function as a series over the CPU counts; their sum is the total."""
     own = {cpus: _own(repetitions, contexts) for cpus, repetitions in cells.items()}
     functions = sorted(set().union(*own.values()))
     found = [
-        Series(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
+        CountSeries(function, "", {cpus: round(here.get(function, 0.0), 6) for cpus, here in own.items()})
         for function in functions
     ]
-    return found, Series("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
+    return found, CountSeries("", "", {cpus: round(sum(here.values()), 6) for cpus, here in own.items()})
 
 
 def _own(repetitions: Sequence[ProbedCell], contexts: tuple[str, ...]) -> dict[str, float]:

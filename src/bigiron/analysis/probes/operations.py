@@ -24,7 +24,7 @@ from bigiron.util.numbers import three_decimals
 
 
 @dataclass(frozen=True)
-class Taken:
+class OperationQuantity:
     """A quantity that is measured for each operation: a column of the probe's table."""
 
     column: str
@@ -33,12 +33,12 @@ class Taken:
 
 
 _TAKEN = (
-    Taken("nanoseconds", "wall time, s", 1e-9),
-    Taken("system_ns", "of it in the kernel, s", 1e-9),
-    Taken("voluntary", "context switches to wait"),
-    Taken("involuntary", "other context switches"),
-    Taken("grace_periods", "normal grace periods waited for"),
-    Taken("expedited", "expedited grace periods"),
+    OperationQuantity("nanoseconds", "wall time, s", 1e-9),
+    OperationQuantity("system_ns", "of it in the kernel, s", 1e-9),
+    OperationQuantity("voluntary", "context switches to wait"),
+    OperationQuantity("involuntary", "other context switches"),
+    OperationQuantity("grace_periods", "normal grace periods waited for"),
+    OperationQuantity("expedited", "expedited grace periods"),
 )
 _Sums: TypeAlias = dict[str, tuple[float, ...]]  # of each repetition, by variant
 
@@ -118,7 +118,7 @@ def _point(at: ComparedVariants, state: str, cells: Cells, measured: Measurement
     )
 
 
-def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
+def _sums(taken: OperationQuantity, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
     """Empty for a variant whose kernel does not report it."""
     sums = {
         variant: tuple(
@@ -131,7 +131,7 @@ def _sums(taken: Taken, rounds: Mapping[str, list[pl.DataFrame]]) -> _Sums:
     return {variant: values for variant, values in sums.items() if values}
 
 
-def _row(taken: Taken, of: _Sums, state: str, cells: Cells) -> ComparedRow:
+def _row(taken: OperationQuantity, of: _Sums, state: str, cells: Cells) -> ComparedRow:
     return ComparedRow(
         taken.title,
         (ComparedFigure(f"{state}: {taken.title}", of),),

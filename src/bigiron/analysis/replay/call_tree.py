@@ -21,7 +21,7 @@ class Site:
 
 
 @dataclass
-class Section:
+class CriticalSection:
     """A lock that a call takes: how often an operation does so, and for how many instructions it holds it."""
 
     path: tuple[str, ...]
@@ -35,13 +35,13 @@ class Section:
 
 
 @dataclass
-class Call:
+class CallNode:
     """Calls of one path in an operation: what they execute themselves, and whom they call."""
 
     own: float = 0.0
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, CallNode] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    sections: list[Section] = field(default_factory=list)
+    sections: list[CriticalSection] = field(default_factory=list)
 
     @cached_property
     def inclusive(self) -> float:
@@ -49,7 +49,7 @@ class Call:
         return self.own + sum(call.inclusive for call in self.calls.values())
 
     @cached_property
-    def needed(self) -> list[Call]:
+    def needed(self) -> list[CallNode]:
         """Those it calls in which anything of interest lies."""
         return [call for call in self.calls.values() if call.sites or call.sections or call.needed]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, cycle, islice
 
 from bigiron.analysis import kernel_functions
-from bigiron.analysis.replay.program import Event, Line, Program
+from bigiron.analysis.replay.program import Event, ReplayLine, ReplayProgram
 from bigiron.analysis.replay.synthetic_operation import Reconstruction
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
@@ -49,7 +49,9 @@ def _of_operations(table: pl.DataFrame, caller: str) -> pl.DataFrame:
     return rows.with_columns(context=pl.lit("process"), path=path)
 
 
-def with_callbacks(program: Program, callbacks: Reconstruction, chance: np.random.Generator) -> Program:
+def with_callbacks(
+    program: ReplayProgram, callbacks: Reconstruction, chance: np.random.Generator
+) -> ReplayProgram:
     """The program, one of whose operations executes the callbacks of all of them, one after the other."""
     if not program.operations:
         return program
@@ -80,7 +82,7 @@ def with_callbacks(program: Program, callbacks: Reconstruction, chance: np.rando
     )
 
 
-def _joined_lines(program: Program, added: Program) -> tuple[list[Line], list[int]]:
+def _joined_lines(program: ReplayProgram, added: ReplayProgram) -> tuple[list[ReplayLine], list[int]]:
     """The lines of both, those at one place once; and the number there of each of the second."""
     lines, of_line = list(program.lines), []
     found: dict[int, Counter[int]] = {}

@@ -11,7 +11,7 @@ from bigiron.analysis.probes import instructions
 from bigiron.analysis.replay import synthetic_operation
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.statistics import growth
-from bigiron.analysis.statistics.growth import Law, Series
+from bigiron.analysis.statistics.growth import CountSeries, GrowthLaw
 from bigiron.util.lazy import polars as pl
 
 _SURE = 0.95  # of a law's weight: what follows none so surely stays as it was recorded
@@ -21,14 +21,14 @@ _PROCESS = ("process",)
 
 
 @dataclass(frozen=True)
-class Counts:
+class VariantCounts:
     """What a variant has counted: the repetitions at each number of CPUs."""
 
     instructions: Mapping[int, Sequence[ProbedCell]]
     conflicts: Mapping[int, Sequence[ProbedCell]]
 
 
-def extrapolate(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolated]:
+def extrapolate(variants: Mapping[str, VariantCounts], to: int) -> dict[str, Extrapolated]:
     """What a machine with `to` CPUs adds to what each variant has recorded with the most CPUs.
 
     What grows in one variant, but not surely, stays as it was in all of them: else they would differ in
@@ -45,7 +45,7 @@ def extrapolate(variants: Mapping[str, Counts], to: int) -> dict[str, Extrapolat
     return found
 
 
-def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dict[str, float]]:
+def _factors(variants: Mapping[str, Sequence[CountSeries]], to: int) -> dict[str, dict[str, float]]:
     """Of each variant's series that grow, how many times as much there is."""
     laws = {
         name: {one.name: (one, growth.fit_series(one)) for one in series} for name, series in variants.items()
@@ -54,7 +54,7 @@ def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dic
         name
         for of in laws.values()
         for name, (_, found) in of.items()
-        if found.law is not Law.constant and not (found.grows and found.sure >= _SURE)
+        if found.law is not GrowthLaw.constant and not (found.grows and found.sure >= _SURE)
     }
     return {
         variant: {
@@ -66,7 +66,7 @@ def _factors(variants: Mapping[str, Sequence[Series]], to: int) -> dict[str, dic
     }
 
 
-def _executed(cells: Mapping[int, Sequence[ProbedCell]]) -> list[Series]:
+def _executed(cells: Mapping[int, Sequence[ProbedCell]]) -> list[CountSeries]:
     running = {cpus: [_of_operations(cell) for cell in here] for cpus, here in cells.items()}
     series, total = instructions.series(running, _PROCESS)
     least = _LEAST * max(total.points.values())
@@ -91,7 +91,7 @@ def _paths(cells: Mapping[int, Sequence[ProbedCell]], factors: Mapping[str, floa
     return found
 
 
-def _visits(cells: Mapping[int, Sequence[ProbedCell]]) -> list[Series]:
+def _visits(cells: Mapping[int, Sequence[ProbedCell]]) -> list[CountSeries]:
     per_op: dict[str, dict[int, float]] = {}
     for cpus, here in cells.items():
         for cell in here:
@@ -99,5 +99,7 @@ def _visits(cells: Mapping[int, Sequence[ProbedCell]]) -> list[Series]:
                 points = per_op.setdefault(name, dict.fromkeys(sorted(cells), 0.0))
                 points[cpus] += times / cell.operations / len(here)
     return [
-        Series(name, "", points) for name, points in per_op.items() if max(points.values()) > _LEAST_VISITS
+        CountSeries(name, "", points)
+        for name, points in per_op.items()
+        if max(points.values()) > _LEAST_VISITS
     ]

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bigiron.analysis.replay.call_tree import Call, Section
-from bigiron.analysis.replay.program import Event, Lock
+from bigiron.analysis.replay.call_tree import CallNode, CriticalSection
+from bigiron.analysis.replay.program import Event, ReplayLock
 from bigiron.util.lazy import numpy as np
 
 _HAIR = 1e-3  # of an instruction
@@ -22,19 +22,19 @@ def sampled_count(per_op: float, chance: np.random.Generator) -> int:
 class _Held:
     start: float
     end: float
-    section: Section
+    section: CriticalSection
 
 
-class Layout:
+class OperationLayout:
     """Where in an operation everything lies, in instructions from its start."""
 
-    def __init__(self, chance: np.random.Generator, locks: list[Lock]) -> None:
+    def __init__(self, chance: np.random.Generator, locks: list[ReplayLock]) -> None:
         self._chance = chance
         self._locks = locks
         self._events: list[tuple[float, Event]] = []
         self._held: list[_Held] = []
 
-    def place(self, call: Call, start: float, times: float) -> float:
+    def place(self, call: CallNode, start: float, times: float) -> float:
         """One of so many calls in an operation, which begins there; how many instructions it has."""
         made = []
         for child in call.needed:
@@ -69,7 +69,7 @@ class Layout:
         share = 1.0 / whole
         return [each * share * length for each in drawn]
 
-    def _sections(self, section: Section, start: float, whole: float, calls: float) -> list[_Held]:
+    def _sections(self, section: CriticalSection, start: float, whole: float, calls: float) -> list[_Held]:
         times = sampled_count(section.per_op / calls, self._chance)
         held = max(section.held, 4 * _HAIR)
         between = np.sort(self._chance.uniform(0, max(0.0, whole - held * times), times))

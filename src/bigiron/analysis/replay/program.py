@@ -24,14 +24,14 @@ READERS = ("read_lock", "down_read")
 """Those that others can have at the same time."""
 
 
-class Line(NamedTuple):
+class ReplayLine(NamedTuple):
     """A cache line that several tasks touch."""
 
     name: str
     scope: Scope
 
 
-class Lock(NamedTuple):
+class ReplayLock(NamedTuple):
     """A lock, on one of the lines."""
 
     name: str
@@ -49,11 +49,11 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class ReplayProgram:
     """Operations that tasks do again and again, each in an order of its own that chance decides."""
 
-    lines: Sequence[Line]
-    locks: Sequence[Lock]
+    lines: Sequence[ReplayLine]
+    locks: Sequence[ReplayLock]
     operations: Sequence[Sequence[Event]]
     names: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """All that lies in a line, by its number, where more is known than its name."""

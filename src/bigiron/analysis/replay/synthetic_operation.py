@@ -18,10 +18,19 @@ from typing import NamedTuple
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.lines.conflicts import allocates, called_after
 from bigiron.analysis.probes import locks as lock_table
-from bigiron.analysis.replay.call_tree import Call, Section, Site
+from bigiron.analysis.replay.call_tree import CallNode, CriticalSection, Site
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
-from bigiron.analysis.replay.layout import Layout, sampled_count, with_work
-from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program, Scope
+from bigiron.analysis.replay.layout import OperationLayout, sampled_count, with_work
+from bigiron.analysis.replay.program import (
+    LOCKS,
+    OWN,
+    READERS,
+    Event,
+    ReplayLine,
+    ReplayLock,
+    ReplayProgram,
+    Scope,
+)
 from bigiron.analysis.replay.scopes import MOSTLY_ONE, Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import numpy as np
 from bigiron.util.lazy import polars as pl
@@ -53,23 +62,23 @@ class _LineOwner(NamedTuple):
 class Reconstruction:
     """A cell's counts, made ready to draw programs of."""
 
-    lines: list[Line]
-    locks: list[Lock]
-    root: Call
+    lines: list[ReplayLine]
+    locks: list[ReplayLock]
+    root: CallNode
     instructions: float  # as recorded
     system_calls: float
     faults: float
-    places: Mapping[int, int]  # as a Program has them
+    places: Mapping[int, int]  # as a ReplayProgram has them
 
-    def program(self, chance: np.random.Generator) -> Program:
+    def program(self, chance: np.random.Generator) -> ReplayProgram:
         """One that has these counts, in an order by chance."""
         operations = [self._operation(chance)]
         count = max(8, min(OPERATIONS, _EVENTS // len(operations[0])))
         operations += [self._operation(chance) for _ in range(count - 1)]
-        return Program(self.lines, self.locks, operations, places=self.places)
+        return ReplayProgram(self.lines, self.locks, operations, places=self.places)
 
     def _operation(self, chance: np.random.Generator) -> list[Event]:
-        found = Layout(chance, self.locks)
+        found = OperationLayout(chance, self.locks)
         at = 0.0
         entries = list(self.root.calls.items())
         for number in chance.permutation(len(entries)):
@@ -204,8 +213,8 @@ def _from_entries(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.col("path").str.replace(kernel_functions.SHARED_ENTRY, ""))
 
 
-def _tree(work: pl.DataFrame, operations: float) -> Call:
-    root = Call()
+def _tree(work: pl.DataFrame, operations: float) -> CallNode:
+    root = CallNode()
     # In an order, as samples go by it: else no two predictions of one study would be the same.
     own = work.group_by("whole").agg(pl.col("instructions").sum()).sort("whole")
     for path, instructions in own.iter_rows():
@@ -213,10 +222,10 @@ def _tree(work: pl.DataFrame, operations: float) -> Call:
     return root
 
 
-def _call(root: Call, path: Iterable[str]) -> Call:
+def _call(root: CallNode, path: Iterable[str]) -> CallNode:
     call = root
     for function in path:
-        call = call.calls.setdefault(function, Call())
+        call = call.calls.setdefault(function, CallNode())
     return call
 
 
@@ -238,7 +247,7 @@ def _interrupts(work: pl.DataFrame, operations: float, tasks: int) -> Iterator[S
 
 def _lines(
     touched: pl.DataFrame, beside: pl.DataFrame | None, operations: float, nodes: Nodes, most_tasks: int
-) -> tuple[pl.DataFrame, list[Line], dict[int, _LineOwner]]:
+) -> tuple[pl.DataFrame, list[ReplayLine], dict[int, _LineOwner]]:
     """The lines that matter; and of each address, whose line it is."""
     accesses = pl.max_horizontal("reads", "writes").alias("accesses")
     every = touched = touched.with_columns(accesses)
@@ -260,7 +269,7 @@ def _lines(
     allocators = touched.group_by("line").agg(
         allocating=pl.col("cpu").filter(allocates()).n_unique(),
     )
-    lines: list[Line] = []
+    lines: list[ReplayLine] = []
     of_line: dict[int, _LineOwner] = {}
     known: dict[tuple[str, Scope], int] = {}
     named = called_after(touched, "line").join(allocators, on="line")
@@ -283,14 +292,14 @@ def _lines(
         key = (nodes.counterpart(object, cpu) if scope == "node" else which, scope)
         if key not in known:
             known[key] = len(lines)
-            lines.append(Line(object if scope not in OWN else without_instance(object), scope))
+            lines.append(ReplayLine(object if scope not in OWN else without_instance(object), scope))
         of_line[line] = _LineOwner(known[key], visits, writer if owned else None)
     return touched.filter(pl.col("line").is_in(list(of_line))), lines, of_line
 
 
 def _locks(
-    taken: pl.DataFrame, lines: list[Line], of_line: Mapping[int, _LineOwner]
-) -> tuple[list[Lock], dict[tuple[int, str], int]]:
+    taken: pl.DataFrame, lines: list[ReplayLine], of_line: Mapping[int, _LineOwner]
+) -> tuple[list[ReplayLock], dict[tuple[int, str], int]]:
     """The locks that are executed, on lines that all have; and the number of each by address and kind."""
     rows = (
         taken.with_columns(kind=pl.col("function").map_elements(_kind, pl.String))
@@ -299,7 +308,7 @@ def _locks(
         .agg(pl.col("object").first(), pl.col("instructions").sum())
         .sort("instructions", "lock", descending=[True, False])
     )
-    found: list[Lock] = []
+    found: list[ReplayLock] = []
     numbers: dict[tuple[int, str], int] = {}
     known: dict[tuple[int, int, str], int] = {}
     for lock, line, kind, object, _instructions in rows.iter_rows():
@@ -308,7 +317,7 @@ def _locks(
         place = (number, lock - line, kind)
         if place not in known:
             known[place] = len(found)
-            found.append(Lock(object, kind, number))
+            found.append(ReplayLock(object, kind, number))
         numbers[lock, kind] = known[place]
     return found, numbers
 
@@ -322,7 +331,7 @@ def _sites(
     taken: pl.DataFrame,
     of_line: Mapping[int, _LineOwner],
     of_lock: Mapping[tuple[int, str], int],
-    lines: list[Line],
+    lines: list[ReplayLine],
     operations: float,
     more_visits: Mapping[str, float],
 ) -> Iterator[Site]:
@@ -389,7 +398,7 @@ def _touches(function: str, reads: int, writes: int, scope: Scope) -> list[tuple
 
 def _sections(
     taken: pl.DataFrame, touched: pl.DataFrame, of_lock: Mapping[tuple[int, str], int], operations: float
-) -> Iterator[Section]:
+) -> Iterator[CriticalSection]:
     looks = touched.filter((pl.col("function") == kernel_functions.TRYLOCK) & (pl.col("writes") == 0))
     looked = set(looks["address"])
     rows = taken.group_by("lock", "function", "path").agg(pl.col("acquisitions", "instructions").sum())
@@ -400,4 +409,6 @@ def _sections(
         shared = lock_table.taken_by(function) in READERS
         held = instructions / acquisitions
         in_vain = function == kernel_functions.TRYLOCK and lock not in looked
-        yield Section(tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain)
+        yield CriticalSection(
+            tuple(path.split(";")), acquisitions / operations, held, number, shared, in_vain
+        )

@@ -9,7 +9,7 @@ from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes.locks import waiting
 from bigiron.analysis.replay.calls import only, without_calls
 from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
-from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, Line, Lock, Program
+from bigiron.analysis.replay.program import LOCKS, OWN, READERS, Event, ReplayLine, ReplayLock, ReplayProgram
 from bigiron.analysis.replay.scopes import Nodes, of_one_writer, passed_on, scope_of
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -48,19 +48,21 @@ class CutTraceError(Exception):
     """What is wrong with a trace, and where."""
 
 
-def program(table: pl.DataFrame) -> Program:
+def program(table: pl.DataFrame) -> ReplayProgram:
     """The program of a trace. CutTraceError for one that is not whole.
 
     >>> rows = {"task": [0, 1], "operation": [0, 0], "sequence": [0, 0], "kind": ["access", "access"]}
     >>> rows |= {"instructions": [100, 90], "line": [7, 7], "access": ["atomic"] * 2, "object": ["count"] * 2}
     >>> found = program(pl.DataFrame(rows))
     >>> found.lines, [event[:2] for event in found.operations[1]]
-    ([Line(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
+    ([ReplayLine(name='count', scope='shared')], [('work', 90.0), ('access', 0.0)])
     """
     return program_of_followed(followed(whole(table)))
 
 
-def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHING, nodes: int = 1) -> Program:
+def program_of_followed(
+    table: pl.DataFrame, extrapolated: Extrapolated = NOTHING, nodes: int = 1
+) -> ReplayProgram:
     """The same of what `followed` has left, of a machine with that many nodes.
 
     `extrapolated`: what the machine in question adds to operations.
@@ -69,14 +71,14 @@ def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHIN
     tasks = table["task"].n_unique()
     lines, of_line = _lines(table, Nodes(tasks, nodes))
     names = _names(table, of_line)
-    found: dict[tuple[int, int, str], Lock] = {}
+    found: dict[tuple[int, int, str], ReplayLock] = {}
     locks: dict[tuple[int, int, str], int] = {}
     rows = table.filter((pl.col("kind") == "lock") & pl.col("line").is_in(list(of_line)))
     for line, offset, lock in rows.select("line", "offset", "lock").unique(maintain_order=True).iter_rows():
         number, kind = of_line[line], _lock(lock)[0]
         if lines[number].scope not in OWN:
             found.setdefault(
-                (number, offset, kind), Lock(str(rows.filter(line=line)["object"][0]), kind, number)
+                (number, offset, kind), ReplayLock(str(rows.filter(line=line)["object"][0]), kind, number)
             )
             locks[line, offset, kind] = list(found).index((number, offset, kind))
     table = _without_looks(_without_hits(_with_scopes(table, of_line, lines)))
@@ -85,7 +87,7 @@ def program_of_followed(table: pl.DataFrame, extrapolated: Extrapolated = NOTHIN
         list(_with_long_fills(_events(rows, of_line, locks, tasks - 1)))
         for (_task, _operation), rows in table.group_by("task", "operation", maintain_order=True)
     ]
-    return Program(lines, list(found.values()), operations, names, of_line)
+    return ReplayProgram(lines, list(found.values()), operations, names, of_line)
 
 
 def without_locking(events: pl.DataFrame) -> pl.DataFrame:
@@ -265,7 +267,7 @@ def _with_more_visits(table: pl.DataFrame, extrapolated: Extrapolated) -> pl.Dat
     )
 
 
-def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int]]:
+def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[ReplayLine], dict[int, int]]:
     """The lines that several tasks touch and one writes, and the number of each address."""
     touched = table.filter(pl.col("kind").is_in(["access", "lock"])).with_columns(
         writes=(pl.col("access") != "read") | (pl.col("kind") == "lock")
@@ -279,7 +281,7 @@ def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int
         written=pl.col("writes").max() / pl.col("writes").sum(),
     )
     names = touched.group_by("line").agg(pl.col("object").mode().sort().first())
-    lines: list[Line] = []
+    lines: list[ReplayLine] = []
     known: dict[str, int] = {}
     of_line: dict[int, int] = {}
     rows = shape.join(names, on="line").sort("line")
@@ -294,7 +296,7 @@ def _lines(table: pl.DataFrame, nodes: Nodes) -> tuple[list[Line], dict[int, int
             key = nodes.counterpart(object, task)
         if key not in known:
             known[key] = len(lines)
-            lines.append(Line(object, scope))
+            lines.append(ReplayLine(object, scope))
         of_line[line] = known[key]
     return lines, of_line
 
@@ -307,7 +309,7 @@ def _names(table: pl.DataFrame, of_line: dict[int, int]) -> dict[int, frozenset[
     return names
 
 
-def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[Line]) -> pl.DataFrame:
+def _with_scopes(table: pl.DataFrame, of_line: dict[int, int], lines: list[ReplayLine]) -> pl.DataFrame:
     """The same with each line's `number` and `scope`; `visits`: it is mostly another task's.
 
     `of_cpu`: it is one of those that each CPU has, to each of which a visit is another.

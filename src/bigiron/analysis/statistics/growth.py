@@ -45,7 +45,7 @@ _NEGLIGIBLE_WEIGHT = 1e-6  # a candidate with a smaller weight does not change a
 _LAWLESS = 0.9  # of the weight: more than this on other terms than the laws', and there is no law
 
 
-class Law(StrEnum):
+class GrowthLaw(StrEnum):
     """The term of N that prevails when N is large; the last is the worst."""
 
     constant = "constant"
@@ -56,7 +56,7 @@ class Law(StrEnum):
 
 
 @dataclass(frozen=True)
-class Series:
+class CountSeries:
     """A count at several numbers of CPUs. `what` tells it from others of its name: who touches the line.
 
     `whole`, if given, is what the count would be if none were left out by a rule that matters at few CPUs.
@@ -72,21 +72,21 @@ class Series:
 class Form:
     """A form a + b * f(N) of a law, or of none. `prior` is its weight before any point is seen."""
 
-    law: Law | None
+    law: GrowthLaw | None
     term: str
     f: Callable[[float], float]
     prior: float
 
 
-_FLAT = Form(Law.constant, "", lambda n: 0.0, 0.6)
-_LEVELLING = Form(Law.constant, "1/N", lambda n: 1 / n, 0.1)
+_FLAT = Form(GrowthLaw.constant, "", lambda n: 0.0, 0.6)
+_LEVELLING = Form(GrowthLaw.constant, "1/N", lambda n: 1 / n, 0.1)
 _FORMS = (
     _FLAT,
     _LEVELLING,
-    Form(Law.log, "log2 N", math.log2, 0.1),
-    Form(Law.linear, "N", lambda n: n, 0.1),
-    Form(Law.n_log_n, "N log2 N", lambda n: n * math.log2(n), 0.1),
-    Form(Law.square, "N^2", lambda n: n * n, 0.1),
+    Form(GrowthLaw.log, "log2 N", math.log2, 0.1),
+    Form(GrowthLaw.linear, "N", lambda n: n, 0.1),
+    Form(GrowthLaw.n_log_n, "N log2 N", lambda n: n * math.log2(n), 0.1),
+    Form(GrowthLaw.square, "N^2", lambda n: n * n, 0.1),
     # More terms of the normal form, less likely: points that one of them fits far better follow no law.
     Form(None, "log2(N)^2", lambda n: math.log2(n) ** 2, 0.02),
     Form(None, "N^(1/2)", math.sqrt, 0.02),
@@ -140,7 +140,7 @@ class Candidate:
 class Growth:
     """How a series grows: a law, or the reason why there is none."""
 
-    law: Law | None
+    law: GrowthLaw | None
     refusal: str = ""
     sure: float = 0.0
     candidates: tuple[Candidate, ...] = ()  # the law's own first
@@ -149,7 +149,7 @@ class Growth:
     @property
     def grows(self) -> bool:
         """Whether it has a law, which is not `constant`."""
-        return self.law is not None and self.law is not Law.constant
+        return self.law is not None and self.law is not GrowthLaw.constant
 
     @property
     def best(self) -> Candidate:
@@ -209,11 +209,11 @@ class Growth:
         return (low + high) / 2
 
 
-def fit_series(series: Series) -> Growth:
+def fit_series(series: CountSeries) -> Growth:
     """The law of a series. Its whole count decides, if nothing is left out at the largest CPU count.
 
     >>> counted, whole = {4: 6.0, 8: 14.0, 16: 24.0, 32: 40.0}, {4: 12.0, 8: 16.0, 16: 24.0, 32: 40.0}
-    >>> growth = fit_series(Series("counters of CPU", "__percpu_counter_sum", counted, whole))
+    >>> growth = fit_series(CountSeries("counters of CPU", "__percpu_counter_sum", counted, whole))
     >>> growth.law.value, round(growth.best.a), round(growth.best.b)
     ('N', 8, 1)
     """
@@ -246,8 +246,8 @@ def fit(points: dict[int, float]) -> Growth:
     if refusal := _why_too_little(len(points), [n for n, _ in there]):
         return Growth(None, refusal)
     candidates = sorted(_weighed(there), key=lambda c: c.weight, reverse=True)
-    grows = sum(c.weight for c in candidates if c.form.law is not Law.constant) > 0.5
-    eligible = [c for c in candidates if c.form.law and (c.form.law is not Law.constant) == grows]
+    grows = sum(c.weight for c in candidates if c.form.law is not GrowthLaw.constant) > 0.5
+    eligible = [c for c in candidates if c.form.law and (c.form.law is not GrowthLaw.constant) == grows]
     if refusal := _why_no_law(candidates, eligible, there):
         return Growth(None, refusal)
     best = eligible[0]

@@ -46,7 +46,7 @@ _RESAMPLES = 200
 _ENDLESS = 60.0  # a parameter's logarithm: no time is as long, no share as small
 
 
-class Law(StrEnum):
+class ScalingLaw(StrEnum):
     """What keeps throughput from growing with the tasks."""
 
     universal = "universal scalability law"
@@ -78,7 +78,7 @@ class Knee:
 class Fit:
     """A law fitted to a curve: its parameters by name, each with an interval, and what it misses."""
 
-    law: Law
+    law: ScalingLaw
     parameters: dict[str, Estimate]
     curve: dict[int, float]
     """The law's throughput, by tasks, as far as was measured."""
@@ -91,7 +91,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ThroughputCurve:
     """One variant's throughput against tasks."""
 
     variant: str
@@ -121,13 +121,13 @@ class Parting:
     """At every number of tasks that both have."""
 
 
-def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> Curve:
+def curve(at: Sequence[Repetitions], cpus: int | None, to: int) -> ThroughputCurve:
     """The curve of one variant's metric, and what its laws predict for so many tasks."""
     ordered = sorted(at, key=lambda one: one.tasks)
     throughput = {one.tasks: one.median for one in ordered}
     refusal = _why_no_law(throughput)
     first = ordered[0]
-    return Curve(
+    return ThroughputCurve(
         first.variant,
         cpus,
         first.metric,
@@ -242,7 +242,7 @@ def _ways_to_the_lock(tasks: tuple[float, ...]) -> Floats:
 class _Kind:
     """A law: its form, its parameters' names, and where the search for them begins."""
 
-    law: Law
+    law: ScalingLaw
     form: _Form
     names: tuple[str, str, str]
     begin: Callable[[float, float], Sequence[tuple[float, float, float]]]
@@ -251,13 +251,13 @@ class _Kind:
 
 _KINDS = (
     _Kind(
-        Law.universal,
+        ScalingLaw.universal,
         universal,
         ("alone", "serial", "crosstalk"),
         lambda one, most: [(one, serial, crosstalk) for serial in (0.01, 0.3) for crosstalk in (1e-5, 1e-2)],
     ),
     _Kind(
-        Law.lock_bound,
+        ScalingLaw.lock_bound,
         lock_bound,
         ("compute", "hold", "handover"),
         lambda one, most: [(1 / one, 1 / most, share / most) for share in (1e-3, 0.1, 1)],

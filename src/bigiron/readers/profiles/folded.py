@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bigiron.readers.figure import Format, Reading, number
-from bigiron.readers.profiles.profile import Stack, Text, of_stacks, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, Stack, of_stacks, without_quotes
 
 _STACK = re.compile(r"(\S[^%]*;.*\S) (\d+)$")
 _MARK = re.compile(r"^[^\s#%][^%\n]*;[^\n]*\S \d+$", re.MULTILINE)
@@ -21,7 +21,7 @@ def _read(text: str) -> Reading:
     >>> found.kind, found.things[0].name, found.things[0].parts[0].callers
     ('waits', 'pipe_read', ('vfs_read', 'entry_SYSCALL_64_after_hwframe'))
     """
-    lines = Text(without_quotes(text))
+    lines = ProfileText(without_quotes(text))
     stacks: dict[Stack, float] = {}
     for at, written in lines:
         if found := _STACK.fullmatch(written.strip()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, number
-from bigiron.readers.profiles.profile import LEAVES_CPU, Text, of_functions, without_quotes
+from bigiron.readers.profiles.profile import LEAVES_CPU, ProfileText, of_functions, without_quotes
 from bigiron.util.measured import symbol
 
 _MARK = re.compile(r"\|[ \t]+[\w.]+(?: \[\w+\])?\([^()|\n]*\)(?: \{|;)(?: |$)", re.MULTILINE)
@@ -65,7 +65,7 @@ def _read(text: str) -> Reading:
     >>> [(thing.name, thing.weight) for thing in found.measured.things]
     [('dput', 2.5), ('iput', 1.5)]
     """
-    lines, trace = Text(without_quotes(text)), _Trace()
+    lines, trace = ProfileText(without_quotes(text)), _Trace()
     for at, written in lines:
         before, bar, body = written.rpartition("|")
         if bar and (found := _CALL.match(body)):

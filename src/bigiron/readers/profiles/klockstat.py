@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profiles.profile import NANOSECONDS, Text, measured, without_quotes
+from bigiron.readers.profiles.profile import NANOSECONDS, ProfileText, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _COLUMNS = r"(Caller|Tid +Comm) +(?:Avg|Average) (Spin|Wait|Hold) +Count +Max"
@@ -51,7 +51,7 @@ class _Wait:
 
 def _read(text: str) -> Reading:
     """The locks, by their variables or the functions that take them."""
-    lines = Text(without_quotes(text))
+    lines = ProfileText(without_quotes(text))
     waits, table = list[_Wait](), ""
     for at, written in lines:
         if found := _HEADING.match(written):

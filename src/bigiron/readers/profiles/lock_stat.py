@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profiles.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(r"^ *class name +con-bounces +contentions +waittime-min", re.MULTILINE)
@@ -38,7 +38,7 @@ class _Class:
 
 def _read(text: str) -> Reading:
     """The classes of locks, each with the functions that waited."""
-    lines, columns = Text(without_quotes(text)), list[str]()
+    lines, columns = ProfileText(without_quotes(text)), list[str]()
     classes: list[_Class] = []
     rulers = 0  # below a class: the functions behind the second one are those that were waited for
     for at, written in lines:

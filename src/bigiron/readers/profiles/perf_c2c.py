@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profiles.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _PARETO = "Shared Cache Line Distribution Pareto"
@@ -58,7 +58,7 @@ class _Report:
 
 def _read(text: str) -> Reading:
     """The cache lines of the Pareto table, each with the instructions that touch it."""
-    lines = Text(without_quotes(text))
+    lines = ProfileText(without_quotes(text))
     report = _Report()
     for at, written in lines:
         if not (_taken(report, at, written) or _is_known(written)):

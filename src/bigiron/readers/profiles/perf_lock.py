@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profiles.profile import NANOSECONDS, Text, measured, without_quotes
+from bigiron.readers.profiles.profile import NANOSECONDS, ProfileText, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(
@@ -25,7 +25,7 @@ _STARTS_ROW = re.compile(r"\s*\d+\s+[\d.]+ (?:[mun]s|s|m|h)\b")
 
 def _read(text: str) -> Reading:
     """The locks, by their types and the functions that wait, or by their names."""
-    lines, by = Text(without_quotes(text)), ""
+    lines, by = ProfileText(without_quotes(text)), ""
     parts: dict[tuple[str, str], list[MeasuredPart]] = defaultdict(list)
     for at, written in lines:
         if found := _HEADING.match(written):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label
-from bigiron.readers.profiles.profile import Text, measured, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, measured, without_quotes
 from bigiron.util.measured import MeasuredPart, MeasuredThing, symbol
 
 _MARK = re.compile(r"\|SNP [^|\n]*\|TLB ")
@@ -49,7 +49,7 @@ class _Sample:
 
 def _read(text: str) -> Reading:
     """The cache lines of which another cache answered a load."""
-    lines, samples = Text(without_quotes(text)), list[_Sample]()
+    lines, samples = ProfileText(without_quotes(text)), list[_Sample]()
     for at, written in lines:
         found = _SAMPLE.match(written) if "|SNP " in written else None
         if found:

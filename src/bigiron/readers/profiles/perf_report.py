@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label, number
-from bigiron.readers.profiles.profile import Event, Text, of_events, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, SampledEvent, of_events, without_quotes
 
 _SHARES = r"((?:\d+\.\d+%[ \t]+)+)"
 _ROW = re.compile(rf"\s*{_SHARES}([^\[%|;]*(?:\[[\w.]+\][^\[]*)?)\[(.)\] (\S+)")
@@ -25,7 +25,7 @@ _TIMES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 class _Part:
     """The part of a report that is of an event, or of a group of events."""
 
-    events: list[Event]
+    events: list[SampledEvent]
     column: int | None = None  # of the functions' own shares, from 0; None: the part has no heading
 
     def add_row(self, found: re.Match[str], at: int) -> None:
@@ -41,8 +41,8 @@ class _Part:
 
 def _read(text: str) -> Reading:
     """The share that each function has of one event's samples, without its callees."""
-    lines = Text(without_quotes(text))
-    parts = [_Part([Event()])]
+    lines = ProfileText(without_quotes(text))
+    parts = [_Part([SampledEvent()])]
     for at, written in lines:
         if of_event := _EVENT.match(written.strip()):
             parts.append(_part(of_event, at))
@@ -62,7 +62,7 @@ def _read(text: str) -> Reading:
 def _part(found: re.Match[str], at: int) -> _Part:
     group = _GROUP.fullmatch(found[3])
     names = group[1].split(", ") if group else [found[3]]
-    return _Part([Event(label(name, at), float(found[1]) * _TIMES[found[2]]) for name in names])
+    return _Part([SampledEvent(label(name, at), float(found[1]) * _TIMES[found[2]]) for name in names])
 
 
 FORMAT = Format("perf-report", "what `perf report --stdio` prints", _read, profile=_MARK)

@@ -6,7 +6,7 @@ import re
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, label
-from bigiron.readers.profiles.profile import Event, Text, of_events, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, SampledEvent, of_events, without_quotes
 
 _MARK = re.compile(r"(?:^|:)[ \t]+[0-9a-f]{5,16} .+ \(\S.*\)\s*$", re.MULTILINE)
 _SAMPLE = re.compile(
@@ -20,13 +20,13 @@ _KERNEL = re.compile(r"\[kernel|\[guest\.kernel|vmlinux|\.ko\b|\[(?!unknown|vdso
 
 def _read(text: str) -> Reading:
     """Samples of one event by their innermost function, as the program or the kernel has it: not inlined."""
-    lines = Text(without_quotes(text))
-    events: dict[str, Event] = {}
+    lines = ProfileText(without_quotes(text))
+    events: dict[str, SampledEvent] = {}
     event = None  # of a sample whose innermost function comes next
     for at, written in lines:
         sample = _SAMPLE.match(written)
         if sample:
-            event = events.setdefault(sample[1], Event(label(sample[1], at)))
+            event = events.setdefault(sample[1], SampledEvent(label(sample[1], at)))
         if frame := _FRAME.match(written, sample.end() if sample else 0):
             if event and frame[3] != _INLINED:
                 event.add(frame[2], _is_kernel(int(frame[1], 16), frame[3]), 1)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bigiron.errors import UserError
 from bigiron.readers.figure import Reading, lines
 from bigiron.util.english import join_and
-from bigiron.util.measured import Kind, Measured, MeasuredPart, MeasuredThing, is_time, symbol
+from bigiron.util.measured import Kind, MeasuredPart, MeasuredProfile, MeasuredThing, is_time, symbol
 
 LEAVES_CPU = re.compile(
     r"(__|io_|preempt_)?schedule(_timeout\w*|_hrtimeout\w*|_preempt_disabled|_irq|_common|_notrace|_idle)?"
@@ -34,7 +34,7 @@ _MOST = 1000  # such lines that are kept
 _LONGEST = 100_000  # characters of a line: stacks of C++ have tens of thousands
 
 
-class Text:
+class ProfileText:
     """The lines of a profile with their numbers, and those that were not understood."""
 
     def __init__(self, text: str) -> None:
@@ -63,11 +63,11 @@ def without_quotes(text: str) -> str:
 
 
 def measured(
-    kind: Kind, unit: str, things: Iterable[MeasuredThing], text: Text, notes: Iterable[str] = ()
-) -> Measured:
+    kind: Kind, unit: str, things: Iterable[MeasuredThing], text: ProfileText, notes: Iterable[str] = ()
+) -> MeasuredProfile:
     """The profile, its largest things first."""
     ranked = sorted(things, key=lambda thing: -thing.weight)
-    return Measured(kind, unit, tuple(ranked), tuple(text.not_read), tuple(notes))
+    return MeasuredProfile(kind, unit, tuple(ranked), tuple(text.not_read), tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Stack:
         return tuple(dropwhile(LEAVES_CPU.fullmatch, names))
 
 
-def of_stacks(weights: Mapping[Stack, float], text: Text, *, are_times: bool = False) -> Reading:
+def of_stacks(weights: Mapping[Stack, float], text: ProfileText, *, are_times: bool = False) -> Reading:
     """Samples by the innermost function of each stack; waits, if most tasks had left their CPU."""
     waits: dict[tuple[str, ...], float] = {}
     for stack, weight in weights.items():
@@ -126,7 +126,7 @@ Weights: TypeAlias = dict[tuple[str, bool], float]
 
 
 @dataclass
-class Event:
+class SampledEvent:
     """What was sampled, by function."""
 
     name: str = ""
@@ -139,17 +139,19 @@ class Event:
         self.weights[of] = self.weights.get(of, 0.0) + weight
 
 
-def of_events(events: Iterable[Event], unit: str, text: Text) -> Reading:
+def of_events(events: Iterable[SampledEvent], unit: str, text: ProfileText) -> Reading:
     """The functions of one event: one that follows a clock if there is, and then that with most samples."""
     there = [event for event in events if any(event.weights.values())]
-    read = max(there, key=lambda event: (is_time(f"{unit} of {event.name}"), event.samples), default=Event())
+    read = max(
+        there, key=lambda event: (is_time(f"{unit} of {event.name}"), event.samples), default=SampledEvent()
+    )
     others = [event.name for event in there if event is not read and event.name]
     notes = [f"Only samples of {read.name} are shown, not those of {join_and(others)}."] if others else []
     return of_functions(read.weights, f"{unit} of {read.name}" if read.name else unit, text, notes)
 
 
 def of_functions(
-    weights: Mapping[tuple[str, bool], float], unit: str, text: Text, notes: Iterable[str] = ()
+    weights: Mapping[tuple[str, bool], float], unit: str, text: ProfileText, notes: Iterable[str] = ()
 ) -> Reading:
     """Functions with their weights, but for those without a symbol, and those of idle CPUs.
 

@@ -6,7 +6,7 @@ import re
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import Format, Reading, number
-from bigiron.readers.profiles.profile import Stack, Text, of_stacks, without_quotes
+from bigiron.readers.profiles.profile import ProfileText, Stack, of_stacks, without_quotes
 
 _MARK = re.compile(r"^[> ]*@\w*\[(?:[^\]\n]*, ?)?$|^ +-  +\S.* \(\d+\)\n +\d+$", re.MULTILINE)
 _OPENS = re.compile(r"@\w*\[(?:[^\]]*, ?)?$")
@@ -26,7 +26,7 @@ def _read(text: str) -> Reading:
     >>> found.kind, found.things[0].name, found.things[0].weight
     ('waits', 'do_wait', 145.0)
     """
-    lines = Text(without_quotes(text))
+    lines = ProfileText(without_quotes(text))
     stacks: dict[Stack, float] = {}
     frames: list[str] = []
     opened = 0  # the line with which bpftrace began the stack

@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import by_hand, unnamed
-from bigiron.readers.robot_mail.envelope import MOST_BYTES, Line, Text, depth_of, texts, unquoted
-from bigiron.readers.robot_mail.model import Commit, Elsewhere, Machine, Reported, RobotMail
-from bigiron.readers.robot_mail.reading import COMMIT, FIELD, KEYS, NOTICED, SUBJECT, Reading
+from bigiron.readers.robot_mail.envelope import MOST_BYTES, Line, MailText, depth_of, texts, unquoted
+from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
+from bigiron.readers.robot_mail.reading import COMMIT, FIELD, KEYS, NOTICED, SUBJECT, MailReader
 from bigiron.readers.robot_mail.table import header
 from bigiron.readers.robot_mail.wrapped import joined
 
-__all__ = ["MOST_BYTES", "Commit", "Elsewhere", "Machine", "Reported", "RobotMail", "read"]
+__all__ = ["MOST_BYTES", "Commit", "Elsewhere", "Reported", "ReportedMachine", "RobotMail", "read"]
 
 _MOST_DEPTHS = 4
 _SHORT = 10  # digits of a commit's name that mails have at least
@@ -48,7 +48,7 @@ def read(content: bytes, called: str) -> RobotMail:
                 reports.add(_subject_of(lines))
                 break
     if best:
-        found = Reading(called).of(best[1], best[2])
+        found = MailReader(called).of(best[1], best[2])
         more = f"{called} has {len(reports)} reports: the first is judged"
         return replace(found, notes=[more, *found.notes]) if len(reports) > 1 else found
     if table:
@@ -59,7 +59,7 @@ def read(content: bytes, called: str) -> RobotMail:
     )
 
 
-def _depths(text: Text) -> list[int]:
+def _depths(text: MailText) -> list[int]:
     """How deep the lines are quoted that make a report."""
     found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line}
     return sorted(found)[:_MOST_DEPTHS]

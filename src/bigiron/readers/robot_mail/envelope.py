@@ -28,14 +28,14 @@ Line = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Text:
+class MailText:
     """A text of a mail, as it was sent or alone. `subject`: that of the mail; "": there was none."""
 
     subject: str
     lines: list[Line]
 
 
-def texts(content: bytes, called: str) -> Iterator[Text]:
+def texts(content: bytes, called: str) -> Iterator[MailText]:
     """All texts of the mails in a file, each with its mail's subject.
 
     UserError where the file is too large, no text, or contains nothing but HTML.
@@ -56,7 +56,7 @@ def texts(content: bytes, called: str) -> Iterator[Text]:
         html = html or not parts
         for subject, text in parts:
             plain = True
-            yield Text(" ".join(sanitize(subject[:_LONGEST_READ]).split()), _lines(text, called))
+            yield MailText(" ".join(sanitize(subject[:_LONGEST_READ]).split()), _lines(text, called))
     if html and not plain:
         raise UserError(
             f"{called} has no plain text, only HTML or attachments: give the mail's plain text, for example "

@@ -90,7 +90,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ReportedMachine:
     """The machine that the robot measured on; what the mail does not say is None or empty."""
 
     cpus: int
@@ -141,7 +141,7 @@ class RobotMail:
     RobotMail(metric='will-it-scale.per_process_ops', change=-0.524, regression=True,
               new=Commit('6d73…', 'mm: …'),
               base=Commit('99fb…', 'mm: …'), benchmark='will-it-scale',
-              machine=Machine(104, 2, '(Skylake)', 192.0, 'Skylake'),
+              machine=ReportedMachine(104, 2, '(Skylake)', 192.0, 'Skylake'),
               parameters={'nr_task': '50%', …}, figures=[…])
     ```
     """
@@ -152,7 +152,7 @@ class RobotMail:
     new: Commit
     base: Commit | None  # None: the mail does not name the parent
     benchmark: str
-    machine: Machine | None
+    machine: ReportedMachine | None
     parameters: Mapping[str, str]
     """As the mail gives them; `mode` is filled in from the metric (`per_thread_ops`) where it is missing."""
     figures: list[Reported] = field(default_factory=list)

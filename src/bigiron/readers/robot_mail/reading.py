@@ -14,14 +14,14 @@ from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in,
 from bigiron.readers.robot_mail.model import (
     Commit,
     Elsewhere,
-    Machine,
     Reported,
+    ReportedMachine,
     RobotMail,
     code_name_in,
     code_name_of_group,
     sockets_of_group,
 )
-from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, Row, Table, is_same
+from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, MailTable, MetricRow, is_same
 
 _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_CPUS = 8192
@@ -78,7 +78,7 @@ _FURNITURE = re.compile(
 """Lines that say nothing of what was measured: greetings, rules, tags, addresses, plots, quotes."""
 
 
-class Reading:
+class MailReader:
     """What the lines have said so far."""
 
     def __init__(self, called: str) -> None:
@@ -88,7 +88,7 @@ class Reading:
         self._before: int | None = None  # how many of them come before the line of the regression
         self._fields: dict[str, str] = {}
         self._parameters: dict[str, str] = {}
-        self._tables = [Table()]
+        self._tables = [MailTable()]
         self._rows = 0
         self._keys: list[str] = []  # of the line of values that comes next
         self._begun = ""  # the first half of that line
@@ -144,7 +144,7 @@ class Reading:
     def _line(self, at: int, line: str) -> None:
         if self._fields and _END.match(line):
             self._at_end = True
-            self._tables.append(Table(at))
+            self._tables.append(MailTable(at))
         elif self._keys and line.strip():
             self._values(at, line)
         elif _NEXT.match(line) or KEYS.match(line):
@@ -175,9 +175,9 @@ class Reading:
         """A further table, unless the last one is still empty."""
         last = self._tables[-1]
         if (last.rows or last.commits or last.columns or last.keys) and len(self._tables) < _MOST_TABLES:
-            self._tables.append(Table(at))
+            self._tables.append(MailTable(at))
 
-    def _described(self) -> Machine | None:
+    def _described(self) -> ReportedMachine | None:
         """The machine of the lines "model: Skylake", "nr_cpu: 36" above a table of a keeper's answer."""
         given, self._hardware = self._hardware, {}
         if not given.get("nr_cpu", "").isdecimal():
@@ -212,7 +212,7 @@ class Reading:
         """A parameter, or a commit that a table compares."""
         if re.match(r"\s*commit:\s*$", line):
             if self._tables[-1].rows and len(self._tables) < _MOST_TABLES:
-                self._tables.append(Table(at))
+                self._tables.append(MailTable(at))
             self._block = "commits"
         elif self._at_end and self._block != "commits":
             return False
@@ -250,7 +250,7 @@ class Reading:
             return False
         return True
 
-    def _of_test(self, table: Table, test: str, order: Sequence[str]) -> None:
+    def _of_test(self, table: MailTable, test: str, order: Sequence[str]) -> None:
         """Take the keys of a test whose parameters have no names; of several tests, what they share."""
         keys = unnamed.keys(test, order)
         shared = {name: value for name, value in keys.items() if table.keys.get(name, value) == value}
@@ -365,7 +365,7 @@ class Reading:
             )
         return found
 
-    def _machine(self) -> Machine | None:
+    def _machine(self) -> ReportedMachine | None:
         given = self._fields.get("test machine")
         return _machine(given, self._called) if given else None
 
@@ -401,12 +401,12 @@ class Reading:
         )
 
 
-def _by_weight(row: Row) -> tuple[bool, float]:
+def _by_weight(row: MetricRow) -> tuple[bool, float]:
     """A row's order among those that may be reported: rates and times of operations, then by its change."""
     return is_of_operations(row.name), abs(tables.relative_change(row.columns[1].change) or 0)
 
 
-def _left_out(chosen: Table | None, others: list[tuple[Table, str]]) -> list[str]:
+def _left_out(chosen: MailTable | None, others: list[tuple[MailTable, str]]) -> list[str]:
     """Which tables were left out, and why: the first of them."""
     said = [f"the table at line {one.at} is left out: {why}" for one, why in others[:_MOST_NOTES]]
     if more := len(others) - len(said):
@@ -448,11 +448,11 @@ def _share(percent: str) -> float:
     return -size if percent.startswith("-") else size
 
 
-def _machine(text: str, called: str) -> Machine:
+def _machine(text: str, called: str) -> ReportedMachine:
     """Of the mail's words.
 
     >>> _machine("104 threads 2 sockets (Skylake) with 192G memory", "a mail")
-    Machine(cpus=104, sockets=2, processor='(Skylake)', memory_gib=192.0, code_name='Skylake')
+    ReportedMachine(cpus=104, sockets=2, processor='(Skylake)', memory_gib=192.0, code_name='Skylake')
     """
     found = _MACHINE.match(text)
     if not found:
@@ -463,10 +463,10 @@ def _machine(text: str, called: str) -> Machine:
     sockets = count(found["sockets"], None, "sockets") if found["sockets"] else None
     gib = float(found["memory"]) * (1024 if found["unit"] == "T" else 1) if found["memory"] else None
     processor = found["processor"].strip()
-    return Machine(cpus, sockets, processor, gib, code_name_in(processor))
+    return ReportedMachine(cpus, sockets, processor, gib, code_name_in(processor))
 
 
-def _completed(machine: Machine | None, group: str) -> Machine | None:
+def _completed(machine: ReportedMachine | None, group: str) -> ReportedMachine | None:
     """With the code name and sockets that the machine's group implies, where the mail's words have none."""
     if machine is None:
         return None

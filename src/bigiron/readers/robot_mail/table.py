@@ -9,8 +9,8 @@ from bigiron.errors import UserError
 from bigiron.readers.figure import label
 from bigiron.readers.robot_mail.model import (
     Commit,
-    Machine,
     Reported,
+    ReportedMachine,
     code_name_in,
     code_name_of_group,
 )
@@ -33,7 +33,7 @@ _COLUMNS = re.compile(
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricValue:
     """A value in a row: its spread as a share of it, and the change to the first column as it is printed."""
 
     value: float
@@ -42,11 +42,11 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricRow:
     """A metric's values, one for each commit; the first is that of the base."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[MetricValue, ...]
     of_all: bool = False
     """Whether it is the sum or the mean of the rows of tests before it."""
 
@@ -61,14 +61,14 @@ class Row:
 
 
 @dataclass
-class Table:
+class MailTable:
     """A table as far as it was read."""
 
     at: int = 0  # its first line
     keys: Mapping[str, str] = field(default_factory=dict)
     has_unclear_keys: bool = False
     """Whether it has keys whose values were not understood."""
-    machine: Machine | None = None
+    machine: ReportedMachine | None = None
     """As the line before a table of another machine describes it; None: there is no such line."""
     commits: list[Commit] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Table:
     """The parts of the names of tests in its rows."""
     tests: list[str] = field(default_factory=list)
     """The names of tests in rows since the last row of all."""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[MetricRow] = field(default_factory=list)
 
     def figures(self, new: Commit) -> list[Reported]:
         """The rows as they compare the base with a commit."""
@@ -116,12 +116,12 @@ class About:
     metric: str
     change: float
     benchmark: str
-    machine: Machine | None
+    machine: ReportedMachine | None
     parameters: Mapping[str, str]
     new: Commit
 
 
-def choose(tables: list[Table], about: About) -> tuple[Table | None, list[tuple[Table, str]]]:
+def choose(tables: list[MailTable], about: About) -> tuple[MailTable | None, list[tuple[MailTable, str]]]:
     """The table of the mail's own test, commit and machine, and why the others are not: None if all others.
 
     Of several, one with the row of the headline, and of these one with keys: answers repeat a part.
@@ -133,17 +133,17 @@ def choose(tables: list[Table], about: About) -> tuple[Table | None, list[tuple[
     return found, [(one, reason) for one, reason in why if reason]
 
 
-def _has(table: Table, metric: str) -> bool:
+def _has(table: MailTable, metric: str) -> bool:
     return any(row.name == metric for row in table.rows)
 
 
-def shared_keys(tables: Iterable[Table], benchmark: str, new: Commit) -> dict[str, str]:
+def shared_keys(tables: Iterable[MailTable], benchmark: str, new: Commit) -> dict[str, str]:
     """What the tables of a benchmark and a commit agree on, whatever their figures."""
     found = [one.keys for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
     return dict(set.intersection(*(set(keys.items()) for keys in found))) if found else {}
 
 
-def why_not(table: Table, about: About) -> str:
+def why_not(table: MailTable, about: About) -> str:
     """Why a table is not of the test, the commit and the machine that the mail is about; "": it is."""
     if (test := table.keys.get("testcase", about.benchmark)) != about.benchmark:
         return f"it is of {test}"
@@ -163,13 +163,13 @@ def why_not(table: Table, about: About) -> str:
     return ""
 
 
-def row(line: str) -> Row | None:
+def row(line: str) -> MetricRow | None:
     """A row of a table; None if the line is none.
 
     >>> row("      0.02 ± 10%      -0.0        0.02 ±  7%  mpstat.cpu.all.soft%").of(1)
     Reported(name='mpstat.cpu.all.soft%', base=0.02, base_spread=0.1, new=0.02, new_spread=0.07, change=None)
     """
-    columns: list[Column] = []
+    columns: list[MetricValue] = []
     at = 0
     while len(columns) < MOST_COLUMNS:
         changed = _CHANGE.match(line, at) if columns else None
@@ -177,13 +177,13 @@ def row(line: str) -> Row | None:
         if not found:
             break
         spread = relative_change(f"+{found[2]}%") if found[2] else None
-        columns.append(Column(float(found[1]), spread, changed[1] if changed else ""))
+        columns.append(MetricValue(float(found[1]), spread, changed[1] if changed else ""))
         at = found.end()
     name = _OF_ALL.sub("", line[at:].strip(), count=1)
     if len(columns) < 2 or not name or not all(math.isfinite(one.value) for one in columns):
         return None
     try:
-        return Row(label(name, None), tuple(columns), bool(_OF_ALL.match(line[at:].strip())))
+        return MetricRow(label(name, None), tuple(columns), bool(_OF_ALL.match(line[at:].strip())))
     except UserError:  # a name that is too long
         return None
 
@@ -260,7 +260,7 @@ def _aligned(names: list[str], fields: list[str], known: Mapping[str, str]) -> l
     return best[len(fields)][1]
 
 
-def _other_machine(table: Table, machine: Machine | None) -> str:
+def _other_machine(table: MailTable, machine: ReportedMachine | None) -> str:
     """The machine of a table that is not the mail's; "": it is the mail's, as far as one can tell."""
     if machine is None:
         return ""

@@ -13,7 +13,7 @@ from bigiron.analysis.comparison.explain import LEAST, Explained, RecordedPoint
 from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
 from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Measurements, Options, Point
 from bigiron.analysis.comparison.profiles import ComparedFigure
-from bigiron.analysis.layout.outcome import Counts as LayoutCounts
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines import conflicts, shared_lines
 from bigiron.analysis.lines.shared_lines import LinesAt, SharedLines, bytes_by_cpu, halves, predicted
 from bigiron.analysis.probes import costly, instructions, locks

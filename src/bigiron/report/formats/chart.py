@@ -37,7 +37,7 @@ class DataPoint:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One line of a chart: what was measured, and the law that was fitted to it."""
 
     name: str
@@ -54,7 +54,7 @@ class Chart:
     title: str
     x: str
     y: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     names: tuple[str, ...] = ()  # of the places 0, 1, ... where x is no number
 
     @property
@@ -68,7 +68,7 @@ class Chart:
         return _Picture(self).svg
 
 
-def _named(line: Line) -> str:
+def _named(line: ChartLine) -> str:
     return f"{line.name}: {line.formula}" if line.formula else line.name
 
 
@@ -162,7 +162,7 @@ class _Picture:
         )
         yield Markup('<text class="tick" x="{}" y="{}">predicted</text>').format(x + 6, _HEIGHT - _BOTTOM - 7)
 
-    def _law(self, line: Line) -> Iterator[Markup]:
+    def _law(self, line: ChartLine) -> Iterator[Markup]:
         band = [spot for spot in line.law if spot.low is not None and spot.high is not None]
         if band:
             there = [f"{self.x.at(spot.x)},{self._y(spot.high)}" for spot in band]
@@ -171,7 +171,7 @@ class _Picture:
         if line.law:
             yield Markup('<path class="law" d="M{}"/>').format(self._path(line.law))
 
-    def _measured(self, line: Line) -> Iterator[Markup]:
+    def _measured(self, line: ChartLine) -> Iterator[Markup]:
         if not line.law:
             yield Markup('<path class="line" d="M{}"/>').format(self._path(line.measured))
         for spot in line.measured:

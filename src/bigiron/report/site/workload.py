@@ -8,8 +8,7 @@ from typing import TypeVar
 from bigiron.history.derive import by_measurement_setup, clock_steps
 from bigiron.history.records import KernelRecord, LineRecord, PointRecord, WorkloadRecord
 from bigiron.report.formats import flame
-from bigiron.report.formats.chart import Chart, DataPoint
-from bigiron.report.formats.chart import Line as Curve
+from bigiron.report.formats.chart import Chart, ChartLine, DataPoint
 from bigiron.report.site import address, words
 from bigiron.report.site.page import Answers, SitePage
 from bigiron.report.site.reading import HistoryReader, ObjectChange, least
@@ -253,7 +252,7 @@ def _charts(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Chart]
         yield Chart("With more CPUs", "CPUs", "accesses per operation to shared cache lines", tuple(curves))
 
 
-def _over_releases(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Curve]:
+def _over_releases(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[ChartLine]:
     """A line for each number of CPUs, and for each identity: points of several are never one line."""
     places = {kernel.id: place for place, kernel in enumerate(reading.kernels)}
     found = _by(reading.of_workload(workload), lambda point: (point.cpus, point.identity))
@@ -262,10 +261,10 @@ def _over_releases(reading: HistoryReader, workload: WorkloadRecord) -> Iterator
         by = words.distinguishing_name(reading.identities[identity], others)
         points.sort(key=lambda point: places[point.kernel])
         spots = tuple(DataPoint(places[point.kernel], round(point.accesses_per_op, 4)) for point in points)
-        yield Curve(f"{plural(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
+        yield ChartLine(f"{plural(cpus, 'CPU')}{', ' if by else ''}{by}", spots, style=style)
 
 
-def _over_cpus(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Curve]:
+def _over_cpus(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[ChartLine]:
     """A line for each kernel, and for each that measured it, whatever the machine's shape."""
     current = [point for point in reading.of_workload(workload) if point.current]
     for style, kernel in enumerate(reversed(reading.kernels[-_MOST_CURVES:])):
@@ -276,7 +275,7 @@ def _over_cpus(reading: HistoryReader, workload: WorkloadRecord) -> Iterator[Cur
             by = words.distinguishing_name(made_by, found)
             points.sort(key=lambda point: point.cpus)
             spots = tuple(DataPoint(point.cpus, round(point.accesses_per_op, 4)) for point in points)
-            yield Curve(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
+            yield ChartLine(f"{kernel.name}{', ' if by else ''}{by}", spots, style=style)
 
 
 def _by(points: Iterable[PointRecord], key: Callable[[PointRecord], _Key]) -> dict[_Key, list[PointRecord]]:

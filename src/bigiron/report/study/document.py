@@ -15,7 +15,7 @@ from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.lines.shared_lines import SharedLines
 from bigiron.analysis.statistics.estimate import Estimate
-from bigiron.analysis.statistics.knee import Curve
+from bigiron.analysis.statistics.knee import ThroughputCurve
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
@@ -24,7 +24,7 @@ from bigiron.report.compare import dispatch, figure_text
 from bigiron.report.explain import text as explanation
 from bigiron.report.explain.text import Explanation
 from bigiron.report.formats import flame, lkp
-from bigiron.report.formats.chart import Chart, DataPoint, Line
+from bigiron.report.formats.chart import Chart, ChartLine, DataPoint
 from bigiron.report.formats.flame import Contexts, Flame
 from bigiron.report.study import provenance
 from bigiron.report.study.provenance import Environments
@@ -61,7 +61,7 @@ class Section:
     tables: tuple[ComparedPoint, ...]  # by CPUs and tasks
     charts: tuple[Chart, ...]  # of what matters most, against the CPUs or tasks
     flame: Flame | None
-    growth: growth.Report | None  # None where there are too few numbers of CPUs to tell
+    growth: growth.GrowthReport | None  # None where there are too few numbers of CPUs to tell
 
     @property
     def title(self) -> str:
@@ -258,7 +258,7 @@ def _by_variant(figure: ComparedFigure, table: ComparedPoint) -> str:
     return join_and(values)
 
 
-def _growing(report: growth.Report) -> Iterator[Finding]:
+def _growing(report: growth.GrowthReport) -> Iterator[Finding]:
     for table in report.tables:
         if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
@@ -344,14 +344,14 @@ def _curves(measured: scaling.Scaling, names: Sequence[str]) -> Iterator[Chart]:
         yield Chart(title, x, f"{unit} ({measured.time})".strip(), lines)
 
 
-def _curve(curve: Curve, style: int) -> Line:
+def _curve(curve: ThroughputCurve, style: int) -> ChartLine:
     measured = tuple(_estimated(point.tasks, point.throughput) for point in curve.points)
     if not curve.fits:
-        return Line(curve.variant, measured, style=style)
+        return ChartLine(curve.variant, measured, style=style)
     best = min(curve.fits, key=lambda fit: sum(missed**2 for missed in fit.residuals.values()))
     law = [DataPoint(tasks, value) for tasks, value in sorted(best.curve.items())]
     further = [_estimated(tasks, estimate) for tasks, estimate in sorted(best.predicted.items())]
-    return Line(curve.variant, measured, (*law, *further), best.law.value, style)
+    return ChartLine(curve.variant, measured, (*law, *further), best.law.value, style)
 
 
 def _estimated(x: int, estimate: Estimate) -> DataPoint:
@@ -406,7 +406,7 @@ def _charts_of(found: Sequence[ComparedPoint], names: Sequence[str]) -> Iterator
             for table in found
         ]
         lines = tuple(
-            Line(
+            ChartLine(
                 variant,
                 tuple(_spot(x, one.main, variant) for x, one in at if one and variant in one.main.values),
                 style=names.index(variant),
@@ -431,7 +431,7 @@ def _spot(x: int, figure: ComparedFigure, variant: str) -> DataPoint:
     return DataPoint(x, figure.mean(variant), *spread)
 
 
-def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | None:
+def _growth(study: Study, probe: str, contexts: Contexts) -> growth.GrowthReport | None:
     if probe not in growth.sources():
         return None
     try:
@@ -440,9 +440,9 @@ def _growth(study: Study, probe: str, contexts: Contexts) -> growth.Report | Non
         return None  # too few numbers of CPUs
 
 
-def _growth_charts(report: growth.Report, names: Sequence[str]) -> Iterator[Chart]:
+def _growth_charts(report: growth.GrowthReport, names: Sequence[str]) -> Iterator[Chart]:
     """What grows most in any variant, in all of them, with the laws."""
-    named: dict[str, list[tuple[growth.Table, growth.Row]]] = {}
+    named: dict[str, list[tuple[growth.GrowthTable, growth.GrowthRow]]] = {}
     for table in report.tables:
         for row in (*table.growing[:_MOST_CHARTS], table.total):
             named.setdefault(row.series.name, [])
@@ -461,10 +461,10 @@ def _growth_charts(report: growth.Report, names: Sequence[str]) -> Iterator[Char
             )
 
 
-def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
+def _law_line(table: growth.GrowthTable, row: growth.GrowthRow, style: int) -> ChartLine:
     measured = tuple(DataPoint(cpus, value) for cpus, value in sorted(row.series.points.items()))
     if not row.growth.grows:
-        return Line(table.variant, measured, style=style)
+        return ChartLine(table.variant, measured, style=style)
     first, last = min(row.series.points), table.at
     steps = [round(first * (last / first) ** (step / 40)) for step in range(41)]
     law = {cpus: row.growth.predict(cpus) for cpus in sorted({*steps, *row.series.points})}
@@ -473,4 +473,4 @@ def _law_line(table: growth.Table, row: growth.Row, style: int) -> Line:
         DataPoint(cpus, one.value, one.low, one.high) if cpus >= most else DataPoint(cpus, one.value)
         for cpus, one in law.items()
     )
-    return Line(table.variant, measured, law_spots, row.growth.best.formula, style)
+    return ChartLine(table.variant, measured, law_spots, row.growth.best.formula, style)

@@ -16,7 +16,7 @@ from bigiron.report.formats import lkp
 from bigiron.report.formats.columns import aligned, widths_of
 from bigiron.report.formats.flame import Flame, Frame
 from bigiron.report.study.document import Document, Finding, Grid, Judged, Predicted, Section
-from bigiron.results.growth import Report as GrowthReport
+from bigiron.results.growth import GrowthReport
 
 _WIDTH = 72
 _ROWS = 20

@@ -8,7 +8,7 @@ from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
 from bigiron.report.formats.listing import code, markdown_table, plain
 from bigiron.report.study.document import Document, Grid, Judged, Predicted
-from bigiron.results.growth import Report as GrowthReport
+from bigiron.results.growth import GrowthReport
 
 _ROWS = 30
 
