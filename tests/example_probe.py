@@ -24,7 +24,7 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.statistics.growth import CountSeries
 from bigiron.errors import MachineError, UserError
-from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, RawOutput, StackSource, Table
+from bigiron.probes import CellRequest, GrowthSource, Probe, ProbeOptions, ProbeTable, RawOutput, StackSource
 from bigiron.probes.probe import Contexts
 
 FILE = "/proc/vmstat"
@@ -48,7 +48,7 @@ def _job(_request: CellRequest) -> list[str]:
     return [f"read {FILE}"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     files = [message.content for message in raw.messages if message.type == "file"]
     lines = next((file["lines"] for file in files if file["path"] == FILE), None)
     if lines is None:
@@ -56,7 +56,7 @@ def _collect(raw: RawOutput) -> Table:
     prefix = raw.request.options[EventsOptions].events_prefix
     rows = [("process", name, int(count)) for name, count in map(str.split, lines) if name.startswith(prefix)]
     operations = [raw.request.operations] * raw.request.tasks
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), {"operations": operations})
+    return ProbeTable(pl.DataFrame(rows, schema=SCHEMA, orient="row"), {"operations": operations})
 
 
 def _stacks(table: pl.DataFrame, operations: float, contexts: Contexts) -> pl.DataFrame:

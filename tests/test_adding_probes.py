@@ -11,7 +11,7 @@ from conftest import Answer, bigiron, measured
 import bigiron as library
 from bigiron import probes, workloads
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.study import pool, run, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Failure, Study
@@ -134,11 +134,11 @@ def widened(study: Study, probe: str) -> Study:
     return study
 
 
-def replaced(study: Study, cell: str) -> dict[str, Table]:
+def replaced(study: Study, cell: str) -> dict[str, ProbeTable]:
     """Its table, and an empty one of locks."""
     (record,) = [record for record in study.records() if record.id == cell]
     found = study.table(record, "conflicts")
-    return {"conflicts": Table(found, record.facts["conflicts"]), "locks": Table(found.clear())}
+    return {"conflicts": ProbeTable(found, record.facts["conflicts"]), "locks": ProbeTable(found.clear())}
 
 
 def named(said: str) -> list[str]:

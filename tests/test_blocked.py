@@ -56,7 +56,7 @@ def test_stacks_are_per_operation() -> None:
     assert found.select("microseconds_per_op", "times_per_op").row(0) == (2.0, 1.0)
 
 
-def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
+def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.MachineOutcome:
     """Run a round of sleeps on two CPUs."""
     found = kernels.find(kernel)
     machine = vm.VirtualMachine(
@@ -76,14 +76,14 @@ def sleep(kernel: str, *job: str, with_bpf: bool = True) -> vm.Outcome:
     return vm.run(machine, threading.Event(), lambda _stage: None)
 
 
-def table_of(outcome: vm.Outcome) -> probes.Table:
+def table_of(outcome: vm.MachineOutcome) -> probes.ProbeTable:
     request = probes.CellRequest(cpus=2, tasks=1, operations=NR_SLEEPS, mode="process")
     return probes.probe("blocked").collect(
         probes.RawOutput(outcome.messages, Path(), X86_64, Path(), request)
     )
 
 
-def sleeps_in(table: probes.Table) -> pl.DataFrame:
+def sleeps_in(table: probes.ProbeTable) -> pl.DataFrame:
     return table.rows.filter(pl.col("path").str.contains("hrtimer_nanosleep"), state="S")
 
 

@@ -13,7 +13,7 @@ from bigiron import open_study
 from bigiron.cases import Case, cases, find
 from bigiron.cases.case import Published
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.report import case as case_report
 from bigiron.study import simulated
 from bigiron.study.plan import cells
@@ -68,7 +68,9 @@ def _on_debian(
             like = alike[cell.variant.kernel, cell.variant.boot, *cell.variant.set][-1]
             record = found.record(dataclasses.replace(cell, variant=like))
             assert record
-            tables = {name: Table(found.table(record, name), record.facts[name]) for name in record.tables}
+            tables = {
+                name: ProbeTable(found.table(record, name), record.facts[name]) for name in record.tables
+            }
             copied = replace(record, id=cell.id, variant=cell.variant.name, tables={}, facts={})
             found.add(copied, tables)
     return found

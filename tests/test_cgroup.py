@@ -10,7 +10,7 @@ from conftest import WORKLOADS, bigiron, compared, measured, says
 
 import bigiron as library
 from bigiron.machines.messages import Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.vm import cgroup
 
 NEW = ("--kernel", "debian/6.12", "--cpus", "2")
@@ -152,7 +152,7 @@ def test_a_guest_has_what_a_server_has(kernel: str, tmp_path: Path) -> None:
 
 
 def test_another_agent_s_word_of_it_is_checked() -> None:
-    outcome = Outcome()
+    outcome = MachineOutcome()
     outcome.receive(Message("cgroup", {"controllers": ["cpu"], "absent": ["memory"]}), 0.0)
     assert outcome.environment == {"cgroup_controllers": ["cpu"], "cgroup_absent": ["memory"]}
     with pytest.raises(Exception, match="cannot read the agent's message cgroup"):

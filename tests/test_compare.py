@@ -23,7 +23,7 @@ from bigiron.analysis.lines import conflicts, line_verdicts, matching, shared_li
 from bigiron.analysis.lines.matching import MatchedLine, PerBoot, SharedLine
 from bigiron.analysis.lines.overlap import overlap
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.probes.conflicts import SCHEMA
 from bigiron.report.compare import csv_json, dispatch
 from bigiron.report.compare import markdown as as_markdown
@@ -531,7 +531,7 @@ def study_of(
             repetition=cell.repetition, failure=failure,
             environment={"clock_slower": slower[cell.variant.name]} if slower else {},
         )  # fmt: skip
-        study.add(record, {} if table is None else {"conflicts": Table(table, facts)})
+        study.add(record, {} if table is None else {"conflicts": ProbeTable(table, facts)})
     return study
 
 

@@ -19,7 +19,7 @@ import bigiron as library
 from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.statistics.verdict import Look, Verdict, next_look
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.report.compare import dispatch
 from bigiron.results import metrics, sequential
 from bigiron.study import cell as cell_of
@@ -243,7 +243,7 @@ def add_metric(study: Study, cell: Cell, value: float, unit: str = "s", name: st
         repetition=cell.repetition, environment={},
     )  # fmt: skip
     table = pl.DataFrame([row]).with_columns(pl.col("sample").cast(pl.UInt32))
-    study.add(record, {"metrics": Table(table)})
+    study.add(record, {"metrics": ProbeTable(table)})
 
 
 def refused(study: Study, *options: str) -> str:

@@ -15,7 +15,7 @@ from conftest import BIGIRON
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import real
 from bigiron.report.progress import ProgressBar
 from bigiron.study import engines, run, simulated, store
@@ -63,7 +63,7 @@ class Elsewhere(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: threading.Event,
         on_stage: Callable[[str], None],
     ) -> Collected:
@@ -73,7 +73,7 @@ class Elsewhere(Engine):
         cpus = {f"{what}_ns": [1.0] for what in simulated._SPENT} | {"interrupt_ns": [0.0]}
         report = {"elapsed_ns": 1.0, "cpus": cpus, "figures": [], "operations_per_s": 7.0}
         return collect(
-            Outcome([Message("simulation", report | {"lines": [], "locks": [], "timeline": None})])
+            MachineOutcome([Message("simulation", report | {"lines": [], "locks": [], "timeline": None})])
         )
 
 
@@ -123,7 +123,7 @@ def test_what_a_machine_says_steers_no_terminal(
         _, record, _ = run.run(elsewhere(failure), None, 1, progress)
     assert record.failure and record.failure.reason == "a\\x1b[31mb"
     assert "\x1b" not in record.failure.console
-    outcome = Outcome()
+    outcome = MachineOutcome()
     outcome.receive(Message("stage", {"stage": "\x1b[2J"}), 0.0)
     assert outcome.stage == "in \\x1b[2J"
 

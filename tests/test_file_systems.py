@@ -237,7 +237,7 @@ def run_with(file: Path, job: str, *at_boot: Path) -> None:
         memory_mib=vm.memory_mib(1),
         deadline_s=300,
         files=(file,),
-        modules=tuple(kernels.Module(file, True) for file in at_boot),
+        modules=tuple(kernels.KernelModule(file, True) for file in at_boot),
     )
     vm.run(machine, threading.Event(), lambda _stage: None)
 

@@ -26,9 +26,9 @@ from test_compare import LINE, count, counts
 from bigiron.commands.setup import fleet as command
 from bigiron.errors import UserError
 from bigiron.fleet import admission, agreement, authority, controller, files, messages
-from bigiron.fleet.files import File
+from bigiron.fleet.files import HashedFile
 from bigiron.fleet.identity import host_name, identity
-from bigiron.fleet.messages import Request, Supplies
+from bigiron.fleet.messages import Supplies, WorkerRequest
 from bigiron.report.progress import ProgressBar
 from bigiron.study import spec as specs
 from bigiron.study import store
@@ -144,7 +144,7 @@ def test_a_cell_that_is_given_up_and_cannot_be_written(
     pool = controller.StudyPool(fleet, study, None, ProgressBar([cell]))
     pending = controller._PendingCell(cell, b"", {"CPU": 2})
     pool._pending["it"] = pending
-    pool._members["there"] = admission.Member("there", identity(host_name()), {"CPU": 1})
+    pool._members["there"] = admission.FleetWorker("there", identity(host_name()), {"CPU": 1})
     monkeypatch.setattr(controller, "PATIENCE_S", -1)
     for _ in "seen", "given up":
         pool._free_the_stuck()
@@ -187,7 +187,7 @@ def test_shapes_are_checked_on_a_fleet(tmp_path: Path) -> None:
 def collected(study: Study, record: store.CellRecord) -> Collected:
     return Collected(
         {
-            name: messages.Table(study.table(record, name), record.facts[name])
+            name: messages.ProbeTable(study.table(record, name), record.facts[name])
             for name in ("conflicts", "instructions")
         }
     )
@@ -253,7 +253,7 @@ def test_a_line_of_one_host_alone_counts_as_far_as_the_cell_s_cpus_disturb_it() 
     spec = Spec(workload="open1", cpus=[8], variant=[Variant(name="v", kernel="k")])
 
     def one(*rows: dict[str, Any]) -> Collected:
-        return Collected({"conflicts": messages.Table(counts(*rows), {"operations": [100]})})
+        return Collected({"conflicts": messages.ProbeTable(counts(*rows), {"operations": [100]})})
 
     alike = [count(cpu, "f", 0, 50, object="known.count") for cpu in range(8)]
     more = [count(cpu, "g", 25, 6, line=LINE + 4096, object="other.count") for cpu in range(8)]
@@ -649,8 +649,8 @@ def test_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 # What a worker can be asked
 
 
-def request(spec: Spec, repetition: int = 1, change: str = "") -> Request:
-    return Request(
+def request(spec: Spec, repetition: int = 1, change: str = "") -> WorkerRequest:
+    return WorkerRequest(
         question=specs.to_toml(spec), repetition=repetition, change=change, supplies=Supplies(), topic="t"
     )
 
@@ -722,4 +722,4 @@ def test_files_are_what_they_are_called(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(UserError, match="does not match its checksum"):
         files.find(file)
     with pytest.raises(ValueError, match="does not describe a file"):
-        File("../agent", file.sha256)
+        HashedFile("../agent", file.sha256)

@@ -17,7 +17,7 @@ from bigiron.commands.common.complaints import complain
 from bigiron.errors import UserError
 from bigiron.readers import Figure, Reading
 from bigiron.study.extend import first_difference
-from bigiron.study.imported import Source, add
+from bigiron.study.imported import ImportedSource, add
 from bigiron.study.reproduce import study_file
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import open_study
@@ -108,7 +108,7 @@ def test_a_study_too_large_to_list_is_refused(old: str, new: str, complaint: str
 def test_figures_with_too_many_runs_are_refused(tmp_path: Path) -> None:
     reading = Reading([Figure("m", "s", "less", 1.0, tasks=1, run=2_000_000_000)])
     with pytest.raises(UserError, match="2,000,000,000 cells are more than"):
-        add(Source(readers.find("will-it-scale"), "a.csv", "0", reading), tmp_path / "s",
+        add(ImportedSource(readers.find("will-it-scale"), "a.csv", "0", reading), tmp_path / "s",
             variant=None, workload="w", cpus=1, tasks=None)  # fmt: skip
     assert not (tmp_path / "s").exists()
 

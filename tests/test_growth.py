@@ -33,7 +33,7 @@ from bigiron.analysis.replay.extrapolated import NOTHING, Extrapolated
 from bigiron.analysis.replay.program import Event
 from bigiron.analysis.statistics import growth
 from bigiron.analysis.statistics.growth import CountSeries, GrowthLaw, fit
-from bigiron.probes import Table, conflicts
+from bigiron.probes import ProbeTable, conflicts
 from bigiron.report import growth as report
 from bigiron.results import growth as growth_results
 from bigiron.results import measurements, prediction
@@ -277,7 +277,9 @@ def of_cpus(folder: Path, slower: dict[int, int]) -> store.Study:
         rate = slower[cell.cpus]
         record = store.new_record(cell, "vm", {"clock_slower": rate} if rate > 1 else {})
         rows = counts(*(count(cpu, "fput", 0, 10 * cell.cpus) for cpu in range(cell.cpus)))
-        study.add(record, {"conflicts": Table(rows, {"operations": [10] * cell.cpus, "lost_accesses": 0})})
+        study.add(
+            record, {"conflicts": ProbeTable(rows, {"operations": [10] * cell.cpus, "lost_accesses": 0})}
+        )
     return study
 
 

@@ -16,7 +16,7 @@ import bigiron as library
 from bigiron import readers
 from bigiron.errors import UserError
 from bigiron.readers import Figure, Reading
-from bigiron.study.imported import Source, add, read
+from bigiron.study.imported import ImportedSource, add, read
 
 OLD, NEW = (FIGURES / f"will-it-scale/{name}/open1.csv" for name in ("old", "new"))
 
@@ -189,7 +189,7 @@ def test_another_unit_of_the_same_metric(tmp_path: Path) -> None:
 
     def add_in(unit: str, sha256: str) -> None:
         reading = Reading([Figure("time", unit, "less", 1, tasks=4)])
-        source = Source(hackbench, f"{unit}.txt", sha256, reading)
+        source = ImportedSource(hackbench, f"{unit}.txt", sha256, reading)
         add(source, tmp_path / "s", variant=unit, workload=None, cpus=None, tasks=None)
 
     add_in("s", "1")

@@ -38,7 +38,7 @@ from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply, reply_json
 from bigiron.results import prediction
 from bigiron.study import store
-from bigiron.workloads.of_benchmark import Mapped, Program
+from bigiron.workloads.of_benchmark import Mapped, MappedProgram
 
 HERE = Path(__file__).parent
 TEXT = (HERE / "reports" / "open1.txt").read_text()
@@ -546,7 +546,7 @@ def test_kernels_are_built_with_the_file_system_of_the_report(
         assert [file.name for file in of_fs] == ([] if fs == "tmpfs" else [f"{fs}.config"])
         options = {one.name: one.value for one in configuration.config_options("x86_64", of_fs)}
         assert fs == "tmpfs" or (options[f"{fs.upper()}_FS"], options["BLK_DEV_RAM"]) == ("y", "y")
-    a_program = Mapped(program=Program("stress-ng", "stress-ng"))
+    a_program = Mapped(program=MappedProgram("stress-ng", "stress-ng"))
     judge_command._kernels(read(report.read_text()), tmp_path, [], "", [mine], a_program)
     assert "root.config" in [file.name for file in given.pop()]
 

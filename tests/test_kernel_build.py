@@ -18,7 +18,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import builder, commits, configuration, source, store
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.image import Facts
-from bigiron.kernels.source import Source
+from bigiron.kernels.source import KernelSource
 from bigiron.util.cache_dir import cache_folder, locked
 
 BUILD_S = 1800  # a safety net
@@ -26,7 +26,7 @@ CASES = Path(__file__).resolve().parent.parent / "cases"
 
 
 @pytest.fixture(scope="session")
-def debian_source() -> Source:
+def debian_source() -> KernelSource:
     """The kernel 6.1 with Debian's patches, from the user's cache or fetched into it."""
     return source.find("debian/6.1", lambda _step: None)
 
@@ -63,7 +63,7 @@ def git(folder: Path, *command: str) -> str:
     return subprocess.run(["git", "-C", folder, *command], check=True, capture_output=True, text=True).stdout
 
 
-def find(spelled: str | Path) -> Source:
+def find(spelled: str | Path) -> KernelSource:
     return source.find(str(spelled), lambda _step: None)
 
 
@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(file): (folder / file).read_text() for file in files if file.parts[0] != ".git"}
 
 
-def checked_out(found: Source, tree: str, folder: Path) -> dict[str, str]:
+def checked_out(found: KernelSource, tree: str, folder: Path) -> dict[str, str]:
     source.check_out(tree, found, folder)
     return contents(folder)
 
@@ -266,7 +266,7 @@ def test_no_file_is_written_through_a_link(tmp_path: Path, empty_cache: Path) ->
             ("linux/fine", tarfile.SYMTYPE, "../outside"),
         )
     )
-    source.check_out(tree, Source("f", "d", "", tree, None), tmp_path / "out")
+    source.check_out(tree, KernelSource("f", "d", "", tree, None), tmp_path / "out")
     assert list(outside.iterdir()) == []
     assert (tmp_path / "out/fine").readlink() == Path("../outside")
 
@@ -334,7 +334,7 @@ def test_the_patches_of_other_kernels_are_whole(patch: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "patch", sorted(set(CASES.glob("*/patches/*.patch")) - OF_A_TREE), ids=lambda patch: patch.stem
 )
-def test_the_cases_patches_apply(debian_source: Source, patch: Path) -> None:
+def test_the_cases_patches_apply(debian_source: KernelSource, patch: Path) -> None:
     changed = source.patched(debian_source, [patch])
     named = named_in(patch)
     differing = source._git("diff-tree", "-r", "--name-only", debian_source.tree, changed).split()
@@ -356,7 +356,7 @@ def test_the_cases_patches_apply(debian_source: Source, patch: Path) -> None:
     ],
 )
 def test_options_that_cannot_be_had(
-    debian_source: Source, tmp_path: Path, fragment: str, complaint: str
+    debian_source: KernelSource, tmp_path: Path, fragment: str, complaint: str
 ) -> None:
     file = tmp_path / "more.config"
     file.write_text(fragment)
@@ -485,7 +485,7 @@ def test_pahole_has_one_thread(tmp_path: Path) -> None:
     assert said == "-J|--btf_gen_floats|a file|"
 
 
-def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_compile(debian_source: KernelSource, tmp_path: Path) -> None:
     bounds = source._git("show", f"{debian_source.tree}:kernel/bounds.c").splitlines()
     at = bounds.index("int main(void)") + 1
     patch = tmp_path / "broken.patch"
@@ -504,7 +504,9 @@ def test_a_kernel_that_does_not_compile(debian_source: Source, tmp_path: Path) -
 
 
 @pytest.mark.build
-def test_a_real_kernel(debian_source: Source, tmp_path: Path, user_cache: Path, empty_cache: Path) -> None:
+def test_a_real_kernel(
+    debian_source: KernelSource, tmp_path: Path, user_cache: Path, empty_cache: Path
+) -> None:
     """The smallest kernel, on an empty cache but for Debian's source; then again with a patch."""
     empty_cache.mkdir()
     (empty_cache / "sources").symlink_to(user_cache / "sources")

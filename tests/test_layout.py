@@ -22,7 +22,7 @@ from bigiron.analysis.lines import conflicts
 from bigiron.architectures import architecture
 from bigiron.errors import UserError
 from bigiron.introspect.containers import Container, Containers
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.probes import conflicts as conflicts_probe
 from bigiron.results import measurements
 from bigiron.study import store
@@ -629,9 +629,9 @@ def study_of(
         "other_accesses": 1234,
     }
     made = {
-        "layout": Table(accesses_table(accesses, objects), facts),
-        "layout_objects": Table(objects),
-        "layout_fields": Table(fields_table(described or rows_of("widget", WIDGET, 88))),
+        "layout": ProbeTable(accesses_table(accesses, objects), facts),
+        "layout_objects": ProbeTable(objects),
+        "layout_fields": ProbeTable(fields_table(described or rows_of("widget", WIDGET, 88))),
     }
     for cell in study.plan():
         record = CellRecord(

@@ -16,7 +16,7 @@ from test_growth import of_cpus
 from bigiron import probes, workloads
 from bigiron.analysis.comparison.model import Options
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.report import growth
 from bigiron.report.compare.dispatch import comparison_of
 from bigiron.report.explain.csv_json import as_json
@@ -54,7 +54,7 @@ def study(tmp_path: Path) -> Path:
             lost={DAMAGED: 1} if lost and first else {},
         )  # fmt: skip
         facts = {"operations": [5, 5], "lost_accesses": 0}
-        study.add(record, {"conflicts": Table(OLD, facts, {NO_ROOM: 42 if lost else 0})})
+        study.add(record, {"conflicts": ProbeTable(OLD, facts, {NO_ROOM: 42 if lost else 0})})
     return study.folder
 
 

@@ -484,7 +484,9 @@ def test_a_line_of_no_test_or_cpu_is_one_complaint(row: str, tmp_path: Path) -> 
 def test_a_damaged_answer_of_a_machine_is_one_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
     run = machine.virtual.run
 
-    def damaged(machine: vm.VirtualMachine, stop: Event, on_stage: Callable[[str], None]) -> vm.Outcome:
+    def damaged(
+        machine: vm.VirtualMachine, stop: Event, on_stage: Callable[[str], None]
+    ) -> vm.MachineOutcome:
         assert machine.results
         outcome = run(machine, stop, on_stage)
         with (machine.results / "tests.csv").open("a") as file:

@@ -21,7 +21,7 @@ from bigiron.introspect import kernel_types, variables
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.btf import Btf
 from bigiron.introspect.memory import GuestRam, KernelMemory
-from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.mm.pages import PageUse
 from bigiron.introspect.mm.structs import Memory, UnreadableError
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
@@ -189,7 +189,7 @@ def test_what_describes_per_cpu_memory_is_known_though_memblock_gave_it(kernel: 
     guest = left_by(kernel)
     chunk = guest.number(guest.address("pcpu_first_chunk"))
     objects = guest.objects
-    assert objects.guest.pages.at(chunk).use is Use.BOOT
+    assert objects.guest.pages.at(chunk).use is PageUse.BOOT
     blocks, bits = (
         guest.number(chunk + offset_of(guest, "pcpu_chunk", one)) for one in ("md_blocks", "alloc_map")
     )
@@ -216,7 +216,7 @@ def test_what_memblock_gave_is_known_by_the_variable_that_points_to_it(kernel: s
         guest.number(guest.address("dentry_hashtable")),
         guest.number(guest.address("d_hash_shift"), 4),
     )
-    assert objects.guest.pages.at(buckets).use is Use.BOOT
+    assert objects.guest.pages.at(buckets).use is PageUse.BOOT
     last = buckets + 8 * ((1 << 32 - shift) - 1)
     mask = guest.number(guest.address("node_to_cpumask_map"))
     names = objects.names([(buckets, 8), (last, 8), (last + 8, 8), (mask, 8)])
@@ -421,7 +421,7 @@ def free_pages(guest: Guest) -> Iterator[int]:
     memory = X86_64.start_of("page or slab object")
     pages = guest.objects.guest.pages
     yield from (
-        at for at in range(memory + (64 << 20), memory + (1 << 30), 4096) if pages.at(at).use is Use.FREE
+        at for at in range(memory + (64 << 20), memory + (1 << 30), 4096) if pages.at(at).use is PageUse.FREE
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from test_btf import STRUCT, Builder
 
 from bigiron.introspect.btf import Btf
-from bigiron.introspect.mm.pages import Page, Pages, Use
+from bigiron.introspect.mm.pages import Page, Pages, PageUse
 from bigiron.introspect.mm.slab import Slabs
 from bigiron.introspect.mm.structs import Structs
 from bigiron.introspect.symbols import SymbolTable
@@ -72,7 +72,7 @@ def test_before_4_4_a_compound_page_s_others_point_to_its_first(memory: Words, p
     memory.write(describe(memory, 9, "PG_tail") + 48, head)
     memory.write(describe(memory, 10) + 48, head)  # something else, where it is no tail
     found = pages.at(MEMORY + 9 * PAGE + 100)
-    assert (found.head, found.use, found.start) == (head, Use.SLAB, MEMORY + 8 * PAGE)
+    assert (found.head, found.use, found.start) == (head, PageUse.SLAB, MEMORY + 8 * PAGE)
     assert pages.at(MEMORY + 10 * PAGE).start == MEMORY + 10 * PAGE
     memory.write(describe(memory, 11, "PG_tail") + 48, 0x1234)
     assert pages.at(MEMORY + 11 * PAGE).start == MEMORY + 11 * PAGE, "it points nowhere"
@@ -81,7 +81,7 @@ def test_before_4_4_a_compound_page_s_others_point_to_its_first(memory: Words, p
 def test_before_4_18_what_is_not_referred_to_is_free(memory: Words, pages: Pages) -> None:
     describe(memory, 2, count=0)
     describe(memory, 3)
-    assert [pages.at(MEMORY + number * PAGE).use for number in (2, 3)] == [Use.FREE, Use.KERNEL]
+    assert [pages.at(MEMORY + number * PAGE).use for number in (2, 3)] == [PageUse.FREE, PageUse.KERNEL]
 
 
 def typed_pages(memory: Words, **enumerators: int) -> Pages:
@@ -108,24 +108,24 @@ V6_15 = {"PGTY_buddy": 0xF0, "PGTY_table": 0xF2, "PGTY_slab": 0xF5, "PGTY_large_
 @pytest.mark.parametrize(
     ("enumerators", "flags", "page_type", "count", "use"),
     [
-        (V6_9, 1 << 9, 0xFFFFFFFF, 1, Use.SLAB),
-        (V6_9, 0, 0xFFFFFFFF, 1, Use.KERNEL),
-        (V6_9, 0, 0xFFFFFDFF, 1, Use.TABLE),
-        (V6_9, 0, 3, 4, Use.KERNEL),  # mapped
-        (V6_10, 0, 0xFFFFEFFF, 1, Use.SLAB),
-        ({"PG_reserved": 14}, 0, 0xFFFFEFFF, 1, Use.SLAB),  # 6.10, where the bits are macros
-        (V6_10, 0, 0xFFFFFF7F, 0, Use.FREE),
-        (V6_11, 0, 0xFDFFFFFF, 1, Use.SLAB),
-        (V6_11, 0, 0xEFFFFFFF, 1, Use.TABLE),
-        (V6_11, 0, 0xBFFFFFFF, 1, Use.FREE),
-        (V6_11, 0, 0xFEFFEF00, 1, Use.KERNEL),  # zsmalloc: the low bits are its own
-        (V6_15, 0, 0xF5FFFFFF, 0, Use.SLAB),
-        (V6_15, 0, 0xF8FFFFFF, 0, Use.KERNEL),  # a large kmalloc()
-        (V6_15, 0, 0xFFFFFFFF, 0, Use.FREE),
+        (V6_9, 1 << 9, 0xFFFFFFFF, 1, PageUse.SLAB),
+        (V6_9, 0, 0xFFFFFFFF, 1, PageUse.KERNEL),
+        (V6_9, 0, 0xFFFFFDFF, 1, PageUse.TABLE),
+        (V6_9, 0, 3, 4, PageUse.KERNEL),  # mapped
+        (V6_10, 0, 0xFFFFEFFF, 1, PageUse.SLAB),
+        ({"PG_reserved": 14}, 0, 0xFFFFEFFF, 1, PageUse.SLAB),  # 6.10, where the bits are macros
+        (V6_10, 0, 0xFFFFFF7F, 0, PageUse.FREE),
+        (V6_11, 0, 0xFDFFFFFF, 1, PageUse.SLAB),
+        (V6_11, 0, 0xEFFFFFFF, 1, PageUse.TABLE),
+        (V6_11, 0, 0xBFFFFFFF, 1, PageUse.FREE),
+        (V6_11, 0, 0xFEFFEF00, 1, PageUse.KERNEL),  # zsmalloc: the low bits are its own
+        (V6_15, 0, 0xF5FFFFFF, 0, PageUse.SLAB),
+        (V6_15, 0, 0xF8FFFFFF, 0, PageUse.KERNEL),  # a large kmalloc()
+        (V6_15, 0, 0xFFFFFFFF, 0, PageUse.FREE),
     ],
 )
 def test_the_type_of_a_page(
-    memory: Words, enumerators: dict[str, int], flags: int, page_type: int, count: int, use: Use
+    memory: Words, enumerators: dict[str, int], flags: int, page_type: int, count: int, use: PageUse
 ) -> None:
     memory.write(ARRAY, flags)
     memory.write(ARRAY + 48, page_type, 4)
@@ -142,7 +142,7 @@ def test_slabs_of_mm_slab_c_begin_at_their_colour(memory: Words) -> None:
     b.compound(STRUCT, "page", 64, ("flags", u64, 0), ("slab_cache", u64, 8), ("s_mem", u64, 16))
     symbols = f"{LOCK:x} D slab_caches\n{LOCK + 16:x} D kmem_cache\n"
     slabs = Slabs(Structs(memory, SymbolTable(symbols), Btf(b.bytes)))
-    cache, slab = MEMORY + 4 * PAGE, Page(ARRAY, Use.SLAB, MEMORY)
+    cache, slab = MEMORY + 4 * PAGE, Page(ARRAY, PageUse.SLAB, MEMORY)
     for address, value in (LOCK, cache + 48), (cache + 48, LOCK), (LOCK + 16, cache), (ARRAY + 8, cache):
         memory.write(address, value)
     for at, value in enumerate((192, 192, 21, 64, 1)):

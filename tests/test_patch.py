@@ -44,7 +44,7 @@ from bigiron.kernels.kernel import Kernel
 from bigiron.patch import bench, compared, examine, luck, options, outlook, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.report import patch as report
 from bigiron.report.patch import changelog
 from bigiron.report.progress import ProgressBar
@@ -385,7 +385,7 @@ class Cells(Bench):
         return lambda: self._note(title, tried)
 
 
-def tables(cell: Cell, study: Study) -> dict[str, Table]:
+def tables(cell: Cell, study: Study) -> dict[str, ProbeTable]:
     """What the image says: accesses to `nr_opens`, and how far those of `by_chance` differ between boots."""
     image = kernels.find(cell.variant.kernel).image.read_bytes()
     found = re.search(rb"open1=(\S+) chance=([^\s;]+)(?: widget=(\S+))?;", image)
@@ -420,16 +420,16 @@ def tables(cell: Cell, study: Study) -> dict[str, Table]:
         "locks": pl.DataFrame(schema=LOCKS),
         "trace": pl.DataFrame(schema=TRACE),
     }
-    return {name: Table(made[name], facts) for name in study.spec.probes}
+    return {name: ProbeTable(made[name], facts) for name in study.spec.probes}
 
 
-def layout_tables(facts: dict[str, Any]) -> dict[str, Table]:
+def layout_tables(facts: dict[str, Any]) -> dict[str, ProbeTable]:
     """Objects whose place in a cache line decides whether two fields of theirs share it."""
     there = objects_table(88, 8)
     return {
-        "layout": Table(accesses_table(hot_widget(), there), facts),
-        "layout_objects": Table(there),
-        "layout_fields": Table(fields_table(rows_of("widget", WIDGET, 88))),
+        "layout": ProbeTable(accesses_table(hot_widget(), there), facts),
+        "layout_objects": ProbeTable(there),
+        "layout_fields": ProbeTable(fields_table(rows_of("widget", WIDGET, 88))),
     }
 
 

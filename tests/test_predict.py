@@ -21,7 +21,7 @@ from bigiron.analysis.replay.program import Event, ReplayLine, ReplayLock, Repla
 from bigiron.analysis.statistics import knee
 from bigiron.analysis.statistics.estimate import of_samples
 from bigiron.errors import UserError
-from bigiron.probes import Table, conflicts, locks
+from bigiron.probes import ProbeTable, conflicts, locks
 from bigiron.results import prediction as study_prediction
 from bigiron.simulator import machine_files
 from bigiron.simulator.fitted import FITTED, Constant
@@ -72,7 +72,7 @@ def traced(folder: Path, arch: str = "x86_64", **variants: pl.DataFrame) -> Stud
     )
     study = store.create(folder, spec, None)
     for cell in study.plan():
-        study.add(store.new_record(cell, "vm"), {"trace": Table(variants[cell.variant.name])})
+        study.add(store.new_record(cell, "vm"), {"trace": ProbeTable(variants[cell.variant.name])})
     return study
 
 
@@ -696,7 +696,7 @@ def test_a_study_without_what_it_takes_is_refused(tmp_path: Path) -> None:
         tmp_path / "s", Spec(workload="open1", probes=["conflicts"], cpus=[4], variant=[variant]), None
     )
     (cell,) = study.plan()
-    study.add(store.new_record(cell, "vm"), {"conflicts": Table(pl.DataFrame({"cpu": [0]}))})
+    study.add(store.new_record(cell, "vm"), {"conflicts": ProbeTable(pl.DataFrame({"cpu": [0]}))})
     answer = bigiron("predict", study.folder, "--machine", XEON)
     assert answer.status == 2
     assert (

@@ -12,7 +12,7 @@ import pytest
 from conftest import SAFETY_NET_S, Answer
 
 from bigiron import probes
-from bigiron.probes import Probe, ProbeOptions, Table, register
+from bigiron.probes import Probe, ProbeOptions, ProbeTable, register
 from bigiron.study import store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import CellRecord
@@ -109,7 +109,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
         events = cell.cpus * (1 if cell.variant.name == "old" else 2)
         rows = {"context": ["process"], "counter": ["pgfault"], "events": [100 * events]}
-        study.add(record, {"events": Table(pl.DataFrame(rows), {"operations": [100]})})
+        study.add(record, {"events": ProbeTable(pl.DataFrame(rows), {"operations": [100]})})
     return study.folder
 
 

@@ -19,8 +19,7 @@ from bigiron import readers, workloads
 from bigiron.analysis.comparison.measured import Agreement
 from bigiron.analysis.comparison.model import Options
 from bigiron.errors import UserError
-from bigiron.probes import Options as ProbesOptions
-from bigiron.probes import Table, blocked, instructions, locks
+from bigiron.probes import AllProbeOptions, ProbeTable, blocked, instructions, locks
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import measured as results
 from bigiron.study import measured as kept
@@ -303,7 +302,7 @@ def recorded(folder: Path, probes: Sequence[str], scope: Literal["kernel", "user
     spec = Spec(
         workload="open1",
         probes=list(probes),
-        options=ProbesOptions(ConflictsOptions(scope=scope)),
+        options=AllProbeOptions(ConflictsOptions(scope=scope)),
         cpus=[2],
         operations=5,
         variant=[Variant(name=name, kernel="k") for name in ("old", "new")],
@@ -324,7 +323,7 @@ def recorded(folder: Path, probes: Sequence[str], scope: Literal["kernel", "user
             id=cell.id, variant=cell.variant.name, machine="vm", cpus=2, tasks=2,
             repetition=cell.repetition, environment={},
         )  # fmt: skip
-        study.add(record, {name: Table(tables[name], facts) for name in probes})
+        study.add(record, {name: ProbeTable(tables[name], facts) for name in probes})
     return study
 
 

@@ -17,7 +17,7 @@ from bigiron import compile, workloads
 from bigiron.errors import MachineError
 from bigiron.machines import messages as protocol
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.vm.initramfs import Entry, archive, initramfs
 
 
@@ -180,7 +180,7 @@ def test_a_file_comes_in_parts_and_is_whole(tmp_path: Path) -> None:
     messages, damaged = decoded(
         run_here(compile.agent(workloads.find("getppid1"), "gcc"), tmp_path / "job").stdout
     )
-    outcome = Outcome(damaged=damaged)
+    outcome = MachineOutcome(damaged=damaged)
     for message in messages:
         outcome.receive(message, 1.0)
     files = {
@@ -202,7 +202,7 @@ def test_without_memory_it_ends_and_says_what_it_left_out(tmp_path: Path) -> Non
     messages, damaged = decoded(said.stdout)
     assert [message.type for message in messages] == ["lost", "lost", "lost", "end"]
     assert messages[-1].content == {"failed": True}
-    outcome = Outcome(messages, damaged=damaged)
+    outcome = MachineOutcome(messages, damaged=damaged)
     assert outcome.lost == {"messages of the agent, for which it had no memory": 3}
 
 
@@ -227,9 +227,9 @@ def test_without_memory_no_setting_is_changed(copies: int, complaint: str, tmp_p
 
 
 def test_what_was_damaged_on_the_way_is_reported() -> None:
-    assert Outcome(damaged=2).lost == {"messages of the agent that arrived damaged": 2}
+    assert MachineOutcome(damaged=2).lost == {"messages of the agent that arrived damaged": 2}
     with pytest.raises(MachineError, match="does not say what was lost"):
-        _ = Outcome([Message("lost", {"what": "samples"})]).lost
+        _ = MachineOutcome([Message("lost", {"what": "samples"})]).lost
 
 
 # Tasks
@@ -361,12 +361,12 @@ def test_nonsense_of_an_agent_is_a_failure_of_its_machine(
     name: str, content: dict[str, object], complaint: str
 ) -> None:
     with pytest.raises(MachineError, match=f"cannot read the agent's message {name}: .*{complaint}"):
-        Outcome().receive(Message(name, content), 0.0)
+        MachineOutcome().receive(Message(name, content), 0.0)
 
 
 def test_an_agent_that_failed_has_not_measured() -> None:
     with pytest.raises(MachineError, match="the agent failed and gave no reason"):
-        Outcome().receive(Message("end", {"failed": True}), 0.0)
+        MachineOutcome().receive(Message("end", {"failed": True}), 0.0)
 
 
 @pytest.mark.parametrize("payload", [b"[" * 200_000, b'{"text": "\\udcff"}', b'{"text": "\\uD83D"}'])

@@ -17,7 +17,7 @@ from test_compare import LINE, both, counts, study_of
 
 from bigiron import workloads
 from bigiron.errors import UserError
-from bigiron.probes import Table, throughput
+from bigiron.probes import ProbeTable, throughput
 from bigiron.report.formats import chart
 from bigiron.report.study import document, html, mail, markdown
 from bigiron.study import resolve, store
@@ -255,7 +255,7 @@ def test_a_hundred_cells_stay_below_5_mb(open1: Path, tmp_path: Path) -> None:
                 repetition=cell.repetition, environment=like.environment,
             )  # fmt: skip
             study.add(
-                copied, {name: Table(first.table(like, name), like.facts[name]) for name in like.tables}
+                copied, {name: ProbeTable(first.table(like, name), like.facts[name]) for name in like.tables}
             )
     made = document_of(study)
     assert (made.planned, made.missing) == (100, ())
@@ -288,7 +288,7 @@ def test_verdicts_and_curves_of_noisy_figures(tmp_path: Path) -> None:
             id=cell.id, variant=cell.variant.name, machine="vm", cpus=8, tasks=cell.tasks,
             repetition=cell.repetition, environment={},
         )  # fmt: skip
-        study.add(record, {"throughput": Table(rows)})
+        study.add(record, {"throughput": ProbeTable(rows)})
     made = document_of(study)
     said = " ".join(one.sentence for one in made.answer)
     assert "throughput (VM time) with 8 tasks on 8 CPUs, new against old: changed: +8.0%, better." in said

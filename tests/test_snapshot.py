@@ -24,7 +24,7 @@ from bigiron.introspect.memory import GoneError, GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.vm import snapshot, vm
 from bigiron.machines.vm.initramfs import Entry, archive, handover
-from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Record, Stopped
+from bigiron.machines.vm.snapshot import DamagedError, Emulator, SnapshotMachine, SnapshotRecord, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.util.cache_dir import cache_folder
 from bigiron.util.threads import StoppedError
@@ -49,8 +49,8 @@ MIB = 1 << 20
 SHARED = ("kernels", "compiled")
 
 
-def machine(boot: str = "quiet", memory_mib: int = 64) -> Machine:
-    return Machine(
+def machine(boot: str = "quiet", memory_mib: int = 64) -> SnapshotMachine:
+    return SnapshotMachine(
         arch="x86_64",
         kernel="6.12",
         kernel_sha256="0",
@@ -594,7 +594,7 @@ def test_one_that_cannot_be_used_is_made_again(real: Path, tmp_path: Path) -> No
 
 
 def test_a_state_that_qemu_refuses_is_made_again(real: Path, tmp_path: Path) -> None:
-    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=Record)
+    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=SnapshotRecord)
     state = b"QEVM, and no state"
     record.state_crc, record.crc = zlib.crc32(state), 0
     record.crc = zlib.crc32(msgspec.json.encode(record))
@@ -619,7 +619,7 @@ def test_the_counter_is_measured_the_same_twice() -> None:
 
 
 def test_the_kernel_is_told_how_fast_its_clock_runs(real: Path) -> None:
-    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=Record)
+    record = msgspec.json.decode((real / "snapshot.json").read_bytes(), type=SnapshotRecord)
     found = snapshot.find(record.machine, record.emulator)
     assert found
     symbols = SymbolTable.shared(found.symbols)

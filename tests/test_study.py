@@ -19,7 +19,7 @@ import bigiron as library
 from bigiron import workloads
 from bigiron.errors import UserError
 from bigiron.machines.engine import Job, Programs
-from bigiron.probes import Options, Table, conflicts, throughput
+from bigiron.probes import AllProbeOptions, ProbeTable, conflicts, throughput
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.probes.functions import FunctionsOptions
 from bigiron.simulator import machine_files
@@ -207,7 +207,7 @@ class Broken(pl.DataFrame):
 
 def test_a_cell_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
-    tables = {"conflicts": Table(pl.DataFrame({"a": [1]})), "throughput": Table(Broken())}
+    tables = {"conflicts": ProbeTable(pl.DataFrame({"a": [1]})), "throughput": ProbeTable(Broken())}
     with pytest.raises(OSError, match="No space left"):
         study.add(record_of(study), tables)
     assert list((tmp_path / "s/cells").iterdir()) == []
@@ -219,7 +219,7 @@ def test_what_a_dead_process_left_is_cleared_away(tmp_path: Path) -> None:
     (tmp_path / "s/cells/.new-dead/cell").mkdir(parents=True)
     assert study.records() == []
     with study.writing():
-        study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [1]}), {"fact": 7})})
+        study.add(record_of(study), {"simulation": ProbeTable(pl.DataFrame({"a": [1]}), {"fact": 7})})
     assert [path.name for path in (tmp_path / "s/cells").iterdir()] == ["a-8cpus-8tasks-r1"]
     (record,) = study.records()
     assert record.facts == {"simulation": {"fact": 7}}
@@ -230,7 +230,7 @@ def test_a_failed_cell_is_replaced(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
     study.add(record_of(study, failure=Failure("machine", "it burnt")), {})
     assert [cell.variant.name for cell in pool.missing(study)] == ["a", "b"]
-    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    study.add(record_of(study), {"conflicts": ProbeTable(pl.DataFrame({"a": [1]}))})
     assert [cell.variant.name for cell in pool.missing(study)] == ["b"]
 
 
@@ -245,9 +245,9 @@ def test_an_unmeasured_study_may_be_asked_something_else(tmp_path: Path) -> None
 
 def test_a_measured_cell_is_never_replaced(tmp_path: Path) -> None:
     study = new_study(tmp_path / "s")
-    study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [1]}))})
+    study.add(record_of(study), {"simulation": ProbeTable(pl.DataFrame({"a": [1]}))})
     with pytest.raises(UserError, match="is already measured"):
-        study.add(record_of(study), {"simulation": Table(pl.DataFrame({"a": [2]}))})
+        study.add(record_of(study), {"simulation": ProbeTable(pl.DataFrame({"a": [2]}))})
     (record,) = study.records()
     assert study.table(record, "simulation").rows() == [(1,)]
 
@@ -303,7 +303,7 @@ ADDED = [
 
 def with_a_cell(folder: Path) -> Study:
     study = new_study(folder)
-    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    study.add(record_of(study), {"conflicts": ProbeTable(pl.DataFrame({"a": [1]}))})
     return study
 
 
@@ -353,7 +353,7 @@ def test_a_machine_file_may_get_other_latencies(
     mine.write_text(machine_files.text("x86-2s"))
     spec = msgspec.structs.replace(new_study(tmp_path / "old").spec, like=str(mine), like_sha256="old")
     study = store.create(tmp_path / "s", spec, workload)
-    study.add(record_of(study), {"conflicts": Table(pl.DataFrame({"a": [1]}))})
+    study.add(record_of(study), {"conflicts": ProbeTable(pl.DataFrame({"a": [1]}))})
     mine.write_text(mine.read_text().replace(figure, changed))
     asked = msgspec.structs.replace(spec, like_sha256="new", repetitions=3)
     with pytest.raises(UserError, match=complaint) if complaint else nullcontext():
@@ -460,7 +460,7 @@ QUESTIONS = st.builds(
     tasks=NUMBERS | st.just("all"),
     repetitions=st.integers(1, 3),
     options=st.builds(
-        Options,
+        AllProbeOptions,
         st.builds(ConflictsOptions, scope=st.sampled_from(["kernel", "user"])),
         st.builds(FunctionsOptions, functions=st.lists(NAMES, max_size=2), depth=st.integers(1, 9)),
     ),
@@ -556,7 +556,7 @@ def test_repetitions_of_another_clock_are_refused(tmp_path: Path) -> None:
     cells = {(cell.variant.name, cell.repetition): cell for cell in study.plan()}
     first, second, other = cells["a", 1], cells["a", 2], cells["b", 1]
     record = store.new_record(first, "vm", {"clock_slower": 128})
-    study.add(record, {"instructions": Table(pl.DataFrame({"x": [1]}))})
+    study.add(record, {"instructions": ProbeTable(pl.DataFrame({"x": [1]}))})
     same = SameMachine(study).of(second)
     refuse_another_clock(store.new_record(second, "vm", {"clock_slower": 128}), same)
     with pytest.raises(
@@ -587,7 +587,7 @@ def test_each_cell_is_compared_without_reading_all_others(
         assert same.of(cell) == (alike if cell.variant.name != "v0" else {})
         environment = {**alike, "clock_slower": 4}
         study.add(
-            store.new_record(cell, "vm", environment), {"instructions": Table(pl.DataFrame({"x": [1]}))}
+            store.new_record(cell, "vm", environment), {"instructions": ProbeTable(pl.DataFrame({"x": [1]}))}
         )
         assert same.of(cell) == environment
     assert len(read) <= 2 * len(variants)

@@ -12,11 +12,11 @@ from test_compare import LINE, count, profile
 
 from bigiron import compile, workloads
 from bigiron.analysis.lines.conflicts import ranges
-from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.mm.pages import PageUse
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes import CellRequest
 from bigiron.probes.conflicts import _user_name
-from bigiron.workloads.user_memory import Page, UserMemory
+from bigiron.workloads.user_memory import UserMemory, UserPage
 
 KERNEL = ("--kernel", "debian/6.12")
 MAPS = [
@@ -32,7 +32,9 @@ SYMBOLS = "0000000000400100 T testcase\n0000000000401040 b counters\n00000000004
 
 def memory(*pages: tuple[int, int, bool]) -> UserMemory:
     """Physical address, virtual address, whether it moved."""
-    return UserMemory(SymbolTable(SYMBOLS), MAPS, {at: Page(virtual, moved) for at, virtual, moved in pages})
+    return UserMemory(
+        SymbolTable(SYMBOLS), MAPS, {at: UserPage(virtual, moved) for at, virtual, moved in pages}
+    )
 
 
 # Names
@@ -71,25 +73,27 @@ def test_the_agent_has_the_symbols_that_names_need() -> None:
 class Using:
     """Objects in a machine all of whose pages are used for one thing."""
 
-    def __init__(self, use: Use) -> None:
+    def __init__(self, use: PageUse) -> None:
         self._use = use
 
-    def use_of(self, physical: int) -> Use:
+    def use_of(self, physical: int) -> PageUse:
         return self._use
 
 
 @pytest.mark.parametrize(
     ("use", "mode", "moved", "private"),
     [
-        (Use.ANONYMOUS, "process", False, True),  # no two processes have it
-        (Use.ANONYMOUS, "thread", False, False),
-        (Use.ANONYMOUS, "thread", True, True),  # threads have one address of it
-        (Use.CACHE, "process", True, False),  # each process may map it elsewhere
-        (Use.FREE, "thread", False, True),
-        (Use.KERNEL, "process", False, False),  # not known
+        (PageUse.ANONYMOUS, "process", False, True),  # no two processes have it
+        (PageUse.ANONYMOUS, "thread", False, False),
+        (PageUse.ANONYMOUS, "thread", True, True),  # threads have one address of it
+        (PageUse.CACHE, "process", True, False),  # each process may map it elsewhere
+        (PageUse.FREE, "thread", False, True),
+        (PageUse.KERNEL, "process", False, False),  # not known
     ],
 )
-def test_memory_that_went_from_one_task_to_another(use: Use, mode: Any, moved: bool, private: bool) -> None:
+def test_memory_that_went_from_one_task_to_another(
+    use: PageUse, mode: Any, moved: bool, private: bool
+) -> None:
     user = memory((0x5000, 0x401000, moved))
     name = _user_name(0x5040, CellRequest(2, 2, 5, mode), user, Using(use))  # type: ignore[arg-type]
     assert name == ("" if private else "user:counters+0x0")

@@ -23,7 +23,7 @@ from bigiron.workloads import Workload
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
-    elf = lazy.Module("bigiron.kernels.elf")
+    elf = lazy.LazyModule("bigiron.kernels.elf")
 
 _HERE = Path(__file__).parent
 # The folders of guest/ that are not in every agent.

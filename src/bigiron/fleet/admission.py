@@ -11,8 +11,8 @@ import msgspec
 from distributed import Client
 
 from bigiron.fleet import serve, worker
-from bigiron.fleet.files import File
-from bigiron.fleet.identity import Identity, host_name, identity
+from bigiron.fleet.files import HashedFile
+from bigiron.fleet.identity import WorkerIdentity, host_name, identity
 from bigiron.study.plan import Cell
 from bigiron.study.pool import Progress
 from bigiron.study.store import Study
@@ -28,11 +28,11 @@ _SAME = ("qemu", "accelerator", "time_slice", "cgroup", "instructions_per_ns")  
 
 
 @dataclass(frozen=True)
-class Member:
+class FleetWorker:
     """A worker that can be used."""
 
     address: str
-    identity: Identity
+    identity: WorkerIdentity
     has: Mapping[str, float]  # its resources
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Admission:
     """Decides which workers take part in a study, and sends them the files that they need."""
 
     def __init__(
-        self, client: Client, study: Study, cells: Sequence[Cell], files: Sequence[File],
+        self, client: Client, study: Study, cells: Sequence[Cell], files: Sequence[HashedFile],
         paths: Mapping[str, Path], topic: str, request: Callable[[Cell], bytes], progress: Progress,
     ) -> None:  # fmt: skip
         self._client, self._study, self._progress = client, study, progress
@@ -66,7 +66,7 @@ class Admission:
         self.refused: dict[str, str] = {}
         """The reasons, by the worker's address."""
 
-    def admit(self, new: Mapping[str, Mapping[str, Any]]) -> dict[str, Member]:
+    def admit(self, new: Mapping[str, Mapping[str, Any]]) -> dict[str, FleetWorker]:
         """Those of some workers of the scheduler that join the study, by their addresses."""
         members = []
         for address, answer in self._ask(worker.identify, workers=list(new)).items():
@@ -110,15 +110,15 @@ class Admission:
                     self._refuse(address, f"worker {address} does not answer: {why}: it is not used")
         return answers
 
-    def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> Member | None:
+    def _known(self, address: str, answer: object, resources: Mapping[str, float]) -> FleetWorker | None:
         """The worker, if it runs this bigiron; if not, a note gives the reason."""
         try:
-            known = decode.from_msgpack(answer, Identity)  # type: ignore[arg-type]
+            known = decode.from_msgpack(answer, WorkerIdentity)  # type: ignore[arg-type]
         except (msgspec.DecodeError, TypeError):
             self._refuse(address, f"worker {address} does not run this version of bigiron: it is not used")
             return None
         known = msgspec.structs.replace(known, host=sanitize(known.host))
-        mine, member = self._mine, Member(address, known, resources)
+        mine, member = self._mine, FleetWorker(address, known, resources)
         if (known.bigiron, known.content) != (mine.bigiron, mine.content):
             self._refuse(
                 address,
@@ -141,7 +141,7 @@ class Admission:
         self.refused[address] = sanitize(why)
         self._progress.note(self.refused[address])
 
-    def _supply(self, members: list[Member]) -> list[Member]:
+    def _supply(self, members: list[FleetWorker]) -> list[FleetWorker]:
         """Send each file to the workers whose hosts lack it; returns the workers that have all of them."""
         described = msgspec.msgpack.encode(self._files)
         answers = self._ask(worker.lacks, described, workers=[member.address for member in members])
@@ -153,7 +153,7 @@ class Admission:
                 able -= set(batch) - self._send_file(file, batch)
         return [member for member in members if member.address in able]
 
-    def _send_file(self, file: File, workers: list[str]) -> set[str]:
+    def _send_file(self, file: HashedFile, workers: list[str]) -> set[str]:
         """The workers that have it now."""
         content = self._paths[file.sha256].read_bytes()
         answers = self._ask(worker.keep, msgspec.msgpack.encode(file), content, workers=workers)
@@ -162,7 +162,7 @@ class Admission:
                 self._refuse(address, f"worker {address} cannot keep {file.name}: {why}: it is not used")
         return {address for address, why in answers.items() if not why}
 
-    def _comparable(self, members: list[Member]) -> list[Member]:
+    def _comparable(self, members: list[FleetWorker]) -> list[FleetWorker]:
         """The workers whose machines equal those of the study's cells, so that counts are comparable."""
         if not self._study.spec.engine.emulated:
             return members
@@ -184,8 +184,8 @@ class Admission:
         return members
 
     def _like_reference(
-        self, cpus: int, members: list[Member], found: Mapping[str, Mapping[str, object]]
-    ) -> list[Member]:
+        self, cpus: int, members: list[FleetWorker], found: Mapping[str, Mapping[str, object]]
+    ) -> list[FleetWorker]:
         values = {
             address: tuple((what, environment.get(what)) for what in _SAME)
             for address, environment in found.items()

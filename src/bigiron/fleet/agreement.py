@@ -13,7 +13,7 @@ from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions
 from bigiron.gate import check_instructions, check_lines
 from bigiron.gate.check_lines import BaselinePoint
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.study.spec import Spec
 from bigiron.study.store import Collected
 
@@ -39,11 +39,11 @@ def differences(spec: Spec, cpus: int, one: Collected, other: Collected) -> list
     ]
 
 
-def _identical(one: Table, other: Table | None) -> bool:
+def _identical(one: ProbeTable, other: ProbeTable | None) -> bool:
     return other is not None and one.rows.equals(other.rows) and dict(one.facts) == dict(other.facts)
 
 
-def _cell(table: Table) -> ProbedCell:
+def _cell(table: ProbeTable) -> ProbedCell:
     return ProbedCell(table.rows, table.facts)
 
 

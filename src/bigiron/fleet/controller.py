@@ -25,7 +25,7 @@ from distributed.scheduler import KilledWorker
 from bigiron.errors import MachineError, UserError
 from bigiron.fleet import address as addresses
 from bigiron.fleet import agreement, authority, messages, serve, worker
-from bigiron.fleet.admission import TRIES, Admission, Member
+from bigiron.fleet.admission import TRIES, Admission, FleetWorker
 from bigiron.fleet.identity import host_name
 from bigiron.fleet.local import LocalWorkers
 from bigiron.machines.engine import Programs
@@ -120,7 +120,7 @@ class StudyPool:
         self._topic = f"bigiron-{secrets.token_hex(8)}"
         self._numbers = itertools.count()
         self._pending: dict[str, _PendingCell] = {}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, FleetWorker] = {}
         self._no_worker_since = math.inf
         self._same = SameMachine(study)
         self._lock = threading.RLock()
@@ -341,7 +341,7 @@ class StudyPool:
             return None
         return [member.address for member in self._able(pending)]
 
-    def _able(self, pending: _PendingCell) -> Iterator[Member]:
+    def _able(self, pending: _PendingCell) -> Iterator[FleetWorker]:
         """The workers that may run it and have the resources. An iterator, as mostly the first is enough."""
         refused = pending.first[0].environment["worker"]["host"] if pending.first else None
         return (

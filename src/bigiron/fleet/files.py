@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HashedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file's name, and the SHA-256 of its content."""
 
     name: str
@@ -27,17 +27,17 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{self.name!r} with the digest {self.sha256!r} does not describe a file")
 
 
-def describe(path: Path) -> File:
+def describe(path: Path) -> HashedFile:
     """A file that is here."""
-    return File(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+    return HashedFile(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def is_here(file: File) -> bool:
+def is_here(file: HashedFile) -> bool:
     """Whether this host has it already."""
     return _place(file).is_file()
 
 
-def keep(file: File, content: bytes) -> None:
+def keep(file: HashedFile, content: bytes) -> None:
     """Write it completely or not at all; UserError if its checksum is wrong."""
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise UserError(f"{file.name} arrived damaged")
@@ -50,7 +50,7 @@ def keep(file: File, content: bytes) -> None:
         (made / file.name).write_bytes(content)
 
 
-def find(file: File) -> Path:
+def find(file: HashedFile) -> Path:
     """Where it is; UserError if it is not what was kept."""
     place = _place(file)
     try:
@@ -64,5 +64,5 @@ def find(file: File) -> Path:
     return place
 
 
-def _place(file: File) -> Path:
+def _place(file: HashedFile) -> Path:
     return cache_folder("fleet") / file.sha256 / file.name

@@ -15,7 +15,7 @@ from bigiron.architectures import architectures
 from bigiron.machines.vm.qemu import find_qemu
 
 
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WorkerIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Of one worker."""
 
     host: str
@@ -35,10 +35,10 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return {"host": self.host, "cpu": self.cpu, "content": self.content[:12]}
 
 
-def identity(host: str) -> Identity:
+def identity(host: str) -> WorkerIdentity:
     """Of this process on a host of that name."""
     versions = {one.name: find_qemu(one.qemu) for one in architectures()}
-    return Identity(
+    return WorkerIdentity(
         host=host,
         bigiron=bigiron.__version__,
         content=content(),

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from bigiron import kernels, probes
 from bigiron.errors import UserError
 from bigiron.fleet import files
-from bigiron.fleet.files import File
+from bigiron.fleet.files import HashedFile
 from bigiron.kernels import Kernel
 from bigiron.machines.engine import Programs
 from bigiron.machines.shape_change import CHANGES
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.study import resolve, simulated
 from bigiron.study import spec as specs
 from bigiron.study.plan import Cell
@@ -42,25 +42,25 @@ class KernelFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str
     arch: str
     source: str
-    image: File
+    image: HashedFile
 
 
 class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The files of a study's cells."""
 
-    agent: File | None = None
-    recorder: File | None = None
-    init: File | None = None
-    bpf: list[File] = []
+    agent: HashedFile | None = None
+    recorder: HashedFile | None = None
+    init: HashedFile | None = None
+    bpf: list[HashedFile] = []
     time_slices: bool = False
     fresh_boot: bool = False
     kernels: dict[str, KernelFile] = {}
     """By the names that the variants use."""
-    machine: File | None = None
+    machine: HashedFile | None = None
     """Of a simulation."""
 
     @property
-    def files(self) -> list[File]:
+    def files(self) -> list[HashedFile]:
         """All of them."""
         one = (self.agent, self.recorder, self.init, self.machine, *self.bpf)
         return [file for file in (*one, *(kernel.image for kernel in self.kernels.values())) if file]
@@ -70,7 +70,7 @@ class Supplies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return replace(self, kernels={name: one for name, one in self.kernels.items() if name == kernel})
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WorkerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One cell to measure."""
 
     question: bytes
@@ -109,7 +109,7 @@ def supplies_of(
     """What the cells need, and where it is here, by digest."""
     spec, paths = study.spec, dict[str, Path]()
 
-    def file(path: Path | None) -> File | None:
+    def file(path: Path | None) -> HashedFile | None:
         if not path:
             return None
         described = files.describe(path)
@@ -151,7 +151,7 @@ def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], 
         look=[],
     )
     return msgspec.msgpack.encode(
-        Request(
+        WorkerRequest(
             question=specs.to_toml(question),
             repetition=cell.repetition,
             change=cell.change,
@@ -162,15 +162,15 @@ def ask(spec: Spec, cell: Cell, supplies: Supplies, same: dict[str, str | int], 
     )
 
 
-def read_request(content: bytes) -> Request:
+def read_request(content: bytes) -> WorkerRequest:
     """A controller's request; UserError for what is none."""
     try:
-        return decode.from_msgpack(content, Request)
+        return decode.from_msgpack(content, WorkerRequest)
     except msgspec.DecodeError as error:
         raise UserError(f"cannot read the controller's request: {error}") from None
 
 
-def read_question(request: Request) -> tuple[Spec, Cell]:
+def read_question(request: WorkerRequest) -> tuple[Spec, Cell]:
     """What is to be measured; UserError for what a fleet does not measure."""
     spec = specs.from_toml(request.question, "the controller's question")
     refuse_real_machines(spec)
@@ -250,7 +250,7 @@ def read_reply(content: bytes, cell: Cell) -> tuple[CellRecord, Collected, float
         if not all(map(_TABLE.fullmatch, reply.tables)) or not all(map(_FILE.fullmatch, reply.files)):
             raise UserError(f"unknown tables {', '.join([*reply.tables, *reply.files])}")
         tables = {
-            name: Table(pl.read_parquet(table.rows), table.facts, table.lost)
+            name: ProbeTable(pl.read_parquet(table.rows), table.facts, table.lost)
             for name, table in reply.tables.items()
         }
     except (msgspec.DecodeError, pl.exceptions.PolarsError, UserError) as error:

@@ -16,7 +16,7 @@ from distributed.comm.core import connect
 from bigiron.errors import UserError
 from bigiron.fleet import authority
 from bigiron.fleet.address import Address
-from bigiron.fleet.identity import Identity, capacity, identity
+from bigiron.fleet.identity import WorkerIdentity, capacity, identity
 from bigiron.fleet.worker import HOST, Stops
 
 _PATIENCE_S = 30
@@ -56,7 +56,7 @@ def work(address: Address, certificates: Path | None, host: str, cpus: int, mib:
     _run(_work(address, certificates, identity(host), cpus, mib))
 
 
-async def _work(address: Address, certificates: Path | None, me: Identity, cpus: int, mib: int) -> None:
+async def _work(address: Address, certificates: Path | None, me: WorkerIdentity, cpus: int, mib: int) -> None:
     address.refuse_unencrypted(certificates)
     resources = capacity(cpus, mib)
     security = authority.security(certificates) if certificates else None

@@ -14,8 +14,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from bigiron.errors import UserError
 from bigiron.fleet import files, messages
-from bigiron.fleet.files import File
-from bigiron.fleet.identity import Identity, capacity, host_name, identity
+from bigiron.fleet.files import HashedFile
+from bigiron.fleet.identity import WorkerIdentity, capacity, host_name, identity
 from bigiron.study import cell as study_cell
 from bigiron.study import store
 from bigiron.study.store import Collected, Failure
@@ -77,19 +77,21 @@ def identify() -> bytes:
     return msgspec.msgpack.encode(_identity())
 
 
-def _identity() -> Identity:
+def _identity() -> WorkerIdentity:
     return identity(os.environ.get(HOST) or host_name())
 
 
 def lacks(described: bytes) -> list[str]:
     """The digests of those files that this host does not have."""
-    return [file.sha256 for file in decode.from_msgpack(described, list[File]) if not files.is_here(file)]
+    return [
+        file.sha256 for file in decode.from_msgpack(described, list[HashedFile]) if not files.is_here(file)
+    ]
 
 
 def keep(described: bytes, content: bytes) -> str:
     """Keep a file; why that cannot be, or nothing."""
     try:
-        files.keep(decode.from_msgpack(described, File), content)
+        files.keep(decode.from_msgpack(described, HashedFile), content)
     except (UserError, OSError) as error:
         return str(error)
     return ""

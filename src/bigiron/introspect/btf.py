@@ -30,7 +30,7 @@ from bigiron.introspect.btf_format import (
     VAR,
     BtfError,
     Member,
-    Place,
+    TypePart,
     renumbered,
     sections,
 )
@@ -280,7 +280,7 @@ class Btf:
         last = self.resolve(members[-1].type) if members else 0
         return self.head(last)[0] == ARRAY and self.array(last)[1] == 0
 
-    def _member(self, type: int, path: str) -> Place | None:
+    def _member(self, type: int, path: str) -> TypePart | None:
         """A member by its name, `lock` or `d_lockref.count`; it may lie in anonymous structs and unions."""
         start = 0
         for name in path.split("."):
@@ -290,14 +290,16 @@ class Btf:
             if found is None:
                 return None
             type, start = found[0], start + found[1]
-        return Place(path, start, self.size(type), type)
+        return TypePart(path, start, self.size(type), type)
 
-    def _place(self, type: int, offset: int, length: int = 1, atoms: frozenset[str] = frozenset()) -> Place:
+    def _place(
+        self, type: int, offset: int, length: int = 1, atoms: frozenset[str] = frozenset()
+    ) -> TypePart:
         """The part of a type that is `length` bytes at `offset`, or the smallest that holds them.
 
         Types with a name in `atoms` are not looked into. Of a union's members the first is taken.
         """
-        whole = Place("", 0, self.size(type), type)
+        whole = TypePart("", 0, self.size(type), type)
         try:
             return self._descend(whole, offset, offset + length, atoms, 0, _Budget())
         except _NoEndError:
@@ -311,8 +313,8 @@ class Btf:
         return found
 
     def _descend(
-        self, whole: Place, offset: int, end: int, atoms: frozenset[str], depth: int, budget: "_Budget"
-    ) -> Place:
+        self, whole: TypePart, offset: int, end: int, atoms: frozenset[str], depth: int, budget: "_Budget"
+    ) -> TypePart:
         if depth > _DEEPEST or (depth and self._is_atom(whole.type, atoms)):
             return whole
         best, best_rank = whole, (2, 0)
@@ -326,7 +328,7 @@ class Btf:
                 best, best_rank = inner, rank
         return best
 
-    def _parts(self, whole: Place, offset: int, end: int, budget: "_Budget") -> Iterator[Place]:
+    def _parts(self, whole: TypePart, offset: int, end: int, budget: "_Budget") -> Iterator[TypePart]:
         """The members of a struct or union, or an array's element, that hold the bytes to `end`."""
         type = self.resolve(whole.type)
         kind = self.head(type)[0]
@@ -337,7 +339,7 @@ class Btf:
             start = whole.start + number * size
             budget.spend()
             if end <= start + size:
-                yield Place(f"{whole.path}[{number}]", start, size, element, (*whole.within, whole.type))
+                yield TypePart(f"{whole.path}[{number}]", start, size, element, (*whole.within, whole.type))
         elif kind in (STRUCT, UNION):
             layout = self._layout(type)
             budget.spend(len(layout) + 1)
@@ -347,7 +349,7 @@ class Btf:
                 size = offset - start + 64 if known is None else known
                 if start <= offset and end <= start + size:
                     path = ".".join(filter(None, (whole.path, member.name)))
-                    yield Place(path, start, size, member.type, (*whole.within, whole.type))
+                    yield TypePart(path, start, size, member.type, (*whole.within, whole.type))
             for part in self._bit_fields(whole, type, offset):
                 if part.start <= offset and end <= part.start + part.size:
                     yield part
@@ -362,7 +364,7 @@ class Btf:
                 layout.append((start, None if is_open else size, member))
         return tuple(layout)
 
-    def _bit_fields(self, whole: Place, type: int, offset: int) -> Iterator[Place]:
+    def _bit_fields(self, whole: TypePart, type: int, offset: int) -> Iterator[TypePart]:
         """The bit fields that share the byte at `offset`, as one: `sched_migrated|sched_remote_wakeup`."""
         bit = (offset - whole.start) * 8
         here = [
@@ -376,7 +378,7 @@ class Btf:
             name = "|".join(names[:_MOST_BIT_FIELDS] + ["…"] * (len(names) > _MOST_BIT_FIELDS))
             path = ".".join(filter(None, (whole.path, name)))
             within = (*whole.within, whole.type)
-            yield Place(path, whole.start + start, end - start, here[0].type, within)
+            yield TypePart(path, whole.start + start, end - start, here[0].type, within)
 
     def _is_atom(self, type: int, atoms: frozenset[str]) -> bool:
         for _ in range(_DEEPEST):

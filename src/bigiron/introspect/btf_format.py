@@ -28,11 +28,11 @@ class BtfError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class TypePart:
     """A part of a type: the path to it, where it lies and how large it is.
 
     ```
-    Place(path='d_lockref.count', start=92, size=4, type=24)
+    TypePart(path='d_lockref.count', start=92, size=4, type=24)
     ```
     """
 

@@ -9,7 +9,7 @@ from bigiron.introspect import kernel_knowledge, variables
 from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.details import Details
 from bigiron.introspect.guest_memory import MANAGED, GuestMemory
-from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.mm.pages import PageUse
 from bigiron.introspect.mm.slab import Object
 from bigiron.introspect.mm.structs import PAGE, WORD, UnreadableError
 from bigiron.introspect.pointer_walk import PointerWalk, Struct
@@ -267,7 +267,7 @@ class KnownStructs:
         kind = self._guest.class_of(address)
         try:
             return kind == "vmalloc" or (
-                kind == MANAGED and self._guest.pages.at(address).use in (Use.BOOT, Use.KERNEL)
+                kind == MANAGED and self._guest.pages.at(address).use in (PageUse.BOOT, PageUse.KERNEL)
             )
         except (UnreadableError, BtfError):
             return False

@@ -24,7 +24,7 @@ _AT_ONCE = 1 << 20
 _COUNTS_ALL = "2\n"
 
 
-class Content(Protocol):
+class MemoryContent(Protocol):
     """What a machine's memory begins with."""
 
     @property
@@ -79,7 +79,7 @@ class GuestRam:
         how = "share=off,readonly=on,rom=off,reserve=off" if self.is_private else "share=on"
         return ["-object", f"memory-backend-file,id={name},{how},{where}"]
 
-    def map_private(self, content: Content) -> None:
+    def map_private(self, content: MemoryContent) -> None:
         """Have the next machine begin with what lies in that file, and never change it."""
         duplicate = os.dup(content.fd)
         os.close(self.fd)

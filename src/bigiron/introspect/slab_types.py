@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.allocation_log import AllocationLog
 from bigiron.introspect.guest_memory import MANAGED, GuestMemory
-from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.mm.pages import PageUse
 from bigiron.introspect.mm.slab import Cache, Object
 from bigiron.introspect.mm.structs import WORD, UnreadableError
 
@@ -99,7 +99,7 @@ class SlabTypes:
             return None
         try:
             found = self._guest.pages.at(address)
-            cache = self._slabs.cache_of(found.head) if found.use is Use.SLAB else None
+            cache = self._slabs.cache_of(found.head) if found.use is PageUse.SLAB else None
             return (cache, self._slabs.start_of(found)) if cache else None
         except UnreadableError:
             return None

@@ -46,7 +46,7 @@ class Unit(NamedTuple):
     around: tuple[Anonymous, ...] = ()  # the outermost first
 
 
-class Row(NamedTuple):
+class MemberRow(NamedTuple):
     """A member that has a name, and the unit that it is in. Those of an anonymous union have one unit."""
 
     struct: str
@@ -75,7 +75,7 @@ class StructLayouts:
         self.align = cache(self._align)
         self.units = cache(self._units)
 
-    def rows(self, structs: Iterable[str]) -> Iterator[Row]:
+    def rows(self, structs: Iterable[str]) -> Iterator[MemberRow]:
         """The members of these structs, and of the structs in them that have a name."""
         wanted, done = list(structs), set()
         while wanted:
@@ -89,7 +89,7 @@ class StructLayouts:
                 if row.inner:
                     wanted.append(row.inner)
 
-    def _rows(self, name: str, type: int) -> Iterator[Row]:
+    def _rows(self, name: str, type: int) -> Iterator[MemberRow]:
         whole = name, self._btf.size(type), self.align(type)
         for number, unit in enumerate(self.units(type)):
             around = [one.type for one in unit.around], [one.align for one in unit.around]
@@ -97,11 +97,11 @@ class StructLayouts:
             if unit.members[0].bits:
                 named = "|".join(member.name for member in unit.members if member.name)
                 spelled = self.spelled(unit.members[0].type)
-                yield Row(*placed, named or "(unnamed)", unit.offset, unit.size, spelled, "")
+                yield MemberRow(*placed, named or "(unnamed)", unit.offset, unit.size, spelled, "")
                 continue
             for member in unit.members:
                 for path, offset, size, of in self._named(member, 0):
-                    yield Row(*placed, path, offset, size, self.spelled(of), self._inner(of))
+                    yield MemberRow(*placed, path, offset, size, self.spelled(of), self._inner(of))
 
     def _named(self, member: Member, start: int, depth: int = 0) -> Iterator[tuple[str, int, int, int]]:
         """The member, or what has a name in an anonymous one: name, offset, size and type."""

@@ -16,7 +16,7 @@ from bigiron.introspect.btf_format import BtfError
 from bigiron.introspect.details import Details
 from bigiron.introspect.guest_memory import MANAGED, AddressMap, GuestMemory
 from bigiron.introspect.known_structs import KnownStructs
-from bigiron.introspect.mm.pages import Page, Use
+from bigiron.introspect.mm.pages import Page, PageUse
 from bigiron.introspect.mm.slab import Object
 from bigiron.introspect.mm.structs import WORD, Memory, UnreadableError
 from bigiron.introspect.pointer_walk import Struct
@@ -132,17 +132,17 @@ class Objects:
             return None
         try:
             found = self._pages.at(page)
-            return self._details.of_mapping(found.mapping) if found.use is Use.CACHE else None
+            return self._details.of_mapping(found.mapping) if found.use is PageUse.CACHE else None
         except (UnreadableError, BtfError):
             return None
 
-    def use_of(self, physical: int) -> Use:
+    def use_of(self, physical: int) -> PageUse:
         """What the page at a physical address is used for."""
         try:
             start = self.guest.address_map.start_of(MANAGED) - self.guest.address_map.ram_start
             return self._pages.at(start + physical).use
         except (UnreadableError, BtfError):
-            return Use.KERNEL
+            return PageUse.KERNEL
 
     def stack_of(self, task: int) -> int:
         """Where the stack of the task_struct at an address begins; 0 where that cannot be read."""
@@ -212,7 +212,7 @@ class Objects:
             if node.address <= address < node.address + node.size:
                 return self._field(node.address, node.type, address, length)
         page = self._pages.at(address)
-        if page.use is Use.SLAB:
+        if page.use is PageUse.SLAB:
             cache = self.guest.slabs.cache_of(page.head)
             if cache is None:
                 return _memory(MANAGED, "slab of an unknown cache")
@@ -220,9 +220,9 @@ class Objects:
             return self._slab_object(found, address, length)
         if copy := self._per_cpu_copy(address, length):
             return copy
-        if page.use is Use.FREE and (freed := self._freed(address, length)):
+        if page.use is PageUse.FREE and (freed := self._freed(address, length)):
             return freed
-        if page.use is Use.CACHE:
+        if page.use is PageUse.CACHE:
             return _memory(
                 "page cache",
                 offset=address % self.guest.page_bytes,
@@ -233,7 +233,7 @@ class Objects:
         if holder := self._known.holders.get(page.start):
             return _pointed_to_by(holder, address - page.start)
         use: str = page.use.value
-        return _memory(use) if page.use in (Use.TABLE, Use.ANONYMOUS) else _memory(MANAGED, use)
+        return _memory(use) if page.use in (PageUse.TABLE, PageUse.ANONYMOUS) else _memory(MANAGED, use)
 
     def _slab_object(self, found: Object, address: int, length: int) -> Symbolized:
         cache, offset = found.cache, address - found.start
@@ -296,12 +296,12 @@ class Objects:
     def _find_page_kind(self, page: Page, is_first: bool) -> tuple[str, str]:
         """The type of the struct that describes a page, and its detail."""
         detail = page.use.value
-        if page.use is Use.SLAB and is_first:
+        if page.use is PageUse.SLAB and is_first:
             cache = self.guest.slabs.cache_of(page.head)
             return self.guest.slabs.slab_type, cache.name if cache else detail
-        if page.use in (Use.CACHE, Use.ANONYMOUS) and self._btf.find("folio"):
+        if page.use in (PageUse.CACHE, PageUse.ANONYMOUS) and self._btf.find("folio"):
             return "folio", detail
-        if page.use is Use.TABLE and self._btf.find("ptdesc") and is_first:
+        if page.use is PageUse.TABLE and self._btf.find("ptdesc") and is_first:
             return "ptdesc", detail
         return "page", detail
 

@@ -26,7 +26,7 @@ from bigiron.study import caveats, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util.cache_dir import cache_folder, keep_whole
-from bigiron.workloads.of_benchmark import Mapped, Program
+from bigiron.workloads.of_benchmark import Mapped, MappedProgram
 
 PROBES = ("conflicts", "locks", "instructions")
 LAYOUTS = "layouts"
@@ -144,7 +144,7 @@ def spec(
     return _of_program(of_workload, what.program) if what.program else of_workload
 
 
-def _of_program(spec: Spec, program: Program) -> Spec:
+def _of_program(spec: Spec, program: MappedProgram) -> Spec:
     """The same study of a program, whose operations have no trace."""
     without_server = len(program.ready) - len(program.service)
     return msgspec.structs.replace(

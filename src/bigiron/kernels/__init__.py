@@ -15,7 +15,7 @@ from bigiron.kernels import archives, image, package, store, variables
 from bigiron.kernels.builder import build
 from bigiron.kernels.commits import build_commit
 from bigiron.kernels.kernel import Kernel
-from bigiron.kernels.modules import Module
+from bigiron.kernels.modules import KernelModule
 from bigiron.kernels.modules import needed as modules_for
 from bigiron.kernels.release import release_order
 from bigiron.kernels.source import commit_id, kernel_version, patched
@@ -24,7 +24,7 @@ from bigiron.kernels.store import compiled_from, sha256_of
 
 __all__ = [
     "Kernel",
-    "Module",
+    "KernelModule",
     "add",
     "build",
     "compiled_from",
@@ -77,7 +77,7 @@ def fetch(name: str, arch: str = "x86_64", on_step: Callable[[str], None] = _sil
         return store.keep(staging / "image", name, facts, chosen.version, source)
 
 
-def _same_version(distribution: archives.Distribution, name: str, arch: str) -> Kernel | None:
+def _same_version(distribution: archives.DistributionArchive, name: str, arch: str) -> Kernel | None:
     """The kernel in the cache, under another of the distribution's names, that a name means exactly."""
     for here in installed():
         is_theirs = archives.of(here.name) is distribution and here.arch == arch

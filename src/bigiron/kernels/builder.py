@@ -17,7 +17,7 @@ from bigiron.errors import BuildHostError, SourceBuildError, UserError
 from bigiron.kernels import compiled_files, configuration, image, source, store, variables
 from bigiron.kernels.configuration import ConfigOption
 from bigiron.kernels.kernel import Kernel
-from bigiron.kernels.source import Source
+from bigiron.kernels.source import KernelSource
 from bigiron.util import distribution, subprocesses
 from bigiron.util.cache_dir import cache_folder, locked
 from bigiron.util.parent_death import run_with_all_it_starts
@@ -135,7 +135,7 @@ def check_tools(arch: str) -> str:
 
 
 def _recipe(
-    original: Source, patches: Sequence[Path], tree: str, options: Sequence[ConfigOption], compiler: str
+    original: KernelSource, patches: Sequence[Path], tree: str, options: Sequence[ConfigOption], compiler: str
 ) -> str:
     """The kernel's sources. The tree's id covers the patches' content."""
     config = hashlib.sha256(configuration.text(options).encode()).hexdigest()

@@ -31,7 +31,7 @@ _POINTER_TO_FUNCTION = re.compile(r"\(\s*\*+\s*(?:\w+\s+)*(\w+)\s*(?:\[[^]]*\]\s
 
 
 @dataclass(frozen=True)
-class Member:
+class DeclaredMember:
     """What one declaration in a struct declares. Lines are counted from 0."""
 
     names: tuple[str, ...]  # all of an anonymous struct or union
@@ -42,9 +42,9 @@ class Member:
     conditions: tuple[int, ...]  # the lines of the #ifs that it is in
     why_not: str  # why its text cannot be changed; empty: it can
     is_macro: bool = False  # whether a macro declares it, and may declare more than its arguments
-    members: tuple[Member, ...] = ()  # of an anonymous struct
+    members: tuple[DeclaredMember, ...] = ()  # of an anonymous struct
 
-    def all(self) -> Iterator[Member]:
+    def all(self) -> Iterator[DeclaredMember]:
         """It, or instead of an anonymous struct the members in it."""
         for one in self.members:
             yield from one.all()
@@ -59,12 +59,12 @@ class Declaration:
     struct: str
     path: str  # in the tree
     lines: tuple[str, ...]  # of the file
-    members: tuple[Member, ...]
+    members: tuple[DeclaredMember, ...]
     end: tuple[int, int]  # the line and column of the struct's semicolon
 
-    def _path(self, name: str) -> list[Member]:
+    def _path(self, name: str) -> list[DeclaredMember]:
         """The anonymous structs that a name is in, the outermost first, and the member that declares it."""
-        found: list[Member] = []
+        found: list[DeclaredMember] = []
         members = self.members
         while one := next((one for one in members if name in one.names), None):
             found.append(one)
@@ -73,7 +73,7 @@ class Declaration:
             raise UserError(f"{self.path} declares no {name} in struct {self.struct}")
         return found
 
-    def _plain(self, member: Member, name: str) -> Member:
+    def _plain(self, member: DeclaredMember, name: str) -> DeclaredMember:
         """The member that has a name. UserError unless its text can be changed."""
         if member.why_not:
             raise UserError(f"{self.path}:{member.first + 1}: {name} {member.why_not}")
@@ -205,16 +205,16 @@ class _Text:
                 begin = -1
         return []
 
-    def members(self, at: int, statements: Sequence[tuple[int, int]]) -> tuple[Member, ...]:
+    def members(self, at: int, statements: Sequence[tuple[int, int]]) -> tuple[DeclaredMember, ...]:
         """The members of a block that begins there, and has these statements."""
-        found: list[Member] = []
+        found: list[DeclaredMember] = []
         before = self.row(at - 1)
         for one, (following, _) in pairwise(statements):
             found.append(self._member(*one, before, self.row(following)))
             before = found[-1].last
         return tuple(found)
 
-    def _member(self, begin: int, stop: int, before: int, following: int) -> Member:
+    def _member(self, begin: int, stop: int, before: int, following: int) -> DeclaredMember:
         """A statement as a member, between the lines of the one before and of the following one."""
         first, end = self.row(begin), self.row(stop)
         last = max([end, *(to for at, to in self._comments if at == end and self._is_blank(to))])
@@ -227,7 +227,7 @@ class _Text:
         if self._conditions[first] != self._conditions[end]:
             why_not = "has another declaration under another condition"
         inside = begin + text.find("{") + 1 if _is_anonymous_struct(text) else 0
-        return Member(
+        return DeclaredMember(
             tuple(names),
             first if behind and behind[0] not in "#}" else lead,
             first,

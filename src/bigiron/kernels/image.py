@@ -16,7 +16,7 @@ from bigiron.util.english import join_and
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
-    elf = lazy.Module("bigiron.kernels.elf")
+    elf = lazy.LazyModule("bigiron.kernels.elf")
 
 ACCEPTED = "a bzImage, an arm64 Image, an ELF vmlinux, a .deb, .rpm or .pkg.tar.zst, or a built tree"
 

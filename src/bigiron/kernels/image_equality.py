@@ -10,7 +10,7 @@ from bigiron.util import lazy
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
-    elf = lazy.Module("bigiron.kernels.elf")
+    elf = lazy.LazyModule("bigiron.kernels.elf")
 
 Sameness = Literal["image", "code and data", ""]
 

@@ -23,7 +23,7 @@ from bigiron.util.lazy import numpy as np
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
-    elf = lazy.Module("bigiron.kernels.elf")
+    elf = lazy.LazyModule("bigiron.kernels.elf")
 
 _EXECUTABLE = 4  # SHF_EXECINSTR
 _BOOT = (".init.text", ".init.data")  # what is used while the kernel boots, and then freed
@@ -360,7 +360,7 @@ def _addresses_in(section: _Section, begin: np.ndarray, end: np.ndarray) -> Iter
 
 def differences(one: Image, other: Image) -> FunctionDifferences:
     """The functions whose code differs."""
-    same = _Same(one, other)
+    same = _SameCode(one, other)
     before, after = _by_name(one.functions), _by_name(other.functions)
     found: dict[str, tuple[list[_Content], list[_Content]]] = {}
     for name in [*after, *(name for name in before if name not in after)]:
@@ -389,7 +389,7 @@ def _by_name(functions: Iterable[_Content]) -> dict[str, list[_Content]]:
     return found
 
 
-class _Same:
+class _SameCode:
     """Compares code of two images."""
 
     def __init__(self, one: Image, other: Image) -> None:

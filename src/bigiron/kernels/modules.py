@@ -28,7 +28,7 @@ from bigiron.util.cache_dir import STAGING, cache_folder, made_whole
 if TYPE_CHECKING:
     from bigiron.kernels import elf
 else:
-    elf = lazy.Module("bigiron.kernels.elf")
+    elf = lazy.LazyModule("bigiron.kernels.elf")
 
 ROOTS = ("brd", "ext4", "xfs", "btrfs", "f2fs", "virtio_pci", "virtio_blk", "erofs", "squashfs", "overlay")
 """The modules that are taken from a package, with their dependencies."""
@@ -42,7 +42,7 @@ _SUFFIXES = (".ko", ".xz", ".gz", ".zst")
 
 
 @dataclass(frozen=True)
-class Module:
+class KernelModule:
     """A module to load. One that is not `required` may fail to load: it needs a CPU feature."""
 
     file: Path
@@ -64,7 +64,7 @@ class Info:
     aliases: tuple[str, ...] = ()
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _ModulesRecord(msgspec.Struct, forbid_unknown_fields=True):
     """modules.json."""
 
     built_in: list[str]
@@ -73,7 +73,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     """For each other one: the modules to load, and whether each is required."""
 
 
-def needed(kernel: Kernel, root: str) -> list[Module] | None:
+def needed(kernel: Kernel, root: str) -> list[KernelModule] | None:
     """The modules to load for one of ROOTS, [] if it is built in; None if the package is unknown.
 
     Raises UserError if the kernel does not have it.
@@ -82,14 +82,14 @@ def needed(kernel: Kernel, root: str) -> list[Module] | None:
     if not (folder / "modules.json").exists() and not _fetch(kernel, folder):
         return None
     try:
-        record = decode.from_json((folder / "modules.json").read_bytes(), _Record)
+        record = decode.from_json((folder / "modules.json").read_bytes(), _ModulesRecord)
     except msgspec.DecodeError as error:
         raise UserError(f"{folder} is damaged ({error}): delete that folder") from None
     if root in record.built_in:
         return []
     if root not in record.orders:
         raise _missing(kernel, root)
-    return [Module(folder / f"{name}.ko", required) for name, required in record.orders[root]]
+    return [KernelModule(folder / f"{name}.ko", required) for name, required in record.orders[root]]
 
 
 def _missing(kernel: Kernel, root: str) -> UserError:
@@ -179,7 +179,7 @@ def _fetch(kernel: Kernel, folder: Path) -> bool:
         made.mkdir()
         for name in {name for one in orders.values() for name, _ in one}:
             (made / f"{name}.ko").write_bytes(modules[name])
-        record = _Record([root for root in ROOTS if root in built_in], orders)
+        record = _ModulesRecord([root for root in ROOTS if root in built_in], orders)
         (made / "modules.json").write_bytes(msgspec.json.encode(record))
     return True
 

@@ -165,7 +165,7 @@ def _of_cpio(stream: IO[bytes]) -> Iterator[_File]:
         name = _exactly(stream, length + -(_CPIO_HEADER + length) % 4)[:length].rstrip(b"\0")
         if name == _LAST:
             return
-        content = _Part(stream, size)
+        content = _StreamPart(stream, size)
         if stat.S_ISREG(mode) and size:  # without a size: all but the last of a file's names
             yield name.decode(errors="surrogateescape"), size, cast(IO[bytes], content)
         while content.read(_CHUNK):
@@ -180,7 +180,7 @@ def _of_tar(stream: IO[bytes]) -> Iterator[_File]:
                 yield member.name, member.size, cast(IO[bytes], archive.extractfile(member))
 
 
-class _Part:
+class _StreamPart:
     """The next bytes of a stream, as a file."""
 
     def __init__(self, stream: IO[bytes], size: int) -> None:

@@ -31,12 +31,12 @@ _GIT = ("git", "-c", "core.compression=1", "-c", "core.autocrlf=false", "-c", "g
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A kernel's source as a tree of git objects.
 
     ```
-    Source(family='debian-6.1', description='Debian bookworm-security, linux-source-6.1 6.1.192-2',
-           package_version='6.1.192-2', tree='28a8bbb2cf19b0901ee04442626a2cd538f7245e', objects=None)
+    KernelSource(family='debian-6.1', description='Debian bookworm-security, linux-source-6.1 6.1.192-2',
+                 package_version='6.1.192-2', tree='28a8bbb2cf19b0901ee04442626a2cd538f7245e', objects=None)
     ```
     """
 
@@ -47,7 +47,7 @@ class Source:
     objects: Path | None  # the user's repository's, where the tree is made of those
 
 
-def find(spelled: str, on_step: Callable[[str], None]) -> Source:
+def find(spelled: str, on_step: Callable[[str], None]) -> KernelSource:
     """The source that the user means: debian/SERIES, debian/VERSION, TREE, or TREE@REF."""
     folder, at, ref = spelled.rpartition("@")
     if spelled.startswith(_DEBIAN):
@@ -76,7 +76,7 @@ def _alone(on_step: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def patched(source: Source, patches: Sequence[Path]) -> str:
+def patched(source: KernelSource, patches: Sequence[Path]) -> str:
     """The id of the source's tree with the patches applied in turn; UserError for one that does not apply."""
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder) / "index"
@@ -93,7 +93,7 @@ def patched(source: Source, patches: Sequence[Path]) -> str:
         return _git("write-tree", objects=source.objects, index=index).strip()
 
 
-def diff(one: str, other: str, source: Source, *options: str) -> str:
+def diff(one: str, other: str, source: KernelSource, *options: str) -> str:
     """The differences between two trees of the source, with these options of git."""
     command = (
         "diff-tree",
@@ -109,14 +109,14 @@ def diff(one: str, other: str, source: Source, *options: str) -> str:
     return _git(*command, objects=source.objects)
 
 
-def check_out(tree: str, source: Source, to: Path) -> None:
+def check_out(tree: str, source: KernelSource, to: Path) -> None:
     """Make the folder `to` hold this tree of the source; a file that it holds already is not touched."""
     to.mkdir(exist_ok=True)
     index = to.with_name(to.name + ".index")  # git's note of what the folder holds
     _git("read-tree", "--reset", "-u", tree, objects=source.objects, index=index, work_tree=to)
 
 
-def kernel_version(source: Source) -> str:
+def kernel_version(source: KernelSource) -> str:
     """The version in the source's Makefile: 6.1.192."""
     makefile = _git("show", f"{source.tree}:Makefile", objects=source.objects)
     parts = dict(
@@ -128,7 +128,7 @@ def kernel_version(source: Source) -> str:
         raise UserError(f"{source.description}: its Makefile gives no kernel version") from None
 
 
-def _from_debian(wanted: str, on_step: Callable[[str], None]) -> Source:
+def _from_debian(wanted: str, on_step: Callable[[str], None]) -> KernelSource:
     """Debian's package linux-source; what is here is not fetched again."""
     ref = f"refs/debian/{wanted.replace('~', '%7E')}"  # a version may have a tilde, a ref must not
     if _run("rev-parse", "--verify", "--quiet", ref).returncode:
@@ -139,7 +139,7 @@ def _from_debian(wanted: str, on_step: Callable[[str], None]) -> Source:
             on_step(f"unpacking {package.name} {package.version}")
             _import(archive, ref, f"Debian {suite}, {package.name} {package.version}")
     description, tree = _git("log", "-1", "--format=%s%n%T", ref).splitlines()
-    return Source(f"debian-{wanted}", description, description.split()[-1], tree, None)
+    return KernelSource(f"debian-{wanted}", description, description.split()[-1], tree, None)
 
 
 def _import(archive: Path, ref: str, description: str) -> None:
@@ -193,7 +193,7 @@ def _write_files(archive: Path, to: IO[bytes]) -> None:
         raise UserError(f"the archive is incomplete: {error}") from None
 
 
-def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
+def _from_folder(folder: Path, on_step: Callable[[str], None]) -> KernelSource:
     """A tree as it is now: in a git repository without what git ignores, else with everything."""
     objects = _objects(folder)
     if not objects and ((folder / ".config").exists() or (folder / "include/config").exists()):
@@ -205,10 +205,10 @@ def _from_folder(folder: Path, on_step: Callable[[str], None]) -> Source:
     everything = [] if objects else ["--force"]
     _git("add", "--all", *everything, ".", objects=objects, index=index, work_tree=folder)
     tree = _git("write-tree", objects=objects, index=index).strip()
-    return Source(_family(folder), str(folder), "", tree, objects)
+    return KernelSource(_family(folder), str(folder), "", tree, objects)
 
 
-def _from_ref(folder: Path, ref: str) -> Source:
+def _from_ref(folder: Path, ref: str) -> KernelSource:
     objects = _objects(folder)
     if not objects:
         raise UserError(f"{folder} is not a git repository, so it has no {ref!r}")
@@ -216,7 +216,7 @@ def _from_ref(folder: Path, ref: str) -> Source:
     if "Kconfig" not in of_tree(folder, "ls-tree", "--name-only", tree).stdout.splitlines():
         raise _no_source(f"{folder}@{ref}")
     _check_is_whole(folder, tree, ref)
-    return Source(_family(folder), f"{folder}@{ref}", "", tree, objects)
+    return KernelSource(_family(folder), f"{folder}@{ref}", "", tree, objects)
 
 
 def _no_source(named: str) -> UserError:

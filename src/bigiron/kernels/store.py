@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
 _COMPILED_FROM = "compiled-from"
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
+class _KernelRecord(msgspec.Struct, forbid_unknown_fields=True):
     """kernel.json: a Kernel, its image by file name only, because the cache may be moved."""
 
     name: str
@@ -102,7 +102,7 @@ def keep(
     folder.mkdir()
     image.rename(folder / facts.file_name)
     digest = sha256_of(folder / facts.file_name)
-    record = _Record(name, facts.release, version, facts.arch, facts.file_name, digest, source)
+    record = _KernelRecord(name, facts.release, version, facts.arch, facts.file_name, digest, source)
     (folder / "kernel.json").write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     if files := sorted(compiled_from):
         (folder / _COMPILED_FROM).write_text("\n".join(files) + "\n", encoding="utf-8")
@@ -143,7 +143,7 @@ def _folder(name: str, arch: str) -> Path:
 
 def _read(folder: Path) -> Kernel:
     try:
-        record = decode.from_json((folder / "kernel.json").read_bytes(), _Record)
+        record = decode.from_json((folder / "kernel.json").read_bytes(), _KernelRecord)
     except (OSError, msgspec.DecodeError) as error:
         raise _damaged(folder, f"kernel.json: {error}") from None
     image = folder / record.image

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol, TypeVar
 
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 
 Collected = TypeVar("Collected")
@@ -112,7 +112,7 @@ class Engine(Protocol):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: Event,
         on_stage: Callable[[str], None],
     ) -> Collected:

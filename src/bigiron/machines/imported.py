@@ -6,7 +6,7 @@ from threading import Event
 
 from bigiron.errors import UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 
 _REFUSAL = "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
 
@@ -49,7 +49,7 @@ class ImportedEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: Event,
         on_stage: Callable[[str], None],
     ) -> Collected:

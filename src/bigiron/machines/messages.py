@@ -73,13 +73,13 @@ class End(msgspec.Struct, frozen=True):
     failed: bool
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordingEnded(msgspec.Struct, frozen=True):
     """The recording has ended, which took so long by the machine's clock."""
 
     nanoseconds: int
 
 
-class File(msgspec.Struct, frozen=True):
+class FileLines(msgspec.Struct, frozen=True):
     """What a file holds."""
 
     path: str
@@ -95,14 +95,14 @@ class Command(msgspec.Struct, frozen=True):
     signal: int
 
 
-class Sample(msgspec.Struct, frozen=True):
+class CounterSample(msgspec.Struct, frozen=True):
     """The tasks' counters at a moment."""
 
     nanoseconds: int
     operations: list[int]
 
 
-class Operation(msgspec.Struct, frozen=True):
+class OperationTimes(msgspec.Struct, frozen=True):
     """What one operation took."""
 
     operation: int
@@ -163,7 +163,7 @@ class Functions(msgspec.Struct, frozen=True):
     cost_of_a_call_ns: int
 
 
-class Summary(msgspec.Struct, frozen=True):
+class ProbeSummary(msgspec.Struct, frozen=True):
     """What holds for all of a probe's messages."""
 
     nanoseconds: int
@@ -171,7 +171,7 @@ class Summary(msgspec.Struct, frozen=True):
     operations: list[int]
 
 
-class SampledSummary(Summary, frozen=True):
+class SampledSummary(ProbeSummary, frozen=True):
     """The same, and what a sample stands for."""
 
     event: str
@@ -201,15 +201,15 @@ _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "stage": Stage,
     "error": Error,
     "end": End,
-    "recorded": Recorded,
-    "file": File,
+    "recorded": RecordingEnded,
+    "file": FileLines,
     "command": Command,
-    "sample": Sample,
-    "operation": Operation,
+    "sample": CounterSample,
+    "operation": OperationTimes,
     "blocked": Blocked,
-    "blocked_summary": Summary,
+    "blocked_summary": ProbeSummary,
     "share": Share,
-    "efficiency_summary": Summary,
+    "efficiency_summary": ProbeSummary,
     "oncpu": OnCpu,
     "oncpu_summary": SampledSummary,
     "functions": Functions,

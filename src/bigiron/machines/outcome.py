@@ -13,7 +13,7 @@ _SECURITY = ("security_modules", "security_label")
 
 
 @dataclass
-class Outcome:
+class MachineOutcome:
     """What a machine that ran to its end said."""
 
     messages: list[Message] = field(default_factory=list)

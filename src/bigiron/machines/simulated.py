@@ -14,7 +14,7 @@ from bigiron import _sim
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
 from bigiron.machines.messages import Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.simulator import machine_files
 from bigiron.util.threads import StoppedError
 
@@ -90,7 +90,7 @@ class SimulatedEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: Event,
         on_stage: Callable[[str], None],
     ) -> Collected:
@@ -102,7 +102,7 @@ class SimulatedEngine(Engine):
             raise UserError(report["error"])
         if "error" in report:
             raise MachineError(report["error"])
-        return collect(Outcome([Message(REPORT, report)], seconds=monotonic() - start))
+        return collect(MachineOutcome([Message(REPORT, report)], seconds=monotonic() - start))
 
     def _simulate(self, job: Job, stop: Event) -> dict[str, Any]:
         warmup_ns = self.warmup_ms * 1e6 if self.duration_ms else 0.0

@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bigiron.errors import UserError
-from bigiron.probes.options import Options, ProbeOptions
+from bigiron.probes.options import AllProbeOptions, ProbeOptions
 from bigiron.probes.probe import (
     CellRequest,
     GrowthSource,
     Metric,
     Probe,
+    ProbeTable,
     RawOutput,
     StackSource,
-    Table,
     WorkloadKind,
 )
 
 __all__ = [
+    "AllProbeOptions",
     "CellRequest",
     "GrowthSource",
     "Metric",
-    "Options",
     "Probe",
     "ProbeOptions",
+    "ProbeTable",
     "RawOutput",
     "StackSource",
-    "Table",
     "WorkloadKind",
     "probe",
     "probes",

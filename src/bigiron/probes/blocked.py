@@ -13,7 +13,7 @@ import typer
 from bigiron.analysis.probes import blocked
 from bigiron.errors import MachineError, UserError
 from bigiron.probes.options import ProbeOptions, whole_number
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput, StackSource
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -78,7 +78,7 @@ def _job(request: CellRequest) -> list[str]:
     ]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     summaries = [message.content for message in raw.messages if message.type == "blocked_summary"]
     if not summaries:
         raise MachineError("the agent reported no blocked time")
@@ -93,7 +93,7 @@ def _collect(raw: RawOutput) -> Table:
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
     lost = {"times off the CPU for which there was no room": summaries[-1]["lost"]}
-    return Table(frame.sort("total_ns", descending=True), summaries[-1], lost)
+    return ProbeTable(frame.sort("total_ns", descending=True), summaries[-1], lost)
 
 
 def _context(path: str, state: str) -> str:

@@ -12,11 +12,11 @@ import typer
 
 from bigiron import compile
 from bigiron.analysis.lines import conflicts, line_growth, matching, shared_lines
-from bigiron.introspect.mm.pages import Use
+from bigiron.introspect.mm.pages import PageUse
 from bigiron.introspect.symbolize import Objects, Symbolized
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.options import ProbeOptions
-from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, GrowthSource, Probe, ProbeTable, RawOutput, StackSource
 from bigiron.probes.recording import (
     Recording,
     read_shared_lines,
@@ -69,7 +69,7 @@ def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", "record conflicts", *user]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     left = recorded(raw)
     recording, symbols, chains = left.recording, left.symbols, left.chains
     user = _user_memory(raw)
@@ -100,7 +100,7 @@ def _collect(raw: RawOutput) -> Table:
             "private_accesses": int(frame.filter(private)[["reads", "writes"]].sum_horizontal().sum()),
         }
     )
-    return Table(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
+    return ProbeTable(frame.filter(~private).sort("line", "cpu", "context", "pc"), facts, recording.losses)
 
 
 def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects: Objects) -> pl.DataFrame:
@@ -162,7 +162,9 @@ def _user_name(physical: int, request: CellRequest, user: UserMemory, objects: O
     address then; the pages of a file or a shared mapping are shared by all processes that map it.
     """
     use = objects.use_of(physical)
-    if use is Use.FREE or (use is Use.ANONYMOUS and (request.mode == "process" or user.has_moved(physical))):
+    if use is PageUse.FREE or (
+        use is PageUse.ANONYMOUS and (request.mode == "process" or user.has_moved(physical))
+    ):
         return _PRIVATE
     return user.name(physical)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from bigiron.analysis.probes import efficiency
 from bigiron.architectures import architectures
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -42,7 +42,7 @@ def _job(request: CellRequest) -> list[str]:
     return [f"efficiency {request.files_at}efficiency.bpf.o", f"efficiency_ms {window_ms}"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     summaries = [message.content for message in raw.messages if message.type == "efficiency_summary"]
     files = {
         name: [
@@ -60,7 +60,7 @@ def _collect(raw: RawOutput) -> Table:
         *(_by_scheduler(*files["/proc/schedstat"]) if files["/proc/schedstat"] else []),
     ]
     lost = {"intervals of CPU time for which there was no room": summaries[-1]["lost"]}
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
+    return ProbeTable(pl.DataFrame(rows, schema=SCHEMA, orient="row"), summaries[-1], lost)
 
 
 _Row: TypeAlias = tuple[int, str, str, str, int, int | None]

@@ -19,7 +19,7 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines import limits
 from bigiron.probes.graph import calls
 from bigiron.probes.options import ProbeOptions, in_words, whole_number
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -81,7 +81,7 @@ def _job(request: CellRequest) -> list[str]:
     ]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     summaries = [message.content for message in raw.messages if message.type == "functions"]
     traces = [
         message.content["lines"]
@@ -96,7 +96,7 @@ def _collect(raw: RawOutput) -> Table:
         for call in calls(traces[-1])
         if _is_below(facts["roots"], call.path, call.function)
     ]
-    return Table(
+    return ProbeTable(
         pl.DataFrame(rows, schema=SCHEMA, orient="row"),
         {
             "absent": facts["absent"],

@@ -15,7 +15,7 @@ _CALL = re.compile(r"(?P<name>[\w.]+)(?: \[\w+\])?\(.*?\)(?P<end>;| \{)")
 
 
 @dataclass(frozen=True)
-class Call:
+class TracedCall:
     """One call that returned while it was traced."""
 
     path: str  # functions that led there, outermost first, ";" between them
@@ -46,7 +46,7 @@ class _Stack:
             self.calls[-1].callees_ns += ns
 
 
-def calls(lines: Iterable[str]) -> Iterator[Call]:
+def calls(lines: Iterable[str]) -> Iterator[TracedCall]:
     """Every call that both started and returned in the trace, in the order in which they returned.
 
     >>> trace = [
@@ -73,8 +73,8 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
                 stack.calls.append(_Open(call["name"]))
             elif ns is not None:
                 stack.returned(ns)
-                yield Call(stack.path(), call["name"], task, cpu, ns, ns)
+                yield TracedCall(stack.path(), call["name"], task, cpu, ns, ns)
         elif line["what"].startswith("}") and stack.calls and ns is not None:
             ended = stack.calls.pop()
             stack.returned(ns)
-            yield Call(stack.path(), ended.function, task, cpu, ns, max(0, ns - ended.callees_ns))
+            yield TracedCall(stack.path(), ended.function, task, cpu, ns, max(0, ns - ended.callees_ns))

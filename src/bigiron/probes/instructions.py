@@ -6,7 +6,7 @@ Counted by the QEMU plugin in plugin/, per translated block, for the same operat
 from __future__ import annotations
 
 from bigiron.analysis.probes import instructions
-from bigiron.probes.probe import CellRequest, GrowthSource, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, GrowthSource, Probe, ProbeTable, RawOutput, StackSource
 from bigiron.probes.recording import hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -27,7 +27,7 @@ def _job(request: CellRequest) -> list[str]:
     return [f"operations {request.operations}", "record instructions"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     found = recorded(raw)
     recording, symbols, chains = found.recording, found.symbols, found.chains
     counts = pl.read_csv(
@@ -41,7 +41,7 @@ def _collect(raw: RawOutput) -> Table:
     ).select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     keys = ["cpu", "context", "path", "function", "instruction"]
     # Several places of a call in one function are one path.
-    return Table(
+    return ProbeTable(
         frame.group_by(keys).agg(pl.col("instructions").sum()).sort(keys),
         {
             **found.operations,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bigiron.analysis.layout import joined, tables
 from bigiron.introspect.containers import SLAB, Containers
 from bigiron.introspect.struct_layout import StructLayouts
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput
 from bigiron.probes.recording import read_all_lines, recorded, resolve_symbols, touched_bytes
 from bigiron.util.lazy import DType
 from bigiron.util.lazy import polars as pl
@@ -21,7 +21,7 @@ def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", "record conflicts", "record layout"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     left, line_bytes = recorded(raw), raw.architecture.line_bytes
     lines = read_all_lines(raw.results).filter(pl.col("line") >= raw.architecture.kernel_start)
     lines = lines.with_columns(
@@ -49,7 +49,7 @@ def _collect(raw: RawOutput) -> Table:
         "lost_accesses": left.recording.lost["accesses"],
         "other_accesses": int(elsewhere["reads", "writes"].max_horizontal().sum()),
     }
-    return Table(
+    return ProbeTable(
         accesses.select(pl.col(name).cast(kind) for name, kind in tables.ACCESSES.items()).sort(tables.ORDER),
         facts,
         left.recording.losses,

@@ -13,7 +13,7 @@ from bigiron.analysis.probes import locks
 from bigiron.errors import UserError
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.kernels.kernel import Kernel
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput
 from bigiron.probes.recording import recorded
 from bigiron.util import lazy
 from bigiron.util.lazy import Schema
@@ -22,7 +22,7 @@ from bigiron.util.lazy import polars as pl
 if TYPE_CHECKING:
     from bigiron.kernels import image
 else:
-    image = lazy.Module("bigiron.kernels.image")
+    image = lazy.LazyModule("bigiron.kernels.image")
 
 SCHEMA = Schema(
     lambda: {
@@ -82,7 +82,7 @@ def _inlined_spinlocks(probe: str, kernel: str) -> UserError:
     )
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     found = recorded(raw)
     refuse_uncounted_spinlocks("locks", found.symbols)
     recording, chains = found.recording, found.chains
@@ -97,7 +97,7 @@ def _collect(raw: RawOutput) -> Table:
     keys = ["cpu", "context", "lock", "object", "function", "path"]
     # Several places of a call in one function are one path.
     sums = frame.group_by(keys).agg(pl.col("acquisitions", "instructions").sum(), pl.col("longest").max())
-    return Table(
+    return ProbeTable(
         sums.sort(keys),
         {
             **found.operations,

@@ -11,7 +11,7 @@ from bigiron.analysis.probes import throughput
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Message
 from bigiron.probes.options import ProbeOptions
-from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, ProbeTable, RawOutput
 from bigiron.util import lazy
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bigiron import readers
     from bigiron.readers import Figure
 else:
-    readers = lazy.Module("bigiron.readers")
+    readers = lazy.LazyModule("bigiron.readers")
 
 _TAIL = 20  # lines of the output to show where a cell fails
 
@@ -99,7 +99,7 @@ def operations_in(output: Output, request: CellRequest) -> tuple[int, str]:
     return found
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     """Raises UserError or MachineError if there are no figures; the latter with the output's last lines."""
     printed = output_of(raw.messages)
     output, tail = printed.text, printed.tail
@@ -109,7 +109,7 @@ def _collect(raw: RawOutput) -> Table:
         figures = _at(read(output), raw.request.tasks)
         if not figures:
             raise UserError(f"the command's output has no metric {asked.metric}")
-        return Table(readers.table(figures), {"seconds": printed.seconds})
+        return ProbeTable(readers.table(figures), {"seconds": printed.seconds})
     except UserError as error:
         raise MachineError(str(error), tail) from None
 

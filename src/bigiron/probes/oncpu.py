@@ -9,7 +9,7 @@ from __future__ import annotations
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.probes import oncpu
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput, StackSource
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -47,7 +47,7 @@ def _job(request: CellRequest) -> list[str]:
     ]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     summaries = [message.content for message in raw.messages if message.type == "oncpu_summary"]
     if not summaries:
         raise MachineError("the agent reported no samples")
@@ -62,7 +62,7 @@ def _collect(raw: RawOutput) -> Table:
     ]
     frame = pl.DataFrame([{name: row[name] for name in SCHEMA} for row in rows], schema=SCHEMA)
     lost = {"samples or their stacks for which there was no room": summaries[-1]["lost"]}
-    return Table(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
+    return ProbeTable(frame.sort("cpu", "samples", descending=[False, True]), summaries[-1], lost)
 
 
 def _context(kind: str, path: str) -> str:

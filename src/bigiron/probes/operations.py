@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigiron.analysis.probes import operations
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -27,12 +27,12 @@ def _job(_request: CellRequest) -> list[str]:
     return ["watch"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     operations = [message.content for message in raw.messages if message.type == "operation"]
     if not operations:
         raise MachineError("the agent reported no operation")
     rows = [tuple(operation[name] for name in SCHEMA) for operation in operations]
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+    return ProbeTable(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
 
 
 PROBE = Probe(

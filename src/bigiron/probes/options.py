@@ -44,12 +44,12 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 Kind = TypeVar("Kind", bound=ProbeOptions)
 
 
-class Options:
+class AllProbeOptions:
     """The options of all probes; the defaults for a probe without given options.
 
     >>> class Depth(ProbeOptions, frozen=True):
     ...     depth: int = 2
-    >>> Options()[Depth].depth, Options(Depth(depth=3))[Depth].depth
+    >>> AllProbeOptions()[Depth].depth, AllProbeOptions(Depth(depth=3))[Depth].depth
     (2, 3)
     """
 
@@ -65,23 +65,23 @@ class Options:
         return kind in self._given
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Options) and self._given == other._given
+        return isinstance(other, AllProbeOptions) and self._given == other._given
 
     __hash__ = None  # type: ignore[assignment]  # as for any value that may hold a list
 
     def __repr__(self) -> str:
-        return f"Options({', '.join(map(repr, self._given.values()))})"
+        return f"AllProbeOptions({', '.join(map(repr, self._given.values()))})"
 
 
 def read_options(
     kinds: tuple[type[ProbeOptions], ...], document: Mapping[str, Any]
-) -> tuple[Options, dict[str, Any]]:
+) -> tuple[AllProbeOptions, dict[str, Any]]:
     """Split a document into the options and the other keys; msgspec.ValidationError for a wrong type."""
     rest, given = dict(document), []
     for kind in kinds:
         there = {name: rest.pop(name) for name in kind.__struct_fields__ if name in rest}
         given.append(decode.convert(there, kind))
-    return Options(*given), rest
+    return AllProbeOptions(*given), rest
 
 
 def whole_number(what: str, number: int, most: int, least: int = 1) -> None:

@@ -11,7 +11,7 @@ from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.kernels.kernel import Kernel
 from bigiron.machines.messages import Message
-from bigiron.probes.options import Options, ProbeOptions
+from bigiron.probes.options import AllProbeOptions, ProbeOptions
 from bigiron.util.lazy import DType
 from bigiron.util.lazy import polars as pl
 
@@ -32,7 +32,7 @@ class CellRequest:
     tasks: int
     operations: int
     mode: Literal["process", "thread"]
-    options: Options = field(default_factory=Options)
+    options: AllProbeOptions = field(default_factory=AllProbeOptions)
     files_at: str = "/"  # where the agent finds files that are not its own
     in_vm: bool = True  # each CPU has its turn on one of the host's
     slow_clock: bool = False  # the machine's clock follows instructions: a second of it takes minutes
@@ -56,7 +56,7 @@ class RawOutput:
 
 
 @dataclass(frozen=True)
-class Table:
+class ProbeTable:
     """A probe's result: a table (docs/reference/schema.md), and facts that hold for the whole cell."""
 
     rows: pl.DataFrame
@@ -124,7 +124,7 @@ class Probe:
     description: str
     columns: Mapping[str, DType]  # of its table (docs/reference/schema.md)
     job: Callable[[CellRequest], list[str]]
-    collect: Callable[[RawOutput], Table]
+    collect: Callable[[RawOutput], ProbeTable]
     units: Mapping[str, str] = field(default_factory=dict)  # of those columns that have one
     options: type[ProbeOptions] | None = None
     measures: tuple[WorkloadKind, ...] = ("unbounded", "bounded")

@@ -73,7 +73,7 @@ class Recording(msgspec.Struct):
 
     @property
     def losses(self) -> dict[str, int]:
-        """The numbers of events that it had to leave out (`Table.lost`)."""
+        """The numbers of events that it had to leave out (`ProbeTable.lost`)."""
         lost = dict(self.lost)
         if self.program:
             lost |= {
@@ -120,7 +120,7 @@ def read_recording(results: Path) -> Recording:
     return recording
 
 
-class Recorded:
+class RecordedCell:
     """What the recorder and the machine left of a cell. MachineError if it is incomplete."""
 
     def __init__(self, raw: RawOutput) -> None:
@@ -198,11 +198,11 @@ def _only_ends(program: RecordedProgram, architecture: Architecture) -> bool:
     return not others and program.instructions["user"] < _EXIT_INSTRUCTIONS
 
 
-def recorded(raw: RawOutput) -> Recorded:
+def recorded(raw: RawOutput) -> RecordedCell:
     """Shared by all probes of a cell: finding the objects takes most of the time of making tables."""
     if "recorded" not in raw.read:
-        raw.read["recorded"] = Recorded(raw)
-    found: Recorded = raw.read["recorded"]
+        raw.read["recorded"] = RecordedCell(raw)
+    found: RecordedCell = raw.read["recorded"]
     return found
 
 

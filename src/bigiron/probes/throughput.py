@@ -6,7 +6,7 @@ import itertools
 
 from bigiron.analysis.probes import throughput
 from bigiron.errors import MachineError
-from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, RawOutput, Table
+from bigiron.probes.probe import CellRequest, Metric, MetricSamples, Probe, ProbeTable, RawOutput
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 
@@ -26,7 +26,7 @@ def _job(request: CellRequest) -> list[str]:
     return [f"samples {_SAMPLES}", f"sample_ms {500 + 150 * request.cpus}"]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     points = [message.content for message in raw.messages if message.type == "sample"]
     if len(points) != _SAMPLES + 1:
         raise MachineError(f"the agent reported {len(points)} points of throughput, not {_SAMPLES + 1}")
@@ -37,7 +37,7 @@ def _collect(raw: RawOutput) -> Table:
             zip(before["operations"], after["operations"], strict=True)
         )
     ]
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+    return ProbeTable(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
 
 
 def _samples(table: pl.DataFrame) -> MetricSamples:

@@ -13,7 +13,7 @@ from bigiron.analysis.replay import trace
 from bigiron.introspect.symbolize import Objects
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.probes.locks import check_spinlocks, lock_type, refuse_uncounted_spinlocks
-from bigiron.probes.probe import CellRequest, Probe, RawOutput, StackSource, Table
+from bigiron.probes.probe import CellRequest, Probe, ProbeTable, RawOutput, StackSource
 from bigiron.probes.recording import Recording, hexadecimal, recorded, resolve_symbols
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -28,7 +28,7 @@ def _job(request: CellRequest) -> list[str]:
     return ["stay", f"operations {request.operations}", *records]
 
 
-def _collect(raw: RawOutput) -> Table:
+def _collect(raw: RawOutput) -> ProbeTable:
     found = recorded(raw)
     refuse_uncounted_spinlocks("trace", found.symbols)
     recording = found.recording
@@ -44,7 +44,7 @@ def _collect(raw: RawOutput) -> Table:
     }
     untraced = {"tasks without a complete operation in the trace": traced.count(0)}
     rows = _named(whole, found.objects, recording, raw.architecture.line_bytes)
-    return Table(rows, facts, {**recording.losses, **untraced})
+    return ProbeTable(rows, facts, {**recording.losses, **untraced})
 
 
 def _events(results: Path, symbols: SymbolTable) -> pl.DataFrame:

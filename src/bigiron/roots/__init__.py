@@ -18,12 +18,12 @@ from bigiron.errors import UserError
 from bigiron.roots import archive, image, local_folder, packages, programs, store
 from bigiron.roots.root import Root
 from bigiron.roots.spec import Packages, parse
-from bigiron.roots.store import Record, hold, records, root_of
+from bigiron.roots.store import RootRecord, hold, records, root_of
 from bigiron.roots.tree import Tree, text
 from bigiron.util.cache_dir import cache_folder
 from bigiron.util.numbers import size
 
-__all__ = ["Record", "Root", "drop", "hold", "records", "resolve", "root_of"]
+__all__ = ["Root", "RootRecord", "drop", "hold", "records", "resolve", "root_of"]
 
 _Say = Callable[[str], None]
 
@@ -65,7 +65,7 @@ def resolve(spec: str, arch: str = "x86_64", on_step: _Say = _silent, *, again: 
         return store.keep(staging / "image", str(wanted), arch, source, time.time(), installed)
 
 
-def drop(name: str | None) -> list[Record]:
+def drop(name: str | None) -> list[RootRecord]:
     """Remove the root of that name, or whose image's checksum starts so; None: all. Returns the removed."""
     if name is None:
         return store.drop(lambda _record: True)

@@ -25,7 +25,7 @@ from bigiron.util import decode
 from bigiron.util.cache_dir import OTHER_PLACE, STAGING, cache_folder, keep_whole, locked
 
 
-class Record(msgspec.Struct, forbid_unknown_fields=True):
+class RootRecord(msgspec.Struct, forbid_unknown_fields=True):
     """What a name means."""
 
     name: str
@@ -50,13 +50,13 @@ def lookup(name: str, arch: str, source: str) -> Root | None:
     return root
 
 
-def root_of(record: Record) -> Root:
+def root_of(record: RootRecord) -> Root:
     """The root that a record is of."""
     image = _image(record.sha256, record.file_system)
     return Root(record.name, record.arch, record.sha256, image, record.size_bytes, record.file_system)
 
 
-def records() -> list[Record]:
+def records() -> list[RootRecord]:
     """What all names mean, sorted by name."""
     found = [_read(file) for file in cache_folder("roots").glob("*.json")]
     return sorted(found, key=lambda record: (record.name, record.arch))
@@ -90,13 +90,13 @@ def keep(image: Path, name: str, arch: str, source: str, made: float, packages: 
     final = _image(digest, FILE_SYSTEM)
     image.chmod(0o444)
     image.rename(final)
-    record = Record(name, arch, source, digest, final.stat().st_size, FILE_SYSTEM, made, packages)
+    record = RootRecord(name, arch, source, digest, final.stat().st_size, FILE_SYSTEM, made, packages)
     keep_whole(_record(name, arch), msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     _drop_unnamed()
     return root_of(record)
 
 
-def drop(chosen: Callable[[Record], bool]) -> list[Record]:
+def drop(chosen: Callable[[RootRecord], bool]) -> list[RootRecord]:
     """Remove the chosen names, and the images that no name has any more."""
     with writing(lambda _step: None):
         dropped = [record for record in records() if chosen(record)]
@@ -137,9 +137,9 @@ def _record(name: str, arch: str) -> Path:
     return cache_folder("roots") / f"{called[:32]}.json"
 
 
-def _read(file: Path) -> Record:
+def _read(file: Path) -> RootRecord:
     try:
-        return decode.from_json(file.read_bytes(), Record)
+        return decode.from_json(file.read_bytes(), RootRecord)
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"the record {file} of a root is damaged ({error}): delete that file") from None
 

@@ -11,7 +11,7 @@ from bigiron import probes
 from bigiron.architectures import architecture
 from bigiron.errors import KernelCrashError, MachineError, UserError
 from bigiron.machines.engine import Job, Programs
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import change
 from bigiron.study import program, simulated, store
 from bigiron.study.environment import CLOCK, environment, refuse_another_clock, refuse_another_machine
@@ -55,7 +55,7 @@ def run_cell(
     record, collected = store.new_record(cell, spec.machine), Collected({})
     times = _Stopwatch(on_stage)
 
-    def collect(outcome: Outcome) -> Collected:
+    def collect(outcome: MachineOutcome) -> Collected:
         times.stage("making tables")
         return _collect(spec, cell, programs, outcome)
 
@@ -116,7 +116,7 @@ def _in_one_line(error: Exception) -> str:
     return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}: {what}"
 
 
-def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome) -> Collected:
+def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: MachineOutcome) -> Collected:
     """The tables of the cell's probes, made while the machine's output still exists."""
     if not programs:
         collected = simulated.collect(outcome)
@@ -131,7 +131,7 @@ def _collect(spec: Spec, cell: Cell, programs: Programs | None, outcome: Outcome
         )
         tables = {name: probes.probe(name).collect(raw) for name in spec.probes}
         more = {f"{name}_{one}": rows for name, table in tables.items() for one, rows in table.more.items()}
-        collected = Collected(tables | {name: probes.Table(rows) for name, rows in more.items()})
+        collected = Collected(tables | {name: probes.ProbeTable(rows) for name, rows in more.items()})
     return replace(
         collected,
         lost=outcome.lost,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.probes import Options, Table, metrics
+from bigiron.probes import AllProbeOptions, ProbeTable, metrics
 from bigiron.probes.metrics import MetricsOptions
 from bigiron.readers import Figure, Format, Reading, table
 from bigiron.readers.folder import Folder, read_text
@@ -23,7 +23,7 @@ from bigiron.study.store import CellRecord, Study
 
 
 @dataclass(frozen=True)
-class Source:
+class ImportedSource:
     """A file or folder that was read."""
 
     format: Format
@@ -32,23 +32,25 @@ class Source:
     reading: Reading
 
 
-def read(format: Format, path: Path) -> Source:
+def read(format: Format, path: Path) -> ImportedSource:
     """The results in a file or folder. UserError names the line that is wrong."""
     try:
         if format.read_folder:
             folder = Folder(path)
             reading = format.read_folder(folder)
-            return Source(format, path.resolve().name, folder.sha256, reading)
+            return ImportedSource(format, path.resolve().name, folder.sha256, reading)
         assert format.read_text
         text = read_text(path)
-        return Source(format, path.name, hashlib.sha256(text.encode()).hexdigest(), format.read_text(text))
+        return ImportedSource(
+            format, path.name, hashlib.sha256(text.encode()).hexdigest(), format.read_text(text)
+        )
     except UserError as error:
         between = "," if str(error).startswith("line ") else ":"
         raise UserError(f"{path}{between} {error}") from None
 
 
 def add(
-    source: Source,
+    source: ImportedSource,
     output: Path,
     *,
     variant: str | None,
@@ -67,7 +69,7 @@ def add(
     asked = Spec(
         machine=IMPORTED,
         workload=workload or source.reading.workload or _workload(source),
-        options=Options(MetricsOptions(metric=source.format.name)),
+        options=AllProbeOptions(MetricsOptions(metric=source.format.name)),
         probes=[kept_as],
         cpus=[cpus or source.reading.cpus or _cpus(before) or max(count for count, _run in cells)],
         tasks=sorted({count for count, _run in cells}),
@@ -105,7 +107,7 @@ def add(
     return study, list(added.values())
 
 
-def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
+def _by_cell(source: ImportedSource, tasks: int | None) -> dict[tuple[int, int], ProbeTable]:
     """The results of each number of tasks and run."""
     if source.reading.measured:
         if tasks is None:
@@ -122,12 +124,12 @@ def _by_cell(source: Source, tasks: int | None) -> dict[tuple[int, int], Table]:
         )
     try:
         table(source.reading.figures)
-        return {cell: Table(table(some)) for cell, some in sorted(figures.items())}
+        return {cell: ProbeTable(table(some)) for cell, some in sorted(figures.items())}
     except UserError as error:
         raise UserError(f"{source.name}: {error}") from None
 
 
-def _check_fits(study: Study, asked: Spec, source: Source) -> None:
+def _check_fits(study: Study, asked: Spec, source: ImportedSource) -> None:
     """UserError if the results do not fit into that study."""
     spec = study.spec
     if not spec.engine.is_imported:
@@ -154,7 +156,7 @@ def _check_fits(study: Study, asked: Spec, source: Source) -> None:
 
 
 def _placed(
-    study: Study, asked: Spec, source: Source, places: Iterable[tuple[int, int]]
+    study: Study, asked: Spec, source: ImportedSource, places: Iterable[tuple[int, int]]
 ) -> dict[tuple[int, int], Cell]:
     """The cell of each number of tasks and run: the one that already has it, or the next repetition."""
     (variant,), (cpus,) = asked.variant, asked.cpus
@@ -170,7 +172,7 @@ def _placed(
     return placed
 
 
-def _record(cell: Cell, asked: Spec, source: Source, run: int, cpus_from: str) -> CellRecord:
+def _record(cell: Cell, asked: Spec, source: ImportedSource, run: int, cpus_from: str) -> CellRecord:
     environment = {
         "workload": asked.workload,
         "format": source.format.name,
@@ -188,13 +190,13 @@ def _cpus(study: Study | None) -> int | None:
     return study.spec.cpus[0] if study and len(study.spec.cpus) == 1 else None
 
 
-def _workload(source: Source) -> str:
+def _workload(source: ImportedSource) -> str:
     return _stem(source) if source.format.file_is_workload else source.format.name
 
 
-def _variant(source: Source) -> str:
+def _variant(source: ImportedSource) -> str:
     return measured.TABLE if source.reading.measured else _stem(source)
 
 
-def _stem(source: Source) -> str:
+def _stem(source: ImportedSource) -> str:
     return source.name.partition(".")[0] if source.format.read_text else source.name

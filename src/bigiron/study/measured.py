@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.util.english import plural
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
@@ -33,7 +33,7 @@ SCHEMA = Schema(
 )
 
 
-def table(measured: MeasuredProfile) -> Table:
+def table(measured: MeasuredProfile) -> ProbeTable:
     """One row for each part of what was measured."""
     rows = [
         (
@@ -50,7 +50,7 @@ def table(measured: MeasuredProfile) -> Table:
         "not_read": len(measured.not_read),
         "notes": list(measured.notes),
     }
-    return Table(pl.DataFrame(rows, schema=SCHEMA, orient="row"), facts)
+    return ProbeTable(pl.DataFrame(rows, schema=SCHEMA, orient="row"), facts)
 
 
 def of_table(rows: pl.DataFrame, facts: Mapping[str, Any]) -> MeasuredProfile:

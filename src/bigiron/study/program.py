@@ -23,7 +23,7 @@ from bigiron.util.english import plural
 if TYPE_CHECKING:
     from bigiron import readers
 else:
-    readers = lazy.Module("bigiron.readers")
+    readers = lazy.LazyModule("bigiron.readers")
 
 KEYS = (
     "root", "service", "ready", "ready_port", "env", "user", "folder", "command_cpus", "service_cpus",

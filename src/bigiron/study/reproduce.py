@@ -36,7 +36,7 @@ def study_file(study: Study) -> str:
     """The content of a study.toml that asks the same question of exactly the same kernels."""
     spec, exact = study.spec, kernels(study)
     document = _without_defaults(spec)
-    options = document.pop("options", probes.Options())
+    options = document.pop("options", probes.AllProbeOptions())
     for kind in probes.option_kinds():
         document |= options[kind].given
     document["variant"] = [

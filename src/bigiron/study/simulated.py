@@ -11,9 +11,9 @@ import msgspec
 
 from bigiron import _sim
 from bigiron.errors import UserError
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.simulated import parameters
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.simulator import machine_files
 from bigiron.study.engines import SIMULATED
 from bigiron.study.resolve import check_names
@@ -124,21 +124,21 @@ def _check_settings(variant: Variant, design: str, known: Mapping[str, str]) -> 
         seen.add(name)
 
 
-def collect(outcome: Outcome) -> Collected:
+def collect(outcome: MachineOutcome) -> Collected:
     """The report of a simulation as tables, and its timeline if one was recorded."""
     (report,) = (message.content for message in outcome.messages)
     timeline = report["timeline"]
     return Collected(tables(report), {"timeline.json": timeline.encode()} if timeline else {})
 
 
-def tables(outcome: dict[str, Any]) -> dict[str, Table]:
+def tables(outcome: dict[str, Any]) -> dict[str, ProbeTable]:
     """The figures of a run, and its time by cache line, by lock and by CPU."""
     cpus = pl.DataFrame(outcome["cpus"]).with_row_index("cpu")
     return {
-        "simulation": Table(pl.DataFrame(_figures(outcome, cpus), schema=FIGURES, orient="row")),
-        "simulation_lines": Table(pl.DataFrame(outcome["lines"], schema=LINES)),
-        "simulation_locks": Table(pl.DataFrame(outcome["locks"], schema=LOCKS)),
-        "simulation_cpus": Table(cpus),
+        "simulation": ProbeTable(pl.DataFrame(_figures(outcome, cpus), schema=FIGURES, orient="row")),
+        "simulation_lines": ProbeTable(pl.DataFrame(outcome["lines"], schema=LINES)),
+        "simulation_locks": ProbeTable(pl.DataFrame(outcome["locks"], schema=LOCKS)),
+        "simulation_cpus": ProbeTable(cpus),
     }
 
 

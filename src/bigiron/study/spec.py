@@ -13,7 +13,7 @@ from bigiron.errors import UserError
 from bigiron.machines.engine import Engine
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.machines.vm.root_disk import RootDisk
-from bigiron.probes import Options
+from bigiron.probes import AllProbeOptions
 from bigiron.probes.options import read_options
 from bigiron.study import engines
 from bigiron.util import decode, sanitize
@@ -133,7 +133,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """Recorded operations of each task."""
     cpus_to_cycle: int = 0
     """How many CPUs a CPU-hotplug workload takes offline or online; 0: all but the first."""
-    options: Options = msgspec.field(default_factory=Options)
+    options: AllProbeOptions = msgspec.field(default_factory=AllProbeOptions)
     """Of the probes. In study.toml they are keys like the others."""
     simulation: Simulation = Simulation()
     """For simulated machines, where the workload is a design."""
@@ -281,7 +281,7 @@ def document(spec: Spec) -> dict[str, Any]:
 
 
 def _flat(options: object) -> dict[str, Any]:
-    assert isinstance(options, Options)
+    assert isinstance(options, AllProbeOptions)
     return {
         key: value
         for kind in probes.option_kinds()

@@ -25,7 +25,7 @@ import msgspec
 import bigiron
 from bigiron import probes
 from bigiron.errors import UserError
-from bigiron.probes import Table
+from bigiron.probes import ProbeTable
 from bigiron.simulator import machine_files
 from bigiron.study import extend
 from bigiron.study import spec as study_spec
@@ -107,7 +107,7 @@ MeasuredCells: TypeAlias = dict[tuple[int, int | None], dict[str, list[CellRecor
 class Collected:
     """The results of a cell: a table of each probe, other files, and the counts that were lost."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ProbeTable]
     files: Mapping[str, bytes] = dataclass_field(default_factory=dict)
     lost: Mapping[str, int] = dataclass_field(default_factory=dict)
     seconds: float = 0.0
@@ -318,7 +318,7 @@ class Study:
         return pl.concat(frames)
 
     def add(
-        self, record: CellRecord, tables: Mapping[str, Table], others: Mapping[str, bytes] | None = None
+        self, record: CellRecord, tables: Mapping[str, ProbeTable], others: Mapping[str, bytes] | None = None
     ) -> None:
         """Write a cell completely or not at all.
 

@@ -23,10 +23,10 @@ class _Library(ModuleType):
         return found
 
 
-class Module(ModuleType):
+class LazyModule(ModuleType):
     """A module that is imported when an attribute of it is first read or set.
 
-    >>> Module("bisect").bisect([1, 2], 1)
+    >>> LazyModule("bisect").bisect([1, 2], 1)
     1
     """
 
@@ -40,18 +40,18 @@ class Module(ModuleType):
         delattr(_loaded(self), name)
 
 
-def _loaded(module: Module) -> ModuleType:
+def _loaded(module: LazyModule) -> ModuleType:
     return import_module(object.__getattribute__(module, "__name__"))
 
 
-def submodules(package: str) -> Callable[[str], Module]:
-    """A package's `__getattr__`, with which `from PACKAGE import NAME` has a `Module` of that name."""
+def submodules(package: str) -> Callable[[str], LazyModule]:
+    """A package's `__getattr__`, with which `from PACKAGE import NAME` has a `LazyModule` of that name."""
 
-    def find(name: str) -> Module:
+    def find(name: str) -> LazyModule:
         module = f"{package}.{name}"
         if name.startswith("_") or not find_spec(module):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return Module(module)
+        return LazyModule(module)
 
     return find
 

@@ -37,7 +37,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Page:
+class UserPage:
     """The first virtual address of a page of user memory, and whether it had others."""
 
     virtual: int
@@ -47,7 +47,7 @@ class Page:
 class UserMemory:
     """The memory of a workload's tasks. `symbols` are its program's, which is where they say."""
 
-    def __init__(self, symbols: SymbolTable, maps: Iterable[str], pages: dict[int, Page]) -> None:
+    def __init__(self, symbols: SymbolTable, maps: Iterable[str], pages: dict[int, UserPage]) -> None:
         self._symbols = symbols
         self._end = symbols.address("_end") or 0  # of the program, which lies below all else
         self._regions: Sequence[Region] = sorted(map(Region.parse, maps), key=lambda region: region.start)
@@ -79,10 +79,10 @@ class UserMemory:
         return _NAMES[""], address
 
 
-def read_pages(file: Path) -> dict[int, Page]:
+def read_pages(file: Path) -> dict[int, UserPage]:
     """The recorder's list of user pages, by physical address."""
     with file.open(encoding="ascii") as lines:
         return {
-            int(physical, 16): Page(int(virtual, 16), moved == "1")
+            int(physical, 16): UserPage(int(virtual, 16), moved == "1")
             for physical, virtual, moved in list(csv.reader(lines))[1:]
         }

@@ -31,7 +31,7 @@ from bigiron.kernels import shown
 from bigiron.machines.vm import cgroup
 from bigiron.machines.vm import topology as topologies
 from bigiron.machines.vm.file_system import KINDS
-from bigiron.probes import Options, ProbeOptions
+from bigiron.probes import AllProbeOptions, ProbeOptions
 from bigiron.study import extend
 from bigiron.study import spec as specs
 from bigiron.study.spec import Spec, Variant
@@ -360,7 +360,9 @@ def run(
         spec = extend.with_options(specs.read(file), explicit.question(), str(workload.workload))
         output = output or (file.parent if Path(str(workload.workload)).is_dir() else None)
     else:
-        spec = question(workload, program, variants, machine, file_systems, repetitions, Options(*options))
+        spec = question(
+            workload, program, variants, machine, file_systems, repetitions, AllProbeOptions(*options)
+        )
     if output is None:
         raise UserError("no folder for the study: give -o FOLDER")
     if repetitions.until_decided != (repetitions.max_time is not None):
@@ -394,7 +396,7 @@ def question(
     machine: MachineOptions,
     file_systems: FileSystems,
     repetitions: Repetitions,
-    options: Options,
+    options: AllProbeOptions,
 ) -> Spec:
     """The study that the options describe; UserError where they contradict each other."""
     if not (workload.workload or workload.workload_file or workload.command):

@@ -41,7 +41,7 @@ from bigiron.commands.measurements.run import (
 from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import UserError
 from bigiron.kernels import commits
-from bigiron.probes import Options, throughput
+from bigiron.probes import AllProbeOptions, throughput
 from bigiron.report import bisect as bisect_report
 from bigiron.report.progress import ProgressBar
 from bigiron.simulator import machine_files
@@ -239,7 +239,7 @@ def _spec(
     # The candidates are added as variants one by one.
     first = Variants(kernel=["none"] if machine.kind == "vm" else None)
     repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
-    spec = question(workload, ProgramOptions(), first, machine, file_systems, repetitions, Options())
+    spec = question(workload, ProgramOptions(), first, machine, file_systems, repetitions, AllProbeOptions())
     resolve.check_numbers(spec)
     return spec
 

@@ -37,7 +37,7 @@ from bigiron.patch import bench, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
 from bigiron.patch.series import Series, Step
-from bigiron.probes import Options
+from bigiron.probes import AllProbeOptions
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
 from bigiron.study.resolve import check_cpus
@@ -202,7 +202,7 @@ def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subjec
     asked = OfAStudy(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
     kernel = Variants(kernel=["none"])
     machine = MachineOptions()
-    spec = question(asked, program, kernel, machine, FileSystems(), Repetitions(), Options())
+    spec = question(asked, program, kernel, machine, FileSystems(), Repetitions(), AllProbeOptions())
     return [bench.of_program(spec)]
 
 

@@ -13,7 +13,7 @@ from bigiron.commands.common.output import say
 from bigiron.commands.comparisons import compare
 from bigiron.commands.measurements import run
 from bigiron.machines.vm.qemu import require_qemu
-from bigiron.probes import Options
+from bigiron.probes import AllProbeOptions
 
 KERNELS = ("debian/6.1", "debian/6.12")
 WORKLOAD = "open1"
@@ -39,7 +39,7 @@ def demo(
         run.MachineOptions(),
         run.FileSystems(),
         run.Repetitions(),
-        Options(),
+        AllProbeOptions(),
     )
     measure_study(spec, output, jobs)
     compare.compare(output)

@@ -9,7 +9,7 @@ from bigiron.introspect.mm.structs import Structs, UnreadableError
 _ANONYMOUS, _MOVABLE = 1, 2  # the lowest bits of `mapping`
 
 
-class Use(Enum):
+class PageUse(Enum):
     """What a page is used for."""
 
     SLAB = "slab"
@@ -22,19 +22,19 @@ class Use(Enum):
 
 
 _TYPES = {
-    "PGTY_slab": Use.SLAB,
-    "PGTY_table": Use.TABLE,
-    "PGTY_buddy": Use.FREE,
-    "PGTY_large_kmalloc": Use.KERNEL,
+    "PGTY_slab": PageUse.SLAB,
+    "PGTY_table": PageUse.TABLE,
+    "PGTY_buddy": PageUse.FREE,
+    "PGTY_large_kmalloc": PageUse.KERNEL,
 }
 """Since 6.12: the highest byte of page_type. Nothing refers to the pages of a large kmalloc()."""
 _TYPE_BITS = {
-    0x40000000: Use.FREE,
-    0x10000000: Use.TABLE,
-    0x02000000: Use.SLAB,
-    0x80: Use.FREE,
-    0x200: Use.TABLE,
-    0x1000: Use.SLAB,
+    0x40000000: PageUse.FREE,
+    0x10000000: PageUse.TABLE,
+    0x02000000: PageUse.SLAB,
+    0x80: PageUse.FREE,
+    0x200: PageUse.TABLE,
+    0x1000: PageUse.SLAB,
 }
 """From 4.18 to 6.11 page_type is -1 without one of these bits: linux/page-flags.h.
 
@@ -47,7 +47,7 @@ class Page(NamedTuple):
     """A page, or a compound one: where its first `struct page` is, and what it is used for."""
 
     head: int
-    use: Use
+    use: PageUse
     start: int  # its memory
     mapping: int = 0  # the `struct address_space` of a page of a file
 
@@ -100,29 +100,29 @@ class Pages:
         head = self.head_of(self._array + number * self.struct_size)
         use = self._use(head)
         start = self._memory_start + (head - self._array) // self.struct_size * self._page_bytes
-        mapping = self._structs.value("page", head, "mapping") if use is Use.CACHE else 0
+        mapping = self._structs.value("page", head, "mapping") if use is PageUse.CACHE else 0
         return Page(head, use, start, mapping)
 
-    def _use(self, head: int) -> Use:
+    def _use(self, head: int) -> PageUse:
         value = self._structs.value
         flags = value("page", head, "flags")
         if self._has_flag(flags, "PG_slab"):
-            return Use.SLAB
+            return PageUse.SLAB
         if self._has("page_type") and (kind := self._typed(value("page", head, "page_type"))):
             return kind
         if self._has_flag(flags, "PG_reserved"):
-            return Use.BOOT
+            return PageUse.BOOT
         if not value("page", head, "_refcount" if self._has("_refcount") else "_count"):  # before 4.7
-            return Use.FREE
+            return PageUse.FREE
         mapping = value("page", head, "mapping")
         if mapping & _ANONYMOUS:
-            return Use.ANONYMOUS
-        return Use.CACHE if mapping and not mapping & _MOVABLE else Use.KERNEL
+            return PageUse.ANONYMOUS
+        return PageUse.CACHE if mapping and not mapping & _MOVABLE else PageUse.KERNEL
 
     def _has(self, member: str) -> bool:
         return self._structs.btf.member(self._structs.type("page"), member) is not None
 
-    def _typed(self, page_type: int) -> Use | None:
+    def _typed(self, page_type: int) -> PageUse | None:
         enumerator = self._structs.btf.enumerator
         if enumerator("PGTY_slab") is not None:
             return next((use for name, use in _TYPES.items() if enumerator(name) == page_type >> 24), None)

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Protocol
 
 from bigiron.introspect.btf import Btf
-from bigiron.introspect.btf_format import Place
+from bigiron.introspect.btf_format import TypePart
 from bigiron.introspect.symbols import SymbolTable
 
 WORD = 8  # bytes
@@ -85,7 +85,7 @@ class Structs:
             raise UnreadableError(f"the kernel has no {lacks}")
         return type
 
-    def _member(self, type: str, path: str) -> Place:
+    def _member(self, type: str, path: str) -> TypePart:
         place = self.btf.member(self.type(type), path)
         if place is None:
             raise UnreadableError(f"struct {type} has no {path}")

@@ -13,7 +13,7 @@ from bigiron.kernels.archives.archive import Package
 from bigiron.kernels.kernel import Kernel
 
 
-class Distribution(Protocol):
+class DistributionArchive(Protocol):
     """What a module here offers."""
 
     TITLE: str
@@ -36,11 +36,11 @@ class Distribution(Protocol):
         """The name by which any machine fetches exactly the kernel that has this name here."""
 
 
-DISTRIBUTIONS: Mapping[str, Distribution] = {"debian": debian, "ubuntu": ubuntu, "fedora": fedora}
+DISTRIBUTIONS: Mapping[str, DistributionArchive] = {"debian": debian, "ubuntu": ubuntu, "fedora": fedora}
 """By the first part of their kernels' names."""
 
 
-def of(name: str) -> Distribution | None:
+def of(name: str) -> DistributionArchive | None:
     """The distribution that a kernel is fetched from by its name; None of other names.
 
     >>> of("debian/6.12").TITLE, of("6.12"), of("centos/9")

@@ -56,7 +56,7 @@ class Archive(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class ArchiveRequest:
     """A kernel or a source that is asked for."""
 
     name: str  # debian/6.12
@@ -71,7 +71,7 @@ class Request:
 
 
 def download(
-    asked: Request, archive: Archive, to: Path, on_step: Callable[[str], None]
+    asked: ArchiveRequest, archive: Archive, to: Path, on_step: Callable[[str], None]
 ) -> tuple[Path, Package]:
     """Download the package that is asked for into a folder."""
     refused = archive.update(on_step)
@@ -107,7 +107,7 @@ def download_more(archive: Archive, packages: Sequence[str], to: Path) -> list[P
         raise UserError(f"{error} ({refused})" if refused else str(error)) from None
 
 
-def _find(asked: Request, refused: str, on_step: Callable[[str], None]) -> Package:
+def _find(asked: ArchiveRequest, refused: str, on_step: Callable[[str], None]) -> Package:
     """The package that holds what is wanted. `refused`: why not all package lists are up to date."""
     available = asked.listed()
     package = asked.choose(available)
@@ -127,7 +127,7 @@ def _download_one(archive: Archive, package: Package, to: Path, on_step: Callabl
     return file
 
 
-def _advice(asked: Request, error: str) -> str:
+def _advice(asked: ArchiveRequest, error: str) -> str:
     """The advice if a listed package cannot be downloaded."""
     if "404" not in error:
         return f"check the network, or name another mirror in {asked.mirror_variable}"

@@ -61,7 +61,7 @@ def _say_where(on_step: Callable[[str], None]) -> None:
         )
 
 
-def _request(wanted: str, form: str, listed: Callable[[], list[Package]]) -> archive.Request:
+def _request(wanted: str, form: str, listed: Callable[[], list[Package]]) -> archive.ArchiveRequest:
     def unknown(available: Sequence[Package]) -> str:
         there = ", ".join(f"debian/{one}" for one in archive.series(available)) or "none"
         return (
@@ -71,7 +71,7 @@ def _request(wanted: str, form: str, listed: Callable[[], list[Package]]) -> arc
         )
 
     choose_it = functools.partial(choose, wanted)
-    return archive.Request(f"debian/{wanted}", listed, choose_it, unknown, MIRROR_VARIABLE, _OLDER)
+    return archive.ArchiveRequest(f"debian/{wanted}", listed, choose_it, unknown, MIRROR_VARIABLE, _OLDER)
 
 
 def download_modules(kernel: Kernel, to: Path) -> list[Path]:

@@ -49,7 +49,7 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
         return f"Fedora {asked.number} has no such kernel for {arch}: it has {there}; for others, {_OLDER}"
 
     listed = functools.partial(lists.packages, _IMAGE)
-    request = archive.Request(f"fedora/{wanted}", listed, choose, unknown, MIRROR_VARIABLE, _OLDER)
+    request = archive.ArchiveRequest(f"fedora/{wanted}", listed, choose, unknown, MIRROR_VARIABLE, _OLDER)
     file, package = archive.download(request, lists, to, on_step)
     lists.keep(file, package)
     return file, package, f"{asked.number} {lists.repository_of(package)}"

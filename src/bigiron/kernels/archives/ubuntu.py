@@ -58,7 +58,7 @@ def download(wanted: str, arch: str, to: Path, on_step: Callable[[str], None]) -
         there = ", ".join(f"ubuntu/{release.number}-{one}" for one in archive.series(available)) or "none"
         return f"Ubuntu {release.number} has no such kernel for {arch}: it has {there}; for others, {_OLDER}"
 
-    request = archive.Request(
+    request = archive.ArchiveRequest(
         f"ubuntu/{wanted}",
         functools.partial(image_packages, lists),
         lambda available: apts.newest(asked.fitting(available, default=release.series)),

@@ -26,7 +26,7 @@ from typing import IO
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import ssh
 from bigiron.util import distribution
 from bigiron.util.sanitize import sanitize
@@ -145,7 +145,7 @@ class RealEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: threading.Event,
         on_stage: Callable[[str], None],
     ) -> Collected:
@@ -213,7 +213,7 @@ def name(address: str) -> str:
     return address or "this machine"
 
 
-def run(machine: RealMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
+def run(machine: RealMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> MachineOutcome:
     """Run the agent and listen until its last word.
 
     Raises UserError where what it was given cannot run, MachineError where it died or is too slow or the
@@ -262,10 +262,10 @@ def _listen(
     stderr: IO[bytes],
     stop: threading.Event,
     on_stage: Callable[[str], None],
-) -> Outcome:
+) -> MachineOutcome:
     """Until the last word, handing over the archive meanwhile."""
     assert process.stdin and process.stdout
-    started, outcome, left = time.monotonic(), Outcome(), memoryview(archive)
+    started, outcome, left = time.monotonic(), MachineOutcome(), memoryview(archive)
     os.set_blocking(process.stdin.fileno(), False)
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdin, selectors.EVENT_WRITE)

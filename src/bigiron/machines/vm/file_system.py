@@ -40,7 +40,7 @@ _SAME = "6269676e-6972-4f6e-8000-000000000001"  # else it is random, and with it
 
 
 @dataclass(frozen=True)
-class Kind:
+class FileSystemKind:
     """A file system that bigiron knows how to make."""
 
     mkfs: tuple[str, ...]  # without options, and the file; none: it is made by being mounted
@@ -49,20 +49,20 @@ class Kind:
     flags: str = ""
 
 
-KINDS: Mapping[str, Kind] = {
-    "tmpfs": Kind(()),
+KINDS: Mapping[str, FileSystemKind] = {
+    "tmpfs": FileSystemKind(()),
     # The table of inodes at once, not by a thread of the mounted kernel's.
-    "ext4": Kind(
+    "ext4": FileSystemKind(
         ("mkfs.ext4", "-q", "-F", "-U", _SAME, "-E",
          f"lazy_itable_init=0,lazy_journal_init=0,nodiscard,hash_seed={_SAME}"), "e2fsprogs",
         "-b -C -E -e -G -g -I -i -J -L -m -N -O -o -r -T -t -U", "-c -D -F -j -K -q -v"),
-    "xfs": Kind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs",
+    "xfs": FileSystemKind(("mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={_SAME}"), "xfsprogs",
         "-b -d -i -L -l -m -n -r -s", "-f -K -q"),
-    "btrfs": Kind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs",
+    "btrfs": FileSystemKind(("mkfs.btrfs", "-q", "-f", "-K", "-U", _SAME), "btrfs-progs",
         "-b -d -L -m -n -O -R -s -U --byte-count --checksum --csum --data --features --label --metadata "
         "--nodesize --runtime-features --sectorsize --uuid",
         "-f -K -M -q -v --force --mixed --nodiscard --quiet --verbose"),
-    "f2fs": Kind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools",
+    "f2fs": FileSystemKind(("mkfs.f2fs", "-f", "-t", "0"), "f2fs-tools",
         "-a -C -d -E -e -l -O -o -R -s -T -t -U -w -z", "-f -i -m -q -r"),
 }  # fmt: skip
 
@@ -128,7 +128,7 @@ class FileSystem:
             modules=(*machine.modules, *(module for module in modules if module not in later)),
         )
 
-    def _job(self, modules: Sequence[kernels.Module]) -> list[str]:
+    def _job(self, modules: Sequence[kernels.KernelModule]) -> list[str]:
         """What the agent is to do (docs/contributing/protocol.md)."""
         lines = []
         for module in modules:
@@ -181,8 +181,8 @@ class FileSystem:
     def _roots(self) -> tuple[str, ...]:
         return ("brd", self.name) if self.size_mib else ()
 
-    def _modules(self, kernel: Kernel) -> list[kernels.Module]:
-        found: dict[str, kernels.Module] = {}
+    def _modules(self, kernel: Kernel) -> list[kernels.KernelModule]:
+        found: dict[str, kernels.KernelModule] = {}
         for root in self._roots:
             for module in kernels.modules_for(kernel, root) or ():
                 found.setdefault(module.name, module)
@@ -200,7 +200,7 @@ class FileSystem:
 _OTHER_FILE = re.compile(r"/|\b(device|file|logdev|name|rtdev)=")
 
 
-def _refused(kind: Kind, words: Sequence[str]) -> str:
+def _refused(kind: FileSystemKind, words: Sequence[str]) -> str:
     """The first word that may let mkfs read or write another file than the disk: a study may be a stranger's.
 
     >>> _refused(KINDS["ext4"], ["-O", "^has_journal", "-Estride=4", "-K"])

@@ -19,7 +19,7 @@ from typing import IO
 from bigiron.errors import KernelCrashError, MachineError
 from bigiron.introspect.memory import GoneError, GuestRam
 from bigiron.machines.messages import Decoder, Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.vm import monitor
 from bigiron.machines.vm.monitor import Monitor, MonitorEndedError, RefusedError
 from bigiron.util.parent_death import dying_with
@@ -61,7 +61,7 @@ class Guest:
         ram: GuestRam, limits: RunLimits, pid: int,
     ) -> None:  # fmt: skip
         self.log = bytearray()
-        self.outcome = Outcome(stage="booting")
+        self.outcome = MachineOutcome(stage="booting")
         self._console, self._agent, self._connection = console, agent, monitor
         self._state = state
         self._ram = ram
@@ -94,7 +94,9 @@ class Guest:
         memory(self._pid)  # only now: QEMU writes into the memory when it creates the machine
         control.load(self._state)
 
-    def run(self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None) -> Outcome:
+    def run(
+        self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None
+    ) -> MachineOutcome:
         """Give it its agent and read until the agent's last message; `meanwhile` is called once it runs.
 
         Called only then, because importing libraries in another thread would stall this one.

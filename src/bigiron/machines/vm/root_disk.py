@@ -51,7 +51,7 @@ class RootDisk:
         """What a cell's record says of it."""
         return {"root": self.name, "root_sha256": self.root.sha256}
 
-    def _modules(self, kernel: Kernel) -> Iterator[kernels.Module]:
+    def _modules(self, kernel: Kernel) -> Iterator[kernels.KernelModule]:
         for name in ("virtio_pci", "virtio_blk", self.root.file_system, "overlay"):
             yield from kernels.modules_for(kernel, name) or ()
 

@@ -48,14 +48,14 @@ class DamagedError(Exception):
     """A snapshot is not as it was made, or cannot be used: why."""
 
 
-class Part(msgspec.Struct, array_like=True, frozen=True):
+class MemoryRange(msgspec.Struct, array_like=True, frozen=True):
     """A piece of a machine's memory."""
 
     offset: int
     length: int
 
 
-class Machine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class SnapshotMachine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """All that goes into a booted machine, but which QEMU made it."""
 
     arch: str
@@ -99,16 +99,16 @@ class Emulator(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return same and counters_agree(self.counter_khz, other.counter_khz)
 
 
-class Record(msgspec.Struct, forbid_unknown_fields=True):
+class SnapshotRecord(msgspec.Struct, forbid_unknown_fields=True):
     """snapshot.json."""
 
-    machine: Machine
+    machine: SnapshotMachine
     emulator: Emulator
-    room: list[Part]  # where a cell's agent is handed over
+    room: list[MemoryRange]  # where a cell's agent is handed over
     symbols_crc: int
     state_crc: int
     memory_crc: int
-    memory: list[Part]  # what is in the file `memory`; the rest of it are holes
+    memory: list[MemoryRange]  # what is in the file `memory`; the rest of it are holes
     crc: int = 0  # of all this with a zero here
 
 
@@ -117,7 +117,7 @@ class Snapshot:
     """A snapshot whose files are open."""
 
     folder: Path
-    record: Record
+    record: SnapshotRecord
     state: bytes
     symbols: bytes  # /proc/kallsyms
     _memory: FileIO
@@ -194,7 +194,7 @@ class SnapshotInfo:
     """A snapshot as lists show it."""
 
     name: str
-    machine: Machine | None  # None: it is damaged
+    machine: SnapshotMachine | None  # None: it is damaged
     used: float  # when, by the clock
     size: int  # bytes
 
@@ -208,7 +208,7 @@ def counters_agree(khz: float, other_khz: float) -> bool:
     return abs(khz - other_khz) <= _COUNTER_ERROR * khz
 
 
-def find(machine: Machine, emulator: Emulator) -> Snapshot | None:
+def find(machine: SnapshotMachine, emulator: Emulator) -> Snapshot | None:
     """The snapshot of a machine, or None. A snapshot that cannot be used is deleted with a warning."""
     folder = _root() / machine.name
     try:
@@ -238,7 +238,7 @@ def discard(folder: Path, why: str) -> None:
 
 
 def keep(
-    machine: Machine,
+    machine: SnapshotMachine,
     emulator: Emulator,
     stopped: Stopped,
     ram: GuestRam,
@@ -254,9 +254,9 @@ def keep(
                 (folder / "state").write_bytes(stopped.state)
                 (folder / "symbols").write_bytes(stopped.symbols)
                 parts, crc = _pack(ram, folder / "memory")
-                rooms = [Part(*one) for one in stopped.room]
+                rooms = [MemoryRange(*one) for one in stopped.room]
                 crcs = zlib.crc32(stopped.symbols), zlib.crc32(stopped.state), crc
-                record = Record(machine, emulator, rooms, *crcs, parts)
+                record = SnapshotRecord(machine, emulator, rooms, *crcs, parts)
                 record.crc = _crc(record)
                 (folder / "snapshot.json").write_bytes(msgspec.json.encode(record) + b"\n")
                 _remove(root / name)
@@ -268,19 +268,19 @@ def keep(
     return True
 
 
-def refuse(machine: Machine, why: str) -> None:
+def refuse(machine: SnapshotMachine, why: str) -> None:
     """Stop trying to keep it in this process: its cells boot, and a warning says so."""
     _log.warning("%s; each machine boots", why)
     _refused.add(machine.name)
 
 
-def was_refused(machine: Machine) -> bool:
+def was_refused(machine: SnapshotMachine) -> bool:
     """Whether this process failed to keep it, so that another boot for a snapshot would be wasted."""
     return machine.name in _refused
 
 
 @contextmanager
-def making(machine: Machine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
+def making(machine: SnapshotMachine, stop: threading.Event, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock under which one thread of one process makes a snapshot; StoppedError if `stop` is set."""
 
     def pause() -> None:
@@ -328,7 +328,7 @@ def list_snapshots() -> list[SnapshotInfo]:
 def _kept(folder: Path) -> SnapshotInfo:
     size = sum(file.stat().st_blocks * 512 for file in folder.iterdir())
     try:
-        machine = decode.from_json((folder / "snapshot.json").read_bytes(), Record).machine
+        machine = decode.from_json((folder / "snapshot.json").read_bytes(), SnapshotRecord).machine
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         machine = None
     return SnapshotInfo(folder.name, machine, folder.stat().st_mtime, size)
@@ -379,7 +379,7 @@ def _folders(root: Path) -> list[Path]:
 
 def _open(folder: Path) -> Snapshot:
     try:
-        record = decode.from_json((folder / "snapshot.json").read_bytes(), Record)
+        record = decode.from_json((folder / "snapshot.json").read_bytes(), SnapshotRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedError(f"its snapshot.json is damaged: {error}") from None
     if record.crc != _crc(record):
@@ -393,13 +393,13 @@ def _open(folder: Path) -> Snapshot:
     return Snapshot(folder, record, state, symbols, FileIO(folder / "memory"))
 
 
-def _crc(record: Record) -> int:
+def _crc(record: SnapshotRecord) -> int:
     return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(record, crc=0)))
 
 
-def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
+def _pack(ram: GuestRam, to: Path) -> tuple[list[MemoryRange], int]:
     """Write the nonzero blocks of a machine's memory; returns their places and the checksum."""
-    parts: list[Part] = []
+    parts: list[MemoryRange] = []
     crc, zeros = 0, bytes(_BLOCK)
     with to.open("wb") as file:
         file.truncate(ram.bytes)
@@ -413,9 +413,9 @@ def _pack(ram: GuestRam, to: Path) -> tuple[list[Part], int]:
                 file.write(block)
                 crc = zlib.crc32(block, crc)
                 if parts and parts[-1].offset + parts[-1].length == at + offset:
-                    parts[-1] = Part(parts[-1].offset, parts[-1].length + len(block))
+                    parts[-1] = MemoryRange(parts[-1].offset, parts[-1].length + len(block))
                 else:
-                    parts.append(Part(at + offset, len(block)))
+                    parts.append(MemoryRange(at + offset, len(block)))
     return parts, crc
 
 

@@ -77,7 +77,7 @@ class Topology:
 
 
 @dataclass(frozen=True)
-class Shape:
+class GivenTopology:
     """A topology as the user gave it; omitted parts (None) follow from the number of CPUs."""
 
     sockets: int | None = None
@@ -88,9 +88,9 @@ class Shape:
     def at(self, cpus: int) -> Topology:
         """The topology of this shape with so many CPUs.
 
-        >>> Shape(sockets=2).at(8)
+        >>> GivenTopology(sockets=2).at(8)
         Topology(sockets=2, nodes=1, cores=4, threads=1, distances=())
-        >>> Shape(sockets=2, cores=4).at(6)
+        >>> GivenTopology(sockets=2, cores=4).at(6)
         Traceback (most recent call last):
         bigiron.errors.UserError: topology sockets=2,cores=4 has 8 CPUs, not 6
         """
@@ -113,11 +113,11 @@ class Shape:
         return ",".join(f"{key}={value}" for key, value in pairs if value is not None)
 
 
-def parse(text: str) -> Shape:
+def parse(text: str) -> GivenTopology:
     """Read `sockets=2,nodes=2,cores=4,threads=1`, any of them.
 
     >>> parse("sockets=2,cores=4")
-    Shape(sockets=2, nodes=None, cores=4, threads=None)
+    GivenTopology(sockets=2, nodes=None, cores=4, threads=None)
     >>> parse("socket=2")
     Traceback (most recent call last):
     bigiron.errors.UserError: topology 'socket=2': use sockets=, nodes=, cores=, threads= with whole numbers
@@ -128,4 +128,4 @@ def parse(text: str) -> Shape:
         if key not in _KEYS or not value.isdecimal() or int(value) < 1:
             raise UserError(f"topology {text!r}: use {'=, '.join(_KEYS)}= with whole numbers")
         shape[key] = int(value)
-    return Shape(**shape)
+    return GivenTopology(**shape)

@@ -18,10 +18,10 @@ from bigiron import compile, kernels
 from bigiron.architectures import Architecture
 from bigiron.errors import MachineError, UserError
 from bigiron.introspect.kernel_types import types_in
-from bigiron.introspect.memory import Content, GuestRam, KernelMemory, private_copies_work
+from bigiron.introspect.memory import GuestRam, KernelMemory, MemoryContent, private_copies_work
 from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.messages import Message
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
@@ -30,7 +30,7 @@ from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.machines.vm.qemu_command import command_line, counter_khz
-from bigiron.machines.vm.snapshot import DamagedError, Emulator, Machine, Snapshot, Stopped
+from bigiron.machines.vm.snapshot import DamagedError, Emulator, Snapshot, SnapshotMachine, Stopped
 from bigiron.machines.vm.topology import Topology
 from bigiron.roots import Root
 from bigiron.util import host_memory, lazy
@@ -75,7 +75,9 @@ class VirtualMachine:
     change: ShapeChange = AS_ASKED  # of which that of its time slices is still to be made
     release: str = ""  # of the kernel, for who reads it
     init: Path | None = None  # what it boots into; None: compiled here
-    modules: tuple[kernels.Module, ...] = ()  # that it loads in this order as it boots: it is kept with them
+    modules: tuple[
+        kernels.KernelModule, ...
+    ] = ()  # that it loads as it boots, in order: it is kept with them
     root: Root | None = None  # the root file system of programs: it is kept with that mounted
     from_snapshot: bool = False  # whether it is resumed from one that was booted and kept
     boot_number: int = 1  # which of the boots of such a machine it is resumed from
@@ -190,7 +192,7 @@ def check_memory(mib: int, cpus: int) -> None:
         )
 
 
-def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> Outcome:
+def run(vm: VirtualMachine, stop: threading.Event, on_stage: Callable[[str], None]) -> MachineOutcome:
     """Boot the machine or resume a snapshot, and read until the agent's last message.
 
     Raises UserError if the cell cannot run (the workload crashed, a setting does not exist), MachineError
@@ -246,7 +248,7 @@ class _Boot:
         file.write_bytes(content)
         return file
 
-    def booted(self) -> Outcome:
+    def booted(self) -> MachineOutcome:
         """Run the cell in a machine that boots for it alone."""
         if self.vm.instructions_per_ns or self.vm.clock_slower > 1:
             with GuestRam(self.vm.memory_mib) as ram:
@@ -263,7 +265,7 @@ class _Boot:
             self._check_clock()
             return guest.run(self.content, room)
 
-    def from_snapshot(self) -> Outcome:
+    def from_snapshot(self) -> MachineOutcome:
         """Run the cell in a resumed snapshot, which is made if need be; if that is impossible, boot."""
         found = snapshot.find(self._machine, self._emulator) or self._make()
         if not found:
@@ -281,7 +283,7 @@ class _Boot:
         except DamagedError as error:
             raise MachineError(f"the machine cannot be resumed: {error}") from None
 
-    def _from(self, found: Snapshot) -> Outcome:
+    def _from(self, found: Snapshot) -> MachineOutcome:
         with found, StoppableThreads() as aside:
             whole = aside.submit(found.check)
             return self._resumed(found.stopped, found, whole.result)
@@ -342,7 +344,9 @@ class _Boot:
         snapshot.keep_symbols(sha256, symbols)
         return symbols
 
-    def _resumed(self, stopped: Stopped, memory: Content, check: Callable[[], object]) -> Outcome:
+    def _resumed(
+        self, stopped: Stopped, memory: MemoryContent, check: Callable[[], object]
+    ) -> MachineOutcome:
         """Resume the state of a stopped machine; `check` raises DamagedError if its memory is damaged."""
         if self.vm.results:
             (self.vm.results / _SYMBOLS).write_bytes(stopped.symbols)
@@ -461,9 +465,9 @@ class _Boot:
         return parts
 
     @cached_property
-    def _machine(self) -> Machine:
+    def _machine(self) -> SnapshotMachine:
         vm = self.vm
-        return Machine(
+        return SnapshotMachine(
             arch=vm.architecture.name,
             kernel=vm.release,
             kernel_sha256=kernels.sha256_of(vm.kernel),

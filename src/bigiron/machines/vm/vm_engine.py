@@ -12,7 +12,7 @@ from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
-from bigiron.machines.outcome import Outcome
+from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import dilation, kvm, snapshot
 from bigiron.machines.vm import topology as topologies
@@ -158,7 +158,7 @@ class VmEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[Outcome], Collected],
+        collect: Callable[[MachineOutcome], Collected],
         stop: threading.Event,
         on_stage: Callable[[str], None],
     ) -> Collected:

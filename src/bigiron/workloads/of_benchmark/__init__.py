@@ -24,8 +24,8 @@ from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Family,
     Mapped,
+    MappedProgram,
     Parameters,
-    Program,
     fs_named,
     fs_of,
     mode_of,
@@ -35,8 +35,8 @@ from bigiron.workloads.registry import find
 
 __all__ = [
     "Mapped",
+    "MappedProgram",
     "Parameters",
-    "Program",
     "check_metric",
     "families",
     "fs_named",

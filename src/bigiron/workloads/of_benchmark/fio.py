@@ -4,8 +4,8 @@ from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
+    MappedProgram,
     Parameters,
-    Program,
     on_disk,
     size,
 )
@@ -50,7 +50,7 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
         options.append("--direct=1")
     whole = parameters.get("test_size", "")
     smaller = [f"{_FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
-    program = Program(
+    program = MappedProgram(
         "fio",
         f"fio --name=task --directory=/tmp {' '.join(options)} --size={_FILE_MIB}m --numjobs={{tasks}} "
         f"--time_based --runtime={_LONG_S} --group_reporting",

@@ -22,7 +22,7 @@ _SIZE = re.compile(r"\d+[kKmMgG]?")
 
 
 @dataclass(frozen=True)
-class Program:
+class MappedProgram:
     """A program in a virtual machine, by the keys of study.toml, of which a part is recorded.
 
     The part begins at the line `begin_at`, or after `warm_up_s` seconds of the machine's clock, when the
@@ -50,7 +50,7 @@ class Program:
     def root(self) -> str:
         """Its root file system.
 
-        >>> Program("fio", "fio").root
+        >>> MappedProgram("fio", "fio").root
         'debian:trixie+fio'
         """
         return f"debian:{SUITE}+{self.packages}"
@@ -63,7 +63,7 @@ class Mapped:
     workload: str = ""
     mode: Literal["process", "thread"] = "process"
     fs: str = ""
-    program: Program | None = None
+    program: MappedProgram | None = None
     tasks: int | None = None
     """A number that the benchmark fixes, whatever the machine; None: the report's share of the CPUs."""
     differs: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def of_disk(parameters: Parameters) -> tuple[str, ...]:
     )
 
 
-def on_disk(benchmark: str, parameters: Parameters, program: Program, *differs: str) -> Mapped:
+def on_disk(benchmark: str, parameters: Parameters, program: MappedProgram, *differs: str) -> Mapped:
     """A program on the report's file system; `differs`: in what it differs, besides its disk."""
     return Mapped(
         fs=checked_fs(benchmark, parameters), program=program, differs=(*of_disk(parameters), *differs)

@@ -2,7 +2,7 @@
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, of_network, size
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, MappedProgram, Parameters, of_network, size
 
 _WARM_UP_S = 0.03  # copies of large messages are few instructions, and so little time of the machine
 _LONG_S = 100_000  # longer than any recorded part
@@ -33,7 +33,7 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
     file = " -F /usr/bin/netperf" if test == "TCP_SENDFILE" else ""
     client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' -- -m {sent}' if sent else ''}"
     return Mapped(
-        program=Program(
+        program=MappedProgram(
             "netperf",
             _at_once(client),
             _PER[test],
@@ -52,7 +52,7 @@ def iperf(parameters: Parameters, metric: str) -> Mapped:
     kind = parameters.get("protocol") or parameters.get("test") or metric
     protocol = " --udp --bitrate 0" if "udp" in kind.lower() else ""
     return Mapped(
-        program=Program(
+        program=MappedProgram(
             "iperf3",
             f"iperf3 --client 127.0.0.1 --parallel {{tasks}} --time {_LONG_S}{protocol}",
             "write",
@@ -74,7 +74,7 @@ def sockperf(parameters: Parameters, metric: str) -> Mapped:
     port = "-i 127.0.0.1 -p 11111"
     messages = f" --msg-size {sent}" if (sent := size(parameters, "msg_size")) else ""
     return Mapped(
-        program=Program(
+        program=MappedProgram(
             "sockperf",
             _at_once(f"sockperf {test}{tcp} {port}{messages} -t {_LONG_S}"),
             "sendto",

@@ -4,7 +4,7 @@ import re
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, mode_of
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, MappedProgram, Parameters, mode_of
 
 _LONG = 100_000
 _PROGRAMS = {
@@ -48,7 +48,7 @@ def perf_bench(parameters: Parameters, metric: str) -> Mapped:
                 " --shared"  # between processes: hashed by page, in the hash table of the whole machine
             )
         first = "perf bench mem memcpy --size 1KB --nr_loops 1"
-        program = Program("linux-perf", f"perf bench {arguments}", per, ready=(first,))
+        program = MappedProgram("linux-perf", f"perf bench {arguments}", per, ready=(first,))
         return Mapped(program=program, tasks=None if "{tasks}" in arguments else 1)
     if test.startswith(_OF_PERF):
         raise UserError(

@@ -5,8 +5,8 @@ from bigiron.workloads.of_benchmark.built_in import of_suite
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
+    MappedProgram,
     Parameters,
-    Program,
     on_disk,
 )
 from bigiron.workloads.of_benchmark.out_of_scope import IN_USER_MODE
@@ -80,5 +80,5 @@ def _looped(suite: str, script: str, shell: str, parameters: Parameters, differs
     loop = f"export script='{script}' shell='{shell}'; "
     loop += 'for task in $(seq {tasks}); do while :; do sh -c "$shell"; done & done; wait'
     command = 'sh -c "{}"'.format(loop.replace('"', '\\"'))
-    program = Program(_PACKAGES, command, ready=(f"sh -c '{script}'",), record_s=_RECORD_S)
+    program = MappedProgram(_PACKAGES, command, ready=(f"sh -c '{script}'",), record_s=_RECORD_S)
     return on_disk(suite, parameters, program, *differs)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, Program, on_disk
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, MappedProgram, Parameters, on_disk
 from bigiron.workloads.of_benchmark.stressors import (
     IN_USER_MODE,
     NOT_AS_ROOT,
@@ -58,7 +58,7 @@ def stress_ng(parameters: Parameters, metric: str) -> Mapped:
         options += " --minimize"
     command = f"stress-ng --verbose --no-rand-seed --{stressor} {{tasks}}{options}"
     user = _USER if stressor in NOT_AS_ROOT else ""
-    program = Program("stress-ng", command, per, begin_at=_STARTED, user=user)
+    program = MappedProgram("stress-ng", command, per, begin_at=_STARTED, user=user)
     disk = {} if user else parameters  # the robot's user works in its home folder
     return on_disk("stress-ng", disk, program, *_left_out(stressor, parameters))
 

@@ -6,8 +6,8 @@ from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
+    MappedProgram,
     Parameters,
-    Program,
     on_disk,
     size,
 )
@@ -43,7 +43,7 @@ def sysbench(parameters: Parameters, _metric: str) -> Mapped:
                 options = re.sub(rf"{option}=\S+", f"{option}={given}", options)
         command = f"sysbench {test} --threads={{tasks}} {options} {_FOREVER}"
         first = "sysbench threads --threads=1 --events=1 run"
-        return Mapped(program=Program("sysbench", command, per, ready=(first,)))
+        return Mapped(program=MappedProgram("sysbench", command, per, ready=(first,)))
     if test.startswith("fileio"):
         return _fileio(parameters)
     if test.startswith(("oltp", "mariadb", "mysql")):
@@ -60,13 +60,13 @@ def _fileio(parameters: Parameters) -> Mapped:
     if io not in ("sync", "async", "mmap"):
         raise UserError(f"sysbench has no file-io-mode {io!r}: {INSTEAD}")
     command = f"{_FILES} --threads={{tasks}} --file-test-mode={mode} --file-io-mode={io} {_FOREVER}"
-    program = Program("sysbench", command, ready=(f"{_FILES} prepare",))
+    program = MappedProgram("sysbench", command, ready=(f"{_FILES} prepare",))
     return on_disk("sysbench", parameters, program, "16 MiB of files")
 
 
 def _database() -> Mapped:
     return Mapped(
-        program=Program(
+        program=MappedProgram(
             "mariadb-server+sysbench",
             f"mariadb-slap {_SOCKET} --concurrency={{tasks}} --auto-generate-sql "
             "--number-of-queries=100000000",
