@@ -12,9 +12,9 @@ from bigiron.matrix.model.calls import (
     SIGNATURES,
     WORDS,
     Argument,
-    Call,
     Kind,
     ResultText,
+    SystemCall,
 )
 from bigiron.matrix.model.extended.model import Epoll, ExtendedState, NothingExtended, Socket
 from bigiron.matrix.model.model import LeftOutError, Nothing, Results, State
@@ -38,11 +38,11 @@ _NAMES_OF = {
 }
 
 
-def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tuple[Call, ResultText]]:
+def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tuple[SystemCall, ResultText]]:
     """Calls by two processes, each with what the model says of it. Most find what they need; some do not."""
     chance = random.Random(seed)
     state, results = ExtendedState(NothingExtended()) if extended else State(Nothing()), Results()
-    trace: list[tuple[Call, ResultText]] = []
+    trace: list[tuple[SystemCall, ResultText]] = []
     process = 0
     while len(trace) < length:
         if chance.random() < 0.2:
@@ -60,7 +60,7 @@ def random_trace(seed: int, length: int, *, extended: bool = False) -> list[tupl
     return trace[:length]
 
 
-def text_of(traces: Iterable[tuple[int, Sequence[tuple[Call, ResultText]]]]) -> str:
+def text_of(traces: Iterable[tuple[int, Sequence[tuple[SystemCall, ResultText]]]]) -> str:
     """What guest/pairs/ reads."""
     blocks = []
     for number, trace in traces:
@@ -77,10 +77,10 @@ class _Guess:
     state: State
     process: int
 
-    def call(self) -> Call:
+    def call(self) -> SystemCall:
         name = self._name()
         if name == "receive":
-            return Call(
+            return SystemCall(
                 name,
                 self.process,
                 (self._likely(self._open(1 - self.process), _FDS), self.chance.choice(_FDS)),
@@ -101,7 +101,7 @@ class _Guess:
         if name == "mmap":
             anonymous = self.chance.random() < 0.3
             arguments[2:] = [None, 0] if anonymous else [arguments[2], self.chance.choice((0, 0, 1, 2))]
-        return Call(name, self.process, tuple(arguments))
+        return SystemCall(name, self.process, tuple(arguments))
 
     def _name(self) -> str:
         names = _NAMES_OF[isinstance(self.state, ExtendedState)]

@@ -10,7 +10,7 @@ from random_traces import random_trace, text_of
 from bigiron import compile
 from bigiron.errors import UserError
 from bigiron.matrix.model import model
-from bigiron.matrix.model.calls import Call, parsed_tests
+from bigiron.matrix.model.calls import SystemCall, parsed_tests
 from bigiron.matrix.model.extended.model import Epoll, Socket
 
 CALLS_OF_A_TRACE = 40
@@ -75,7 +75,7 @@ def test_processes_share_what_one_gives_the_other() -> None:
     expected = ["3", "1", "1", "0", "5", "page 7", "page 8", "4 5", "4", "0", "1", "0", "-EPIPE"]
     text = "test 1 trace two\n" + "\n".join(calls) + "\n"
     assert made(text) == [expected]
-    assert model.results_of([Call.parsed(call) for call in calls]) == expected
+    assert model.results_of([SystemCall.parsed(call) for call in calls]) == expected
 
 
 def test_threads_share_descriptors_and_memory() -> None:

@@ -22,10 +22,10 @@ from bigiron.machines.vm import vm
 from bigiron.machines.vm.file_system import FileSystem
 from bigiron.matrix import listing, machine, outcomes, store, summary
 from bigiron.matrix import run as runner
-from bigiron.matrix.machine import KeepsCrashingError, Place
+from bigiron.matrix.machine import KeepsCrashingError, MatrixPlace
 from bigiron.matrix.model import calls
-from bigiron.matrix.model.calls import Call
-from bigiron.matrix.outcomes import Access, Conflict, Outcome
+from bigiron.matrix.model.calls import SystemCall
+from bigiron.matrix.outcomes import Access, Conflict, MatrixOutcome
 from bigiron.matrix.store import Matrix
 
 TESTS = """\
@@ -67,8 +67,8 @@ PIPES = "0 pipe -> 3 4\n"
 CLOSES = "test 1 close/close same\nA 0 close 3 -> 0\nB 0 close 4 -> 0\n"
 
 
-def tmpfs() -> Place:
-    return Place(kernels.find("debian/6.12"), FileSystem("tmpfs"))
+def tmpfs() -> MatrixPlace:
+    return MatrixPlace(kernels.find("debian/6.12"), FileSystem("tmpfs"))
 
 
 # What several runs come to
@@ -151,8 +151,8 @@ def test_lines_that_no_cpu_writes_are_no_conflict() -> None:
 # What all tests come to
 
 
-def of(test: int, *names: str, wrong: str = "") -> Outcome:
-    return Outcome(test, 5, [Conflict(name, 5, False, False, "", "") for name in names], wrong=wrong)
+def of(test: int, *names: str, wrong: str = "") -> MatrixOutcome:
+    return MatrixOutcome(test, 5, [Conflict(name, 5, False, False, "", "") for name in names], wrong=wrong)
 
 
 def test_what_keeps_most_tests_from_being_conflict_free() -> None:
@@ -302,7 +302,7 @@ def test_bad_input_is_one_line(arguments: list[str], why: str, tmp_path: Path) -
 def by_hand(tmp_path: Path) -> Path:
     """A matrix of two kernels that was not measured."""
     matrix = store.create(tmp_path / "m", TESTS, "")
-    hostile = Outcome(
+    hostile = MatrixOutcome(
         2, 5, [Conflict("<b>struct</b>", 5, False, False, "f;g (1 reads, 2 writes)", "h (1 reads, 0 writes)")]
     )
     ran = {"k/1": [of(1), hostile, of(3), of(4, "y"), of(5, wrong="it </script> returned 7")], "k/2": [of(2)]}
@@ -398,7 +398,9 @@ def test_a_machine_that_ends_at_another_test_each_time_is_given_up(monkeypatch: 
         raise MachineError("the machine did not end in time")
 
     tests = listing.read(TESTS, "")
-    tests = [dataclasses.replace(tests[0], number=n, a=(Call("pread", 0, (3, n)), "1")) for n in range(50)]
+    tests = [
+        dataclasses.replace(tests[0], number=n, a=(SystemCall("pread", 0, (3, n)), "1")) for n in range(50)
+    ]
     monkeypatch.setattr(machine.virtual, "run", too_slow)
     with pytest.raises(KeepsCrashingError, match="after 5 other tests the machine did not end in time"):
         machine.run(tmpfs(), tests, 1, Event(), lambda _stage: None)
@@ -438,7 +440,7 @@ def test_batches_that_are_given_up_are_left_out_and_others_run(
 ) -> None:
     """After three in a row of one place no more are tried there. The next time all that lack are run."""
 
-    def run(_place: object, tests: list[calls.Test], batch: int, *_rest: object) -> list[Outcome]:
+    def run(_place: object, tests: list[calls.Test], batch: int, *_rest: object) -> list[MatrixOutcome]:
         if batch in gives_up:
             raise KeepsCrashingError("after 5 other tests it ended")
         return [of(test.number) for test in tests]
@@ -508,7 +510,7 @@ def test_a_failure_of_no_test_is_refused(test: int) -> None:
 def test_a_call_that_does_not_return_is_to_blame_and_no_other() -> None:
     """It hangs before it is recorded: a thread waits for what the other one of its process never sends."""
     good, *_ = listing.read(TESTS, "")
-    hangs = dataclasses.replace(good, number=7, same=True, set_up=((Call("receive", 0, (3, 5)), "5"),))
+    hangs = dataclasses.replace(good, number=7, same=True, set_up=((SystemCall("receive", 0, (3, 5)), "5"),))
     tests = [*(dataclasses.replace(good, number=number) for number in (1, 2, 3)), hangs]
     with pytest.raises(machine._CulpritError, match="return in 1 billion instructions") as culprit:
         machine._run(tmpfs(), tests, 1, 1, Event(), lambda _stage: None, 0)
@@ -547,7 +549,7 @@ def test_calls_are_made_later_than_what_set_up_and_of_descriptors_on_one_line() 
 )
 def test_calls_on_a_file_system_of_a_disk(fs: str, adds: str) -> None:
     """Of two writes to two files."""
-    place = Place(kernels.find("debian/6.12"), FileSystem(fs))
+    place = MatrixPlace(kernels.find("debian/6.12"), FileSystem(fs))
     (found,) = machine.run(place, listing.read(LATER_AND_ELSEWHERE, "")[:1], 1, Event(), lambda _stage: None)
     assert not found.wrong and f"struct {adds}" in {one.name for one in found.conflicts}
 

@@ -8,7 +8,7 @@ from kernel_calls import made
 
 from bigiron.matrix.model import calls
 from bigiron.matrix.model import situations as enumeration
-from bigiron.matrix.model.calls import CALLS, Call
+from bigiron.matrix.model.calls import CALLS, SystemCall
 from bigiron.matrix.model.set_up import test_of as made_into_test
 from bigiron.matrix.model.situations import COMMUTER, EXTENDED, Family, pairs, situations
 from bigiron.matrix.model.situations import tests as all_tests
@@ -210,4 +210,4 @@ def test_a_pair_of_one_call_is_found_once_not_twice() -> None:
 
 def test_calls_that_set_up_are_no_part_of_a_pair() -> None:
     assert not {"dup", "receive"} & set(CALLS)
-    assert Call.parsed("1 receive 3 4").name == "receive"
+    assert SystemCall.parsed("1 receive 3 4").name == "receive"

@@ -25,8 +25,8 @@ import polars as pl
 from bigiron.analysis.lines import conflicts
 from bigiron.matrix import store
 from bigiron.matrix.model import situations
-from bigiron.matrix.model.calls import Call, ResultText, Test
-from bigiron.matrix.outcomes import Outcome, normal, struct_of
+from bigiron.matrix.model.calls import ResultText, SystemCall, Test
+from bigiron.matrix.outcomes import MatrixOutcome, normal, struct_of
 
 BIGIRON = Path(sys.executable).with_name("bigiron")
 HEADER = Path(__file__).parents[1] / "workloads" / "of_a_test.h"
@@ -40,7 +40,7 @@ def fd(number: object) -> str:
     return f"fd_of(copy, {number})"
 
 
-def made(call: Call, row: int, name: str) -> str:
+def made(call: SystemCall, row: int, name: str) -> str:
     """A call as C. `name`: how its names are written, with {name} and {place}."""
     given = call.named()
 
@@ -89,7 +89,7 @@ def made(call: Call, row: int, name: str) -> str:
     return f"{call.name}({fd(given['fd'])})"
 
 
-def steps(call: Call, result: ResultText) -> list[tuple[int, str]]:
+def steps(call: SystemCall, result: ResultText) -> list[tuple[int, str]]:
     """What it takes to set up a call, and by which process."""
     given = call.named()
     text = made(call, 0, 'name_in((char[32]){{ 0 }}, copy, "{name}")')
@@ -199,7 +199,7 @@ def show(both: tuple[float, float]) -> str:
     return f"({both[0]:.1f}, {both[1]:.1f})"
 
 
-def compared(test: Test, outcome: Outcome, kernel: str, folder: Path) -> str:
+def compared(test: Test, outcome: MatrixOutcome, kernel: str, folder: Path) -> str:
     """Print a line; whether both say the same."""
     counted = shared(recorded(test, kernel, folder))
     found, of_matrix = often(counted), {struct_of(one.name) for one in outcome.conflicts if not one.pair}
@@ -226,7 +226,7 @@ def a_few(kernel: str, folder: Path) -> Path:
     return matrix
 
 
-def drawn(column: store.Column, free: bool, options: argparse.Namespace) -> list[Outcome]:
+def drawn(column: store.PlaceOutcomes, free: bool, options: argparse.Namespace) -> list[MatrixOutcome]:
     """Tests at random that are conflict-free, or are not."""
     some = [one for one in column.outcomes.values() if not one.wrong and one.is_free is free]
     return random.Random(options.seed).sample(some, min(options.tests, len(some)))

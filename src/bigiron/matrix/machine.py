@@ -25,7 +25,7 @@ from bigiron.machines.vm.file_system import FileSystem
 from bigiron.machines.vm.vm import VirtualMachine
 from bigiron.matrix import listing, outcomes
 from bigiron.matrix.model.calls import Test
-from bigiron.matrix.outcomes import Access, Outcome
+from bigiron.matrix.outcomes import Access, MatrixOutcome
 from bigiron.probes.recording import Chains, objects_in, read_recording, touched_bytes
 from bigiron.util.english import plural
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Place:
+class MatrixPlace:
     """Where tests run."""
 
     kernel: Kernel
@@ -106,7 +106,7 @@ class _Ran:
     def and_more(self, more: Self) -> Self:
         return replace(self, runs=self.runs + more.runs, failure=more.failure)
 
-    def outcome(self, number: int) -> Outcome:
+    def outcome(self, number: int) -> MatrixOutcome:
         if self.failure:
             return outcomes.wrong(number, len(self.runs), self.failure)
         return outcomes.outcome(number, self.runs)
@@ -121,13 +121,13 @@ class _CulpritError(Exception):
 
 
 def run(
-    place: Place,
+    place: MatrixPlace,
     tests: Sequence[Test],
     seed: int,
     stop: Event,
     on_stage: Callable[[str], None],
     memory_mib: int = 0,
-) -> list[Outcome]:
+) -> list[MatrixOutcome]:
     """What came of each test, in several runs of all of them in other orders.
 
     Where one more run decides, there are more runs, unless the machine keeps crashing. A test that crashes or
@@ -172,7 +172,7 @@ def _without_culprits(
 
 
 def _run(
-    place: Place,
+    place: MatrixPlace,
     tests: Sequence[Test],
     runs: int,
     seed: int,

@@ -36,7 +36,7 @@ class Conflict(msgspec.Struct, frozen=True):
     b: str
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class MatrixOutcome(msgspec.Struct, frozen=True):
     """What came of a test."""
 
     test: int
@@ -64,7 +64,7 @@ def struct_of(name: str) -> str:
 
 
 @dataclass
-class _Line:
+class _LineOfRun:
     """A line in one run."""
 
     accesses: list[Access] = field(default_factory=list)
@@ -112,19 +112,19 @@ class _Shared:
 
 
 def _shared_lines(accesses: Iterable[Access]) -> list[_Shared]:
-    lines: dict[int, _Line] = defaultdict(_Line)
+    lines: dict[int, _LineOfRun] = defaultdict(_LineOfRun)
     for access in accesses:
         lines[access.line].accesses.append(access)
     shared = [_shared(line) for line in lines.values() if line.is_shared]
     for start in sorted({line & -PAIR_BYTES for line in lines}):
         both = [lines[at] for at in (start, start + LINE_BYTES) if at in lines]
-        pair = _Line([access for line in both for access in line.accesses])
+        pair = _LineOfRun([access for line in both for access in line.accesses])
         if len(both) == 2 and pair.is_shared and not any(line.is_shared for line in both):
             shared.append(_shared(pair, pair=True))
     return shared
 
 
-def _shared(line: _Line, *, pair: bool = False) -> _Shared:
+def _shared(line: _LineOfRun, *, pair: bool = False) -> _Shared:
     """Its name is that of what is written most of what the other side touches too."""
     other = {side: line.touched_beside(side) for side in line.sides}
     written = [access for access in line.accesses if access.writes]
@@ -137,7 +137,7 @@ def _shared(line: _Line, *, pair: bool = False) -> _Shared:
     return _Shared(name, pair, not true, _who(line, one), _who(line, another))
 
 
-def _who(line: _Line, side: str) -> str:
+def _who(line: _LineOfRun, side: str) -> str:
     """The call path that accessed the cache line most, and how often."""
     weights: Counter[str] = Counter()
     reads: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def is_borderline(runs: Sequence[Sequence[Access]]) -> bool:
     return abs(2 * max(present.values(), default=0) - len(runs)) == 1
 
 
-def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
+def outcome(test: int, runs: Sequence[Sequence[Access]]) -> MatrixOutcome:
     """What came of a test with these accesses in each of its runs.
 
     A line counts that is there in more than half of them, and not what is there by chance: an object that
@@ -196,9 +196,9 @@ def outcome(test: int, runs: Sequence[Sequence[Access]]) -> Outcome:
             conflicts.append(Conflict(name, runs_of, pair, false, example.a, example.b))
     lines_too = {struct_of(one.name) for one in conflicts if not one.pair}
     kept = [one for one in conflicts if not one.pair or struct_of(one.name) not in lines_too]
-    return Outcome(test, len(runs), kept, sorted(by_chance))
+    return MatrixOutcome(test, len(runs), kept, sorted(by_chance))
 
 
-def wrong(test: int, runs: int, why: str) -> Outcome:
+def wrong(test: int, runs: int, why: str) -> MatrixOutcome:
     """A test whose calls returned something else than they should, or that did not end."""
-    return Outcome(test, runs, wrong=why)
+    return MatrixOutcome(test, runs, wrong=why)

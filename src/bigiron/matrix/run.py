@@ -14,10 +14,10 @@ from bigiron.errors import UserError
 from bigiron.machines.vm.file_system import KINDS, FileSystem
 from bigiron.machines.vm.qemu import require_qemu
 from bigiron.matrix import listing, machine
-from bigiron.matrix.machine import KeepsCrashingError, Place
+from bigiron.matrix.machine import KeepsCrashingError, MatrixPlace
 from bigiron.matrix.model.calls import Test
-from bigiron.matrix.outcomes import Outcome
-from bigiron.matrix.store import PAIR, Column, Matrix
+from bigiron.matrix.outcomes import MatrixOutcome
+from bigiron.matrix.store import PAIR, Matrix, PlaceOutcomes
 from bigiron.util.english import plural
 from bigiron.util.threads import StoppableThreads
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Progress:
+class MatrixProgress:
     """How far a matrix is."""
 
     place: str
@@ -54,7 +54,7 @@ def identity(arch: str) -> str:
 
 def places(
     names: Sequence[str], arch: str, fs: str, on_step: Callable[[str], None], cpus: int = PAIR
-) -> list[Place]:
+) -> list[MatrixPlace]:
     """Where tests are to run; UserError for a kernel or a file system that is not to be had."""
     if cpus % 2 or not PAIR <= cpus <= MOST_CPUS:
         raise UserError(f"--cpus {cpus}: a test needs two CPUs, so use an even number up to {MOST_CPUS}")
@@ -67,20 +67,20 @@ def places(
         file_system.check_kernel(kernel)
         if file_system.size_mib:
             file_system.made()
-        found.append(Place(kernel, file_system, cpus))
+        found.append(MatrixPlace(kernel, file_system, cpus))
     return found
 
 
 @dataclass(frozen=True)
-class _Work:
-    place: Place
-    column: Column
+class _PlaceWork:
+    place: MatrixPlace
+    column: PlaceOutcomes
     batch: int
     tests: list[Test]
 
 
 def run_missing(
-    matrix: Matrix, wanted: Sequence[Place], jobs: int, on_progress: Callable[[Progress], None]
+    matrix: Matrix, wanted: Sequence[MatrixPlace], jobs: int, on_progress: Callable[[MatrixProgress], None]
 ) -> int:
     """Run every batch that is missing of those places; how many tests were left out, as their machines end.
 
@@ -100,14 +100,14 @@ class _Missing:
     def __init__(
         self,
         matrix: Matrix,
-        columns: Sequence[tuple[Place, Column]],
-        on_progress: Callable[[Progress], None],
+        columns: Sequence[tuple[MatrixPlace, PlaceOutcomes]],
+        on_progress: Callable[[MatrixProgress], None],
     ) -> None:
         self._on_progress = on_progress
         self._all: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
         self._given_up: Counter[str] = Counter()  # batches since one was kept
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[_PlaceWork] = deque()
         self.left_out = 0
         # Each batch everywhere: what there is can be compared at any time.
         wanted = [{test.number for test in matrix.tests_of(column, matrix.tests)} for _, column in columns]
@@ -118,9 +118,9 @@ class _Missing:
                 if column.has(number):
                     self._done[column.place.name] += len(tests)
                 else:
-                    self._waiting.append(_Work(place, column, number, tests))
+                    self._waiting.append(_PlaceWork(place, column, number, tests))
 
-    def next(self) -> _Work | None:
+    def next(self) -> _PlaceWork | None:
         """Nothing more of a place whose machines end whatever they run."""
         while self._waiting:
             work = self._waiting.popleft()
@@ -129,7 +129,7 @@ class _Missing:
             self.left_out += len(work.tests)
         return None
 
-    def run(self, work: _Work, stop: Event) -> Callable[[], None]:
+    def run(self, work: _PlaceWork, stop: Event) -> Callable[[], None]:
         """Run a batch, on any thread; what is returned keeps what came of it."""
         try:
             outcomes = machine.run(work.place, work.tests, work.batch, stop, partial(self._show, work))
@@ -137,18 +137,18 @@ class _Missing:
             return partial(self._leave_out, work, error.reason)
         return partial(self._keep, work, outcomes)
 
-    def _show(self, work: _Work, stage: str) -> None:
+    def _show(self, work: _PlaceWork, stage: str) -> None:
         name = work.column.place.name
-        self._on_progress(Progress(name, self._done[name], self._all[name], stage))
+        self._on_progress(MatrixProgress(name, self._done[name], self._all[name], stage))
 
-    def _keep(self, work: _Work, outcomes: list[Outcome]) -> None:
+    def _keep(self, work: _PlaceWork, outcomes: list[MatrixOutcome]) -> None:
         name = work.column.place.name
         work.column.keep(work.batch, outcomes)
         self._done[name] += len(work.tests)
         self._given_up[name] = 0
         self._show(work, "kept")
 
-    def _leave_out(self, work: _Work, why: str) -> None:
+    def _leave_out(self, work: _PlaceWork, why: str) -> None:
         """It has not run, and is missing the next time."""
         name = work.column.place.name
         self._given_up[name] += 1

@@ -23,7 +23,7 @@ from bigiron.errors import UserError
 from bigiron.kernels import Kernel, release_order
 from bigiron.matrix import listing
 from bigiron.matrix.model.calls import Test
-from bigiron.matrix.outcomes import Outcome
+from bigiron.matrix.outcomes import MatrixOutcome
 from bigiron.util import decode
 from bigiron.util.cache_dir import STAGING, keep_whole, locked
 
@@ -65,20 +65,20 @@ class PlaceRecord(msgspec.Struct, frozen=True):
 
 
 class _Batch(msgspec.Struct, frozen=True):
-    outcomes: list[Outcome]
+    outcomes: list[MatrixOutcome]
 
 
 @dataclass(frozen=True)
-class Column:
+class PlaceOutcomes:
     """What came of the tests in one place."""
 
     folder: Path
     place: PlaceRecord
 
     @cached_property
-    def outcomes(self) -> dict[int, Outcome]:
+    def outcomes(self) -> dict[int, MatrixOutcome]:
         """By test."""
-        found: dict[int, Outcome] = {}
+        found: dict[int, MatrixOutcome] = {}
         for file in sorted(self.folder.glob("[0-9]*.json")):
             try:
                 batch = decode.from_json(file.read_bytes(), _Batch)
@@ -91,7 +91,7 @@ class Column:
         """Whether a batch has run."""
         return self._file(batch).exists()
 
-    def keep(self, batch: int, outcomes: list[Outcome]) -> None:
+    def keep(self, batch: int, outcomes: list[MatrixOutcome]) -> None:
         """Write what came of a batch, whole or not at all."""
         keep_whole(self._file(batch), msgspec.json.encode(_Batch(outcomes)))
 
@@ -126,14 +126,14 @@ class Matrix:
         return [self.tests[first::number] for first in range(number)]
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[PlaceOutcomes]:
         """All places where tests ran, the oldest kernel first."""
         found = []
         for file in self.folder.glob(f"*/{_PLACE}"):
-            found.append(Column(file.parent, _decode(file, PlaceRecord)))
+            found.append(PlaceOutcomes(file.parent, _decode(file, PlaceRecord)))
         return sorted(found, key=lambda column: _place_order(column.place))
 
-    def column(self, kernel: Kernel, fs: str, cpus: int = PAIR) -> Column:
+    def column(self, kernel: Kernel, fs: str, cpus: int = PAIR) -> PlaceOutcomes:
         """That of a place, made if there is none; UserError where another kernel had its name."""
         place = PlaceRecord.of(kernel, fs, cpus)
         name = re.sub(r"[^A-Za-z0-9.+-]", "-", kernel.name)
@@ -148,9 +148,9 @@ class Matrix:
                 f"{folder} was made with another kernel named {there.kernel} ({there.release}, sha256 "
                 f"{there.sha256[:12]}): use another folder"
             )
-        return Column(folder, there)
+        return PlaceOutcomes(folder, there)
 
-    def tests_of(self, column: Column, batch: Sequence[Test]) -> list[Test]:
+    def tests_of(self, column: PlaceOutcomes, batch: Sequence[Test]) -> list[Test]:
         """Which of some tests run there: on more than two CPUs, those that are conflict-free on two."""
         if column.place.cpus == PAIR:
             return list(batch)

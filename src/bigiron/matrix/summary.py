@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.model.calls import CALLS, EXTENDED_CALLS, Test
-from bigiron.matrix.outcomes import Outcome
+from bigiron.matrix.outcomes import MatrixOutcome
 
 PUBLISHED = {"Linux, 2013": (9389, 13664), "sv6, 2013": (13528, 13664)}
 """Conflict-free tests, and all: Clements et al., The Scalable Commutativity Rule, SOSP 2013, Figure 6."""
@@ -28,7 +28,7 @@ class Count:
         """Of 1; None where there is no test."""
         return self.free / self.tests if self.tests else None
 
-    def with_outcome(self, outcome: Outcome) -> "Count":
+    def with_outcome(self, outcome: MatrixOutcome) -> "Count":
         """And that one."""
         if outcome.wrong:
             return Count(self.tests, self.free, self.wrong + 1)
@@ -36,7 +36,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Culprit:
+class SharedObject:
     """Something that calls share."""
 
     name: str
@@ -46,7 +46,7 @@ class Culprit:
 
 
 @dataclass(frozen=True)
-class Summary:
+class PlaceSummary:
     """What came of the tests in one place."""
 
     place: str
@@ -54,12 +54,12 @@ class Summary:
     as_pairs: int  # conflict-free also where CPUs fetch lines by two
     false_only: int  # fail though no byte is touched by both and written
     cells: Mapping[Pair, Count]
-    culprits: Sequence[Culprit]
-    wrong: Sequence[Outcome]
+    culprits: Sequence[SharedObject]
+    wrong: Sequence[MatrixOutcome]
     missing: int  # tests that have not run
 
 
-def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, Outcome]) -> Summary:
+def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, MatrixOutcome]) -> PlaceSummary:
     """Of the tests that ran."""
     cells: dict[Pair, Count] = {}
     total = Count()
@@ -69,7 +69,7 @@ def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, Outcome]) 
             total = total.with_outcome(outcome)
     ran = [outcomes[test.number] for test in tests if test.number in outcomes]
     good = [outcome for outcome in ran if not outcome.wrong]
-    return Summary(
+    return PlaceSummary(
         place,
         total,
         sum(not outcome.conflicts for outcome in good),
@@ -81,17 +81,17 @@ def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, Outcome]) 
     )
 
 
-def _is_false_only(outcome: Outcome) -> bool:
+def _is_false_only(outcome: MatrixOutcome) -> bool:
     lines = [conflict for conflict in outcome.conflicts if not conflict.pair]
     return bool(lines) and all(conflict.false for conflict in lines)
 
 
-def lines_of(outcome: Outcome) -> frozenset[str]:
+def lines_of(outcome: MatrixOutcome) -> frozenset[str]:
     """What keeps a test from being conflict-free."""
     return frozenset(conflict.name for conflict in outcome.conflicts if not conflict.pair)
 
 
-def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
+def culprits(outcomes: Iterable[MatrixOutcome]) -> list[SharedObject]:
     """What causes most failures.
 
     Few tests share one thing only. So what is looked for, again and again, is what one test shares, all of
@@ -104,7 +104,7 @@ def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
     for lines, number in left.items():
         of_all.update(dict.fromkeys(lines, number))
     alone = {next(iter(lines)): number for lines, number in left.items() if len(lines) == 1}
-    found: list[Culprit] = []
+    found: list[SharedObject] = []
     while left and len(found) < MOST_LINES:
         for name in sorted(_best(left, MOST_LINES - len(found)), key=lambda name: (-of_all[name], name)):
             without: Counter[frozenset[str]] = Counter()
@@ -114,7 +114,7 @@ def culprits(outcomes: Iterable[Outcome]) -> list[Culprit]:
                 else:
                     free += number
             left = without
-            found.append(Culprit(name, of_all[name], alone.get(name, 0), free / len(all_lines)))
+            found.append(SharedObject(name, of_all[name], alone.get(name, 0), free / len(all_lines)))
     return found
 
 
@@ -132,7 +132,7 @@ def _best(left: Counter[frozenset[str]], most: int) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Change:
+class PairChange:
     """A pair of calls of which another number of tests is conflict-free than before."""
 
     pair: Pair
@@ -143,10 +143,10 @@ class Change:
 
 
 def changes(
-    tests: Sequence[Test], before: Mapping[int, Outcome], after: Mapping[int, Outcome]
-) -> list[Change]:
+    tests: Sequence[Test], before: Mapping[int, MatrixOutcome], after: Mapping[int, MatrixOutcome]
+) -> list[PairChange]:
     """By pair, the largest first; only of tests that ran and said something in both."""
-    both: dict[Pair, list[tuple[Outcome, Outcome]]] = {}
+    both: dict[Pair, list[tuple[MatrixOutcome, MatrixOutcome]]] = {}
     for test in tests:
         one, other = before.get(test.number), after.get(test.number)
         if one and other and not one.wrong and not other.wrong:
@@ -163,7 +163,7 @@ def changes(
         if counts[0].free != counts[1].free:
             gone = [(name, -number) for name, number in sorted(names.items(), key=_by_number) if number < 0]
             come = [(name, number) for name, number in sorted(names.items(), key=_by_number) if number > 0]
-            found.append(Change(pair, counts[0], counts[1], gone[:3], come[:3]))
+            found.append(PairChange(pair, counts[0], counts[1], gone[:3], come[:3]))
     return sorted(found, key=lambda change: (-abs(change.after.free - change.before.free), change.pair))
 
 

@@ -8,9 +8,9 @@ from bigiron.analysis.kernel_functions import ENTRY_CODE
 from bigiron.matrix import summary as summaries
 from bigiron.matrix.listing import Pair, pair_of
 from bigiron.matrix.model.calls import Test
-from bigiron.matrix.outcomes import Conflict, Outcome
+from bigiron.matrix.outcomes import Conflict, MatrixOutcome
 from bigiron.matrix.store import Matrix
-from bigiron.matrix.summary import Change, Count, Summary, published
+from bigiron.matrix.summary import Count, PairChange, PlaceSummary, published
 from bigiron.report.formats.listing import Listing, code, json_text, markdown_table, plain
 
 _MOST_CHANGES = 12
@@ -22,17 +22,17 @@ _PUBLISHED = (
 
 
 @dataclass(frozen=True)
-class Document:
+class MatrixDocument:
     """What is shown of a matrix."""
 
     calls: Sequence[str]
-    summaries: Sequence[Summary]
-    changed: Sequence[tuple[str, str, Sequence[Change]]]  # from which place to which
+    summaries: Sequence[PlaceSummary]
+    changed: Sequence[tuple[str, str, Sequence[PairChange]]]  # from which place to which
     tests: Sequence[Test]
-    outcomes: Mapping[str, Mapping[int, Outcome]]  # by place and test
+    outcomes: Mapping[str, Mapping[int, MatrixOutcome]]  # by place and test
 
 
-def document(matrix: Matrix, pair: Pair | None = None) -> Document:
+def document(matrix: Matrix, pair: Pair | None = None) -> MatrixDocument:
     """Of all tests, or of those of one pair of calls."""
     tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
@@ -49,7 +49,7 @@ def document(matrix: Matrix, pair: Pair | None = None) -> Document:
         summaries.summary(column.place.name, matrix.tests_of(column, tests), column.outcomes)
         for column in columns
     ]
-    return Document(summaries.calls_of(matrix.tests), made, changed, tests, found)
+    return MatrixDocument(summaries.calls_of(matrix.tests), made, changed, tests, found)
 
 
 def percent(share: float | None) -> str:
@@ -70,7 +70,7 @@ def _whole(share: float) -> str:
     return f"{min(max(100 * share, 1), 99):.0f}" if 0 < share < 1 else f"{100 * share:.0f}"
 
 
-def as_text(document: Document) -> str:
+def as_text(document: MatrixDocument) -> str:
     """For people: of each place its triangle, its share and what keeps it from more; then what changed."""
     parts = [_shares(document)]
     for summary in document.summaries:
@@ -81,7 +81,7 @@ def as_text(document: Document) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _shares(document: Document) -> str:
+def _shares(document: MatrixDocument) -> str:
     rows: list[tuple[object, ...]] = [
         (
             one.place,
@@ -105,7 +105,7 @@ def _shares(document: Document) -> str:
     ) + (_PUBLISHED if published(document.calls) else "")
 
 
-def _triangle(document: Document, summary: Summary) -> str:
+def _triangle(document: MatrixDocument, summary: PlaceSummary) -> str:
     """A row and a column a call: the share of their tests that are conflict-free, in percent."""
     calls = document.calls
     rows = []
@@ -125,7 +125,7 @@ def _number(count: Count | None) -> str:
     return "." if count is None or count.share is None else _whole(count.share)
 
 
-def _culprits(summary: Summary) -> str:
+def _culprits(summary: PlaceSummary) -> str:
     if not summary.culprits:
         return ""
     rows = [
@@ -143,7 +143,7 @@ def _culprits(summary: Summary) -> str:
     return heading + Listing(columns, rows).as_text()
 
 
-def _wrong(summary: Summary) -> str:
+def _wrong(summary: PlaceSummary) -> str:
     if not summary.wrong:
         return ""
     lines = [
@@ -155,7 +155,7 @@ def _wrong(summary: Summary) -> str:
     return "".join(lines)
 
 
-def _changes(before: str, after: str, changes: Sequence[Change]) -> str:
+def _changes(before: str, after: str, changes: Sequence[PairChange]) -> str:
     if not changes:
         return f"{before} and {after}: no pair differs\n"
     rows = [
@@ -174,7 +174,7 @@ def _changes(before: str, after: str, changes: Sequence[Change]) -> str:
     return f"{before} to {after}: what changed\n" + Listing(columns, rows).as_text() + more
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(document: MatrixDocument) -> str:
     """The shares, and of each place its triangle and what keeps it from more, for a page or a mail."""
     shares = [
         [plain(one.place), f"{one.all.tests:,}", f"{one.all.free:,}", percent(one.all.share)]
@@ -202,7 +202,7 @@ def as_markdown(document: Document) -> str:
     return "\n".join(parts)
 
 
-def _list(document: Document) -> Listing:
+def _list(document: MatrixDocument) -> Listing:
     """A row for each test and place."""
     rows = []
     for test in document.tests:
@@ -231,12 +231,12 @@ def _list(document: Document) -> Listing:
     )
 
 
-def as_csv(document: Document) -> str:
+def as_csv(document: MatrixDocument) -> str:
     """A line for each test and place."""
     return _list(document).as_csv()
 
 
-def as_json(document: Document) -> str:
+def as_json(document: MatrixDocument) -> str:
     """All that the text says, and every test."""
     places = [
         {
@@ -280,7 +280,7 @@ def as_json(document: Document) -> str:
     )
 
 
-def _changed_pair(change: Change) -> dict[str, object]:
+def _changed_pair(change: PairChange) -> dict[str, object]:
     return {
         "calls": change.pair,
         "tests": change.before.tests,
@@ -291,7 +291,7 @@ def _changed_pair(change: Change) -> dict[str, object]:
     }
 
 
-FORMATS: Mapping[str, Callable[[Document], str]] = {
+FORMATS: Mapping[str, Callable[[MatrixDocument], str]] = {
     "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,
@@ -299,7 +299,7 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 }
 
 
-def of_pair(document: Document, pair: Pair) -> str:
+def of_pair(document: MatrixDocument, pair: Pair) -> str:
     """A pair's tests, by what they share."""
     lines = [f"{'/'.join(pair)}: {len(document.tests)} tests\n"]
     for one in document.summaries:
@@ -317,7 +317,7 @@ def of_pair(document: Document, pair: Pair) -> str:
     return "".join(lines)
 
 
-def of_test(test: Test, outcomes: Mapping[str, Outcome]) -> str:
+def of_test(test: Test, outcomes: Mapping[str, MatrixOutcome]) -> str:
     """One test, and what came of it in each place."""
     lines = [str(test)]
     for place, outcome in outcomes.items():

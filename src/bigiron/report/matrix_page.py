@@ -8,13 +8,13 @@ from collections.abc import Hashable
 from typing import Any
 
 import bigiron
-from bigiron.matrix.outcomes import Conflict, Outcome
+from bigiron.matrix.outcomes import Conflict, MatrixOutcome
 from bigiron.matrix.summary import published
 from bigiron.report.formats.html import embedded_json, rendered
-from bigiron.report.matrix import Document, innermost
+from bigiron.report.matrix import MatrixDocument, innermost
 
 
-def as_html(document: Document, name: str) -> str:
+def as_html(document: MatrixDocument, name: str) -> str:
     """The page of a matrix that lies in a folder of that name."""
     data = embedded_json(_data(document, name))
     return rendered("matrix", name=name, version=bigiron.__version__, data=data)
@@ -34,7 +34,7 @@ class _Interned:
         return list(self._numbers)
 
 
-def _data(document: Document, name: str) -> dict[str, Any]:
+def _data(document: MatrixDocument, name: str) -> dict[str, Any]:
     texts, conflicts, sets = _Interned(), _Interned(), _Interned()
 
     def of(conflict: Conflict) -> int:
@@ -42,7 +42,7 @@ def _data(document: Document, name: str) -> dict[str, Any]:
         kind = "pair" if conflict.pair else "false" if conflict.false else ""
         return conflicts.number((texts.number(conflict.name), kind, *calls))
 
-    def outcome(one: Outcome | None) -> Any:
+    def outcome(one: MatrixOutcome | None) -> Any:
         """A number of a set of conflicts; a text where it is wrong; null where it did not run."""
         if one is None:
             return None

@@ -17,7 +17,7 @@ from bigiron.matrix import listing, machine, store
 from bigiron.matrix import run as runner
 from bigiron.matrix.model import situations
 from bigiron.matrix.model.calls import CALLS
-from bigiron.matrix.run import Progress
+from bigiron.matrix.run import MatrixProgress
 from bigiron.report import matrix as report
 from bigiron.util.english import plural
 
@@ -189,7 +189,7 @@ def _tests(file: Path | None, output: Path, family: situations.Family) -> str:
     return "\n".join(map(str, situations.tests(family)))
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: MatrixProgress) -> None:
     if sys.stderr.isatty():
         end = "\n" if progress.stage == "kept" else "\r"
         print(

@@ -102,12 +102,12 @@ _MOST_RESULT = 95  # characters
 
 
 @dataclass(frozen=True)
-class Call:
+class SystemCall:
     """One call with its arguments, in the order of its signature.
 
-    >>> print(Call("open", 0, ("a", True, False, True)))
+    >>> print(SystemCall("open", 0, ("a", True, False, True)))
     0 open a creat,trunc
-    >>> print(Call("mmap", 1, (0, True, None, 0)), "and", Call("mmap", 1, (0, False, 3, 1)))
+    >>> print(SystemCall("mmap", 1, (0, True, None, 0)), "and", SystemCall("mmap", 1, (0, False, 3, 1)))
     1 mmap 0 rw anon and 1 mmap 0 r 3 1
     """
 
@@ -139,8 +139,8 @@ class Call:
     def parsed(cls, text: str) -> Self:
         """UserError if it is no call.
 
-        >>> Call.parsed("1 open b trunc")
-        Call(name='open', process=1, arguments=('b', False, False, True))
+        >>> SystemCall.parsed("1 open b trunc")
+        SystemCall(name='open', process=1, arguments=('b', False, False, True))
         """
         process, name, *words = [*text.split(), "", ""][: max(2, len(text.split()))]
         if process not in ("0", "1") or name not in SIGNATURES:
@@ -159,9 +159,9 @@ class Test:
 
     number: int
     same: bool  # A and B are made by two threads of one process, not by two processes
-    set_up: tuple[tuple[Call, ResultText], ...]
-    a: tuple[Call, ResultText]
-    b: tuple[Call, ResultText]
+    set_up: tuple[tuple[SystemCall, ResultText], ...]
+    a: tuple[SystemCall, ResultText]
+    b: tuple[SystemCall, ResultText]
 
     @property
     def pair(self) -> str:
@@ -195,12 +195,12 @@ def _parsed_test(block: list[tuple[int, str]]) -> Test:
     if len(words) != 4 or words[0] != "test" or not _is_number(words[1]) or words[3] not in ("same", "two"):
         raise UserError(f"line {first}: a test starts with: test NUMBER CALL/CALL same|two")
     roles: list[str] = []
-    calls: list[tuple[Call, ResultText]] = []
+    calls: list[tuple[SystemCall, ResultText]] = []
     for number, line in rest:
         text, _, result = line.partition(" -> ")
         roles.append(text[0] if text[:2] in ("A ", "B ") else "")
         try:
-            calls.append((Call.parsed(text.removeprefix(roles[-1])), _checked_result(result.strip())))
+            calls.append((SystemCall.parsed(text.removeprefix(roles[-1])), _checked_result(result.strip())))
         except UserError as error:
             raise UserError(f"line {number}: {error}") from None
     if roles[-2:] != ["A", "B"] or any(roles[:-2]):

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from bigiron.matrix.model.extended.model import Epoll, Socket
 from bigiron.matrix.model.model import (
     ByteRead,
-    Content,
     Description,
     Ends,
-    File,
+    Fifo,
+    FileContent,
+    Inode,
     Mapping,
     Pipe,
-    Queue,
     Result,
     Stat,
     State,
@@ -46,12 +46,12 @@ class After:
 
 def commutes(first: After, second: After) -> bool:
     """Comparisons of what is unknown are settled on the way."""
-    same = _Same(first, second)
+    same = _SameResults(first, second)
     return same.given(first.a, second.a) and same.given(first.b, second.b) and same.states()
 
 
 @dataclass
-class _Same:
+class _SameResults:
     first: After
     second: After
     _matched: dict[Any, Any] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _Same:
 
     def _contents(self, x: Any, y: Any) -> bool:
         match x, y:
-            case File(), File():
+            case Inode(), Inode():
                 return bool(x.links == y.links and x.length == y.length and _same_content(x, y))
             case Pipe(), Pipe():
                 return _same_queue(x, y)
@@ -145,7 +145,7 @@ class _Same:
         return of_x == of_y
 
 
-def _same_queue(x: Queue, y: Queue) -> bool:
+def _same_queue(x: Fifo, y: Fifo) -> bool:
     written = len(x.written) == len(y.written) and all(map(_equal, x.written, y.written))
     return bool(x.held == y.held and x.taken == y.taken and written)
 
@@ -163,7 +163,7 @@ def _equal(x: int, y: int) -> bool:
     return x == y
 
 
-def _same_content(x: File, y: File) -> bool:
+def _same_content(x: Inode, y: Inode) -> bool:
     """Of two files of one length."""
     offsets: list[int]
     if _came_from_one(x.content, y.content):
@@ -173,5 +173,5 @@ def _same_content(x: File, y: File) -> bool:
     return all(x.content[at] == y.content[at] for at in offsets if at < x.length)
 
 
-def _came_from_one(x: Content, y: Content) -> bool:
+def _came_from_one(x: FileContent, y: FileContent) -> bool:
     return (x.before is None) == (y.before is None)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bigiron.matrix.model.calls import FIRST_FD, Call, ResultText
+from bigiron.matrix.model.calls import FIRST_FD, ResultText, SystemCall
 
 PIPE_PAGES = 16  # that a pipe holds: PIPE_DEF_BUFFERS
 
@@ -21,7 +21,7 @@ class LeftOutError(Exception):
     """The kernel does something there that the model does not say."""
 
 
-class Content:
+class FileContent:
     """The pages of a file: written pages over the initial content. Pages that were never written are 0."""
 
     def __init__(self, before: Callable[[int], int] | None = None) -> None:
@@ -39,25 +39,25 @@ class Content:
 
 
 @dataclass(eq=False)
-class File:
+class Inode:
     """An inode."""
 
     links: int = 1
     length: int = 0
-    content: Content = field(default_factory=Content)
+    content: FileContent = field(default_factory=FileContent)
 
 
 @dataclass(eq=False)
 class Description:
     """An open file description, which several descriptors may share, of two processes too."""
 
-    target: Any  # a File, a Pipe, or what else can be open
+    target: Any  # an Inode, a Pipe, or what else can be open
     writes: bool = True  # false: a pipe's end to read
     offset: int = 0
     fds: int = 1  # how many descriptors are this one
 
 
-class Queue:
+class Fifo:
     """First in, first out: what it held before, then what was put into it."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Queue:
         return self._before(number)
 
 
-class Pipe(Queue):
+class Pipe(Fifo):
     """Pages."""
 
     reader: Description
@@ -96,7 +96,7 @@ class Pipe(Queue):
 class Mapping:
     """What a slot of memory shows: a page of a file, or anonymous memory of its own."""
 
-    file: File | None
+    file: Inode | None
     offset: int
     writable: bool
     value: int = 0  # of anonymous memory
@@ -106,7 +106,7 @@ class Mapping:
 class Stat:
     """What stat() returns for an inode."""
 
-    inode: File | Pipe
+    inode: Inode | Pipe
     links: int
     length: int
 
@@ -134,7 +134,7 @@ Result = int | str | tuple[int, ...] | Stat | ByteRead | Ends
 class Initial(Protocol):
     """The state before the first call."""
 
-    def name(self, name: str) -> File | None: ...
+    def name(self, name: str) -> Inode | None: ...
     def fd(self, process: int, fd: int) -> Description | None: ...
     def slot(self, process: int, slot: int) -> Mapping | None: ...
 
@@ -142,7 +142,7 @@ class Initial(Protocol):
 class Nothing:
     """An empty folder, and processes that have nothing open and nothing mapped."""
 
-    def name(self, name: str) -> File | None:
+    def name(self, name: str) -> Inode | None:
         return None
 
     def fd(self, process: int, fd: int) -> Description | None:
@@ -152,7 +152,7 @@ class Nothing:
         return None
 
 
-class Table(dict[Any, Any]):
+class StateTable(dict[Any, Any]):
     """What is not in it yet is looked up once in the initial state."""
 
     def __init__(self, initially: Callable[[Any], Any]) -> None:
@@ -168,9 +168,9 @@ class State:
     """What calls find and change. Each call is a method of its name, for the process `me`."""
 
     def __init__(self, initial: Initial) -> None:
-        self.names: dict[str, File | None] = Table(initial.name)
-        self.fds: dict[tuple[int, int], Description | None] = Table(lambda key: initial.fd(*key))
-        self.slots: dict[tuple[int, int], Mapping | None] = Table(lambda key: initial.slot(*key))
+        self.names: dict[str, Inode | None] = StateTable(initial.name)
+        self.fds: dict[tuple[int, int], Description | None] = StateTable(lambda key: initial.fd(*key))
+        self.slots: dict[tuple[int, int], Mapping | None] = StateTable(lambda key: initial.slot(*key))
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """All that calls read and change: what a later call can find."""
@@ -187,12 +187,12 @@ class State:
         if file is None:
             if not creat:
                 return "-ENOENT"
-            file = self.names[str(name)] = File()
+            file = self.names[str(name)] = Inode()
         elif creat and excl:
             return "-EEXIST"
         elif trunc:
             file.length = 0
-            file.content = Content()
+            file.content = FileContent()
         return self._install(me, Description(file))
 
     def _link(self, me: int, old: str, new: str) -> Result:
@@ -307,7 +307,7 @@ class State:
         _write_at(file, offset, value)
         return 1
 
-    def _file_for(self, me: int, fd: int, offset: int) -> File | str:
+    def _file_for(self, me: int, fd: int, offset: int) -> Inode | str:
         """The file that pread() and pwrite() work on, or why they do not."""
         if offset < 0:
             return "-EINVAL"
@@ -382,11 +382,11 @@ class State:
         return to
 
 
-def _read_at(file: File, offset: int) -> Result:
+def _read_at(file: Inode, offset: int) -> Result:
     return ByteRead("page", file.content[offset]) if offset < file.length else 0
 
 
-def _write_at(file: File, offset: int, value: int) -> None:
+def _write_at(file: Inode, offset: int, value: int) -> None:
     file.content[offset] = value
     if file.length < offset + 1:
         file.length = offset + 1
@@ -411,7 +411,7 @@ class Results:
     """The results of calls, as text; inodes are numbered as they appear."""
 
     def __init__(self) -> None:
-        self._inodes: list[File | Pipe] = []
+        self._inodes: list[Inode | Pipe] = []
 
     def text(self, given: Result) -> ResultText:
         match given:
@@ -430,10 +430,11 @@ class Results:
                 return str(given)
 
 
-def results_of(calls: list[Call]) -> list[ResultText]:
+def results_of(calls: list[SystemCall]) -> list[ResultText]:
     """What calls give that are made one after the other, from nothing.
 
-    >>> results_of([Call.parsed("0 open a creat"), Call.parsed("0 write 3 7"), Call.parsed("1 stat a")])
+    >>> calls = "0 open a creat", "0 write 3 7", "1 stat a"
+    >>> results_of([SystemCall.parsed(call) for call in calls])
     ['3', '1', 'file 1 1 i1']
     """
     state, results = State(Nothing()), Results()

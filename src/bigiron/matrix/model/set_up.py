@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bigiron.matrix.model.calls import FIRST_FD, Argument, Call, ResultText, Test
+from bigiron.matrix.model.calls import FIRST_FD, Argument, ResultText, SystemCall, Test
 from bigiron.matrix.model.model import Ends, Nothing, Result, Results, State
 from bigiron.matrix.model.symbolic import Flag, InitialMapping, Name, Situation, World
 
@@ -45,11 +45,11 @@ class Calls:
     """Those that were made, with what the model says that they give."""
 
     def __init__(self, state: State) -> None:
-        self.made: list[tuple[Call, ResultText]] = []
+        self.made: list[tuple[SystemCall, ResultText]] = []
         self._state, self._results = state, Results()
 
     def make(self, name: str, process: int, *arguments: Argument) -> Result:
-        call = Call(name, process, arguments)
+        call = SystemCall(name, process, arguments)
         given = self._state.make(name, process, call.named())
         self.made.append((call, self._results.text(given)))
         return given

@@ -12,10 +12,10 @@ from bigiron.matrix.model.symbolic import Flag, InitialMapping, Name, Situation
 
 
 def shape(situation: Situation) -> Hashable:
-    return shape_by(Shape, situation)
+    return shape_by(SituationShape, situation)
 
 
-def shape_by(kind: type["Shape"], situation: Situation) -> Hashable:
+def shape_by(kind: type["SituationShape"], situation: Situation) -> Hashable:
     """The same whichever of two calls of one kind is A."""
     straight = kind(situation, (0, 1)).all()
     if situation.calls[0] != situation.calls[1]:
@@ -23,7 +23,7 @@ def shape_by(kind: type["Shape"], situation: Situation) -> Hashable:
     return min(straight, kind(situation, (1, 0)).all(), key=repr)
 
 
-class Shape:
+class SituationShape:
     """Everything gets a number in the order in which it is met, beginning with what the calls are given."""
 
     def __init__(self, situation: Situation, order: tuple[int, int]) -> None:

@@ -12,7 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bigiron.matrix.model.model import PIPE_PAGES, Content, Description, File, LeftOutError, Mapping, Pipe
+from bigiron.matrix.model.model import (
+    PIPE_PAGES,
+    Description,
+    FileContent,
+    Inode,
+    LeftOutError,
+    Mapping,
+    Pipe,
+)
 
 # In the order in which they are preferred where several will do.
 OFFSETS = (0, 1, 2, 3)
@@ -316,7 +324,7 @@ class Unknown:
             self._description(description)
         return self._objects
 
-    def name(self, name: str) -> File | None:
+    def name(self, name: str) -> Inode | None:
         number = self._world.name(name)
         return None if number is None else self._file(number)
 
@@ -331,12 +339,12 @@ class Unknown:
         file = None if initial.file is None else self._file(initial.file)
         return Mapping(file, initial.offset, initial.writable, initial.value)
 
-    def _file(self, number: int) -> File:
+    def _file(self, number: int) -> Inode:
         if ("file", number) not in self._objects:
             initial = self._world.files[number]
-            content = Content(lambda offset: self._world.page(number, offset))
-            self._objects["file", number] = File(initial.links, initial.length, content)
-        file: File = self._objects["file", number]
+            content = FileContent(lambda offset: self._world.page(number, offset))
+            self._objects["file", number] = Inode(initial.links, initial.length, content)
+        file: Inode = self._objects["file", number]
         return file
 
     def _description(self, number: int) -> Description:

@@ -14,18 +14,18 @@ from bigiron.matrix.model.calls import SHARED_WORDS
 from bigiron.matrix.model.model import (
     ByteRead,
     Description,
+    Fifo,
     Initial,
     LeftOutError,
-    Queue,
     Result,
     State,
-    Table,
+    StateTable,
 )
 
 Key = tuple[int, Description]  # of what is in an epoll instance: a descriptor, and what it was of
 
 
-class Socket(Queue):
+class Socket(Fifo):
     """Bytes, and whether it has an address."""
 
     description: Description
@@ -108,9 +108,9 @@ class ExtendedState(State):
 
     def __init__(self, initial: ExtendedInitial) -> None:
         super().__init__(initial)
-        self.addresses: dict[str, Socket | None] = Table(initial.address)
-        self.words: dict[tuple[int, int], int] = Table(lambda key: initial.word(*key))
-        self.children: dict[int, int] = Table(initial.children)
+        self.addresses: dict[str, Socket | None] = StateTable(initial.address)
+        self.words: dict[tuple[int, int], int] = StateTable(lambda key: initial.word(*key))
+        self.children: dict[int, int] = StateTable(initial.children)
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         return self.fds, self.addresses, self.words, self.children

@@ -13,11 +13,11 @@ _MESSAGE = 10  # an arbitrary value
 def test_of(number: int, situation: Situation) -> Test:
     calls = Calls(ExtendedState(NothingExtended()))
     assert isinstance(situation.world, ExtendedWorld)
-    _SetUp(situation.world, calls).all()
+    _ExtendedSetUp(situation.world, calls).all()
     return test_after(number, situation, calls)
 
 
-class _SetUp:
+class _ExtendedSetUp:
     def __init__(self, world: ExtendedWorld, calls: Calls) -> None:
         self._world, self._calls = world, calls
         self._owner: dict[int, int] = {}  # of a description: the process that opens it

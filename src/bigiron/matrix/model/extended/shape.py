@@ -5,7 +5,7 @@ from typing import Any
 
 from bigiron.matrix.model.calls import SHARED_WORDS, Kind
 from bigiron.matrix.model.extended.symbolic import ExtendedWorld, InitialSocket
-from bigiron.matrix.model.shape import Shape, shape_by
+from bigiron.matrix.model.shape import SituationShape, shape_by
 from bigiron.matrix.model.symbolic import Situation
 
 
@@ -13,7 +13,7 @@ def shape(situation: Situation) -> Hashable:
     return shape_by(_Shape, situation)
 
 
-class _Shape(Shape):
+class _Shape(SituationShape):
     _world: ExtendedWorld
 
     def all(self) -> Hashable:
