@@ -15,15 +15,15 @@ from bigiron.bisect import bisection
 from bigiron.bisect.bisection import (
     CandidateGraph,
     Culprit,
+    EqualityRule,
     Gradual,
     Measured,
     Returning,
-    Rule,
     SearchResult,
     Suspects,
 )
 
-RULE = Rule((Tolerance(0.5, 0.01),))
+RULE = EqualityRule((Tolerance(0.5, 0.01),))
 
 
 def found(

@@ -24,7 +24,7 @@ from bigiron.analysis.comparison import costly as weights
 from bigiron.analysis.comparison.model import Options
 from bigiron.analysis.probes import costly, instructions
 from bigiron.judge import judgement, moved_code
-from bigiron.judge.judgement import Claim, Judgement
+from bigiron.judge.judgement import Judgement, ReportedClaim
 from bigiron.report import reply
 from bigiron.report.explain.text import sentence
 
@@ -272,7 +272,7 @@ def test_functions_that_vary_as_much_between_boots_of_one_kernel_are_chance() ->
             of("instructions", base=base, new=new),
             "base",
             "new",
-            Claim(True, 64),
+            ReportedClaim(True, 64),
         ).kind
 
     one, other, third = (functions(read=500 + n, slow=60 - n, fast=n) for n in (0, 40, 50))

@@ -25,8 +25,8 @@ from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands.regressions import judge as judge_command
 from bigiron.judge import judgement, second_opinion
-from bigiron.judge.change import Change
-from bigiron.judge.judgement import Predicted
+from bigiron.judge.change import CountChange
+from bigiron.judge.judgement import PredictedChange
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import configuration
 from bigiron.kernels.commits import number_of_commits
@@ -125,12 +125,12 @@ def test_kernels_are_the_same_whatever_lines_their_code_comes_from(tmp_path: Pat
 # The reply
 
 
-def opinion(change: Change | None = None, predicted: Estimate | None = None, **said: Any) -> Opinion:
+def opinion(change: CountChange | None = None, predicted: Estimate | None = None, **said: Any) -> Opinion:
     changes = [change] if change else []
     kind = change.kind if change else "neither"
     share = change.share if change else 0.0
     found = judgement.Judgement(kind, changes, 8, 8, 104, (100.0, 100.0), (2.0, 2.0), 2, share, **said)
-    told = Predicted(104, "skylake-20c-x2", predicted, -0.524) if predicted else None
+    told = PredictedChange(104, "skylake-20c-x2", predicted, -0.524) if predicted else None
     return Opinion(read(TEXT), ("a", "b"), "open1", "process", found, predicted=told, not_predicted="x")
 
 
@@ -169,12 +169,12 @@ def test_counts_that_were_lost_are_not_considered(tmp_path: Path) -> None:
 
 
 def test_the_first_line_of_a_reply_is_the_verdict() -> None:
-    def first(change: Change | None) -> str:
+    def first(change: CountChange | None) -> str:
         return reply.as_text(opinion(change)).splitlines()[0]
 
-    expensive = Change("instructions", "f", 100.0, 140.0, "instructions", 40.0, 0.4)
+    expensive = CountChange("instructions", "f", 100.0, 140.0, "instructions", 40.0, 0.4)
     assert first(expensive) == "Judgement: instructions, worse: each operation takes 40% longer. Each"
-    cheap = Change("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
+    cheap = CountChange("coherence", "struct a.b", 2.0, 0.0, "accesses", -900.0, -0.5)
     assert first(cheap) == "Judgement: coherence, better: each operation takes 50% less time. CPUs"
     assert first(None).startswith("Judgement: neither, no change costs 1 % of an operation's time.")
     predicted = words(opinion(expensive, Estimate(-0.3, -0.4, -0.2)))
@@ -191,11 +191,11 @@ def test_the_first_line_of_a_reply_is_the_verdict() -> None:
 
 def test_a_reply_names_the_function_and_the_lock_that_is_held_longer_by_it() -> None:
     queue = Queue(910.0, 1210.0, executed=(810.0, 1110.0))
-    lock = Change(
+    lock = CountChange(
         "locks", "a.lock", 1.0, 1.0, "times taken", 900.0, 0.3, queue, (810.0, 1110.0), writers=("take",)
     )
     more = {"walk": 300.0}
-    change = Change(
+    change = CountChange(
         "instructions", "walk", 820.0, 1120.0, "instructions", 1200.0, 0.3, functions=more, locks=(lock,)
     )
     told = words(opinion(change))
@@ -211,7 +211,7 @@ def test_a_reply_names_the_function_and_the_lock_that_is_held_longer_by_it() -> 
 
 def test_a_reply_says_where_the_place_of_an_object_decides() -> None:
     def of(before: LayoutCounts, after: LayoutCounts) -> str:
-        change = Change("coherence", "struct inode.i_sb", 0.0, 14.0, "accesses", 900.0, 0.5)
+        change = CountChange("coherence", "struct inode.i_sb", 0.0, 14.0, "accesses", 900.0, 0.5)
         return words(opinion(replace(change, by_alignment=(before, after))))
 
     luck = "But where struct inode happens to begin in a cache line decides it."
@@ -271,7 +271,7 @@ def test_a_reply_says_that_one_of_several_commits_did_it() -> None:
 
 
 def test_a_workload_instead_of_the_benchmark_is_not_compared_with_the_report() -> None:
-    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    change = CountChange("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = with_path_length(opinion(change, Estimate(-0.3, -0.4, -0.2)), "-6.4")
     assert "lies outside this range" in words(told) and "Instructions per operation" in words(told)
     assert told.predicted
@@ -307,7 +307,7 @@ def test_what_is_wrong_with_a_mail_is_reported() -> None:
 
 
 def test_a_change_opposite_to_the_report_is_reported() -> None:
-    change = Change("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
+    change = CountChange("coherence", "l", 6.0, 2.0, "accesses", -900.0, -0.5)
     assert "this contradicts the report" in words(opinion(change, against_the_report=True))
 
 
@@ -327,21 +327,21 @@ def test_a_change_opposite_to_the_report_is_reported() -> None:
 def test_a_reply_says_what_of_a_lock_explains_its_cost(
     before: float, after: float, held: tuple[float, float], cost: float, said: str
 ) -> None:
-    change = Change("locks", "l", before, after, "times taken", cost, cost / 1000, held=held)
+    change = CountChange("locks", "l", before, after, "times taken", cost, cost / 1000, held=held)
     told = words(opinion(change))
     assert f"{said}." in told
     assert f"{'longer' if cost > 0 else 'shorter'} waits for this lock on the new kernel" in told
 
 
 def test_what_would_confirm_a_change_that_saves_time_is_less() -> None:
-    fewer = words(opinion(Change("instructions", "f", 140.0, 100.0, "instructions", -40.0, -0.4)))
+    fewer = words(opinion(CountChange("instructions", "f", 140.0, 100.0, "instructions", -40.0, -0.4)))
     assert "should show fewer instructions per operation" in fewer
-    line = words(opinion(Change("coherence", "a", 4.0, 2.0, "accesses", -400.0, -0.4)))
+    line = words(opinion(CountChange("coherence", "a", 4.0, 2.0, "accesses", -400.0, -0.4)))
     assert "fewer HITM for this cache line on the new kernel" in line
 
 
 def test_no_function_is_named_where_none_changed_by_much() -> None:
-    spread = Change("instructions", "", 100.0, 140.0, "instructions", 40.0, 0.4)
+    spread = CountChange("instructions", "", 100.0, 140.0, "instructions", 40.0, 0.4)
     assert "Each operation executes more instructions. This is" in words(opinion(spread))
     rdtsc = replace(spread, instruction="rdtsc", functions={})
     told = words(opinion(rdtsc))
@@ -350,13 +350,13 @@ def test_no_function_is_named_where_none_changed_by_much() -> None:
 
 
 def test_changes_that_cancel_each_other_are_neither_better_nor_worse() -> None:
-    both = Change("instructions", "f", 1000.0, 1004.0, "instructions", 4.0, 0.004, cancels=True)
+    both = CountChange("instructions", "f", 1000.0, 1004.0, "instructions", 4.0, 0.004, cancels=True)
     told = opinion(both)
     assert told.judgement
     told = replace(told, judgement=replace(told.judgement, share=0.0))
     assert "neither better nor worse: each operation takes as long as before." in words(told)
     assert json.loads(reply_json.as_json(told))["better"] is None
-    predicted = replace(told, predicted=Predicted(104, "m", Estimate(0.89, 0.51, 1.19), 0.9))
+    predicted = replace(told, predicted=PredictedChange(104, "m", Estimate(0.89, 0.51, 1.19), 0.9))
     assert "contradicts the judgement" not in words(predicted)
 
 
@@ -369,7 +369,7 @@ def test_a_reply_says_where_nothing_was_executed() -> None:
 
 
 def test_a_metric_that_is_no_throughput_is_not_compared_with_a_prediction() -> None:
-    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    change = CountChange("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Estimate(-0.3, -0.4, -0.2))
     longest = read(
         TEXT.replace(
@@ -384,14 +384,14 @@ def test_a_metric_that_is_no_throughput_is_not_compared_with_a_prediction() -> N
 
 
 def test_a_prediction_that_contradicts_the_judgement_is_reported() -> None:
-    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    change = CountChange("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     contradiction = "This contradicts the judgement: it predicts that the new kernel is faster"
     assert contradiction in words(opinion(change, Estimate(0.89, 0.51, 1.19)))
     assert contradiction not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
 def test_what_a_prediction_is_made_from_is_reported() -> None:
-    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    change = CountChange("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Estimate(-0.3, -0.4, -0.2))
     assert "Predicted from traces for 104 tasks" in words(told) and told.predicted
     assert json.loads(reply_json.as_json(told))["predicted"]["from"] == "trace"
@@ -401,7 +401,7 @@ def test_what_a_prediction_is_made_from_is_reported() -> None:
 
 
 def test_an_interval_that_holds_0_has_no_sign() -> None:
-    change = Change("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
+    change = CountChange("locks", "l", 0.0, 1.0, "times taken", 900.0, 0.9)
     told = opinion(change, Estimate(0.01, -0.04, 0.03))
     assert "is unclear: the interval includes 0." in words(told) and "contradicts" not in words(told)
     assert json.loads(reply_json.as_json(told))["predicted"]["tells_sign"] is False
@@ -409,7 +409,7 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
 
 
 def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_that_has_more() -> None:
-    new = Change("instructions", "read_tsc", 0.0, 20.0, "executions", 314.0, 0.3, instruction="rdtsc")
+    new = CountChange("instructions", "read_tsc", 0.0, 20.0, "executions", 314.0, 0.3, instruction="rdtsc")
     old = replace(new, object="switch_mm", before=1.0, after=0.0, cost=-95.0, instruction="wrmsr")
     atomic = replace(new, object="lockref_get", instruction="lock")
     told = opinion(new, Estimate(-0.3, -0.4, -0.2))
@@ -423,14 +423,14 @@ def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_
 
 
 def test_kernels_given_by_hand_are_said_to_be() -> None:
-    told = opinion(Change("coherence", "struct a.b", 0.0, 1.0, "f", 1.0, 1.0))
+    told = opinion(CountChange("coherence", "struct a.b", 0.0, 1.0, "f", 1.0, 1.0))
     unchecked = "a and b were given by hand: bigiron did not check that they are the report's commits"
     assert unchecked in words(replace(told, commits=None))
     assert unchecked not in words(told)
 
 
 def test_instructions_that_were_none_have_no_percentage() -> None:
-    told = words(opinion(Change("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
+    told = words(opinion(CountChange("instructions", "f", 0.0, 500.0, "instructions", 500.0, 1.0)))
     assert "0 on a, 500.000 on b." in told
     assert "Each operation executes more instructions, mostly in f" in told
 
@@ -607,7 +607,7 @@ def test_a_line_that_is_written_more_often_is_coherence(
     # The report's whole shape is predicted of what was recorded, from traces, or else from counts.
     whole, measured = read(TEXT), store.open_study(study)
 
-    def predicted() -> Predicted:
+    def predicted() -> PredictedChange:
         told = second_opinion.opinion(
             measured,
             whole,

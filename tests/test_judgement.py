@@ -16,8 +16,8 @@ from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.probes import critical_sections
 from bigiron.judge import judgement
-from bigiron.judge.change import Change
-from bigiron.judge.judgement import Claim, Judgement
+from bigiron.judge.change import CountChange
+from bigiron.judge.judgement import Judgement, ReportedClaim
 from bigiron.patch import compared
 
 TASKS, OPERATIONS = 4, 100  # of all tasks together
@@ -72,7 +72,7 @@ def judged(
         of("instructions", base=base[2], new=new[2]),
         "base",
         "new",
-        Claim(regression, tasks),
+        ReportedClaim(regression, tasks),
     )
 
 
@@ -85,7 +85,7 @@ def test_tasks_whose_number_is_unknown_are_taken_to_be_one_per_cpu() -> None:
         of("instructions", base=same_work, new=same_work),
     )
     unknown = (replace(one, points={(TASKS, None): one.points[TASKS, TASKS]}) for one in known)
-    found = [judgement.judge(*three, "base", "new", Claim(True, None)) for three in (known, unknown)]
+    found = [judgement.judge(*three, "base", "new", ReportedClaim(True, None)) for three in (known, unknown)]
     assert found[0] == found[1] and found[0].tasks == TASKS and found[0].changes
 
 
@@ -118,7 +118,7 @@ def test_reads_that_one_write_in_a_recording_disturbs_are_no_change() -> None:
 
 def test_where_objects_lie_does_not_excuse_more_writes() -> None:
     anywhere = (LayoutCounts(1, 0.2, 1, 0.6), LayoutCounts(1, 0.2, 1, 0.6))
-    change = Change("coherence", "struct a.b", 0.01, 1.0, "accesses", 700, 0.7, by_alignment=anywhere)
+    change = CountChange("coherence", "struct a.b", 0.01, 1.0, "accesses", 700, 0.7, by_alignment=anywhere)
     assert change.is_only_luck
     assert compared.key(change) != compared.key(replace(change, unit="writes"))
 
@@ -274,7 +274,7 @@ def test_kernels_differ_if_they_lie_further_apart_than_the_boots_of_either() -> 
             of("instructions", base=list(map(work, base)), new=list(map(work, new))),
             "base",
             "new",
-            Claim(True, 64),
+            ReportedClaim(True, 64),
         ).kind
 
     assert of_boots([5000, 5300], [5700, 5900]) == "instructions"
@@ -384,7 +384,7 @@ def of_each_cpu(
         of("instructions", base=executed_, new=executed_),
         "base",
         "new",
-        Claim(True, 64, report_s),
+        ReportedClaim(True, 64, report_s),
     )
 
 
@@ -451,7 +451,7 @@ def test_a_lock_that_the_first_boot_did_not_take_counts_in_the_others() -> None:
             of("instructions", base=work(5000), new=work(5000)),
             "base",
             "new",
-            Claim(True, 64),
+            ReportedClaim(True, 64),
         ).changes
         return change.before
 

@@ -37,7 +37,7 @@ from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.commands.regressions import patch as command
 from bigiron.errors import MachineError, UserError
 from bigiron.judge import differences
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.kernels import compiled_files, image_functions
 from bigiron.kernels.image_functions import Image
 from bigiron.kernels.kernel import Kernel
@@ -443,7 +443,7 @@ class Given:
 
     def examined(
         self,
-        found: series.Series,
+        found: series.PatchSeries,
         *,
         each: bool = False,
         mine: Sequence[Subject] = (),
@@ -896,7 +896,7 @@ def test_a_commit_whose_configuration_does_not_hold_is_named(
     bad = given.tree.commit("fs: Depend", fs__open_c=kernel_c(2, open1=4, chance=0))
     given.tree.commit("fs: More", fs__open_c=kernel_c(3, open1=4, chance=0))
 
-    def build(found: series.Series, step: series.Step, *rest: Any) -> Kernel:
+    def build(found: series.PatchSeries, step: series.Step, *rest: Any) -> Kernel:
         if step.id == bad:
             raise UserError("the kernel's configuration drops CONFIG_X=y")
         return real(found, step, *rest)
@@ -1058,13 +1058,13 @@ def test_another_static_of_a_name_changes_no_other_one(tmp_path: Path) -> None:
 # What the verdict is
 
 
-def change(object: str, before: float, after: float, **other: Any) -> Change:
+def change(object: str, before: float, after: float, **other: Any) -> CountChange:
     given: dict[str, Any] = {"kind": "coherence", "unit": "accesses", "share": 0.1} | other
     cost = given.pop("cost", 90 * (after - before))
-    return Change(given.pop("kind"), object, before, after, given.pop("unit"), cost, **given)
+    return CountChange(given.pop("kind"), object, before, after, given.pop("unit"), cost, **given)
 
 
-def examined(**changes: Sequence[Change]) -> Examined:
+def examined(**changes: Sequence[CountChange]) -> Examined:
     """A step that changed these counts, by workload."""
     base, topic = (series.Step(letter * 40, "fs: Count", letter * 40) for letter in "ab")
     subjects = {one.title: one for one in bench.builtin()}
@@ -1164,7 +1164,7 @@ def test_the_verdict_is_in_the_block_however_long_names_are() -> None:
             replace(one.compared[0], subject=long, failed="it burnt", changes=()),
         ),
         functions=replace(one.functions, changed=tuple(f"{'g' * 90}{n}" for n in range(5))),  # type: ignore[type-var]
-        effects=(outlook.Effect(long, "epyc", 256, None, "no trace, " * 40),),
+        effects=(outlook.PredictedEffect(long, "epyc", 256, None, "no trace, " * 40),),
         not_compiled=tuple(f"fs/{'x' * 90}{n}.c" for n in range(5)),
     )
     lines = report.block(crowded).splitlines()
@@ -1175,7 +1175,7 @@ def test_the_verdict_is_in_the_block_however_long_names_are() -> None:
 def test_a_prediction_and_the_first_changes_are_in_a_crowded_block() -> None:
     every = [change(f"struct {'x' * 20}{n}.{'y' * 30}", 0, 9 - n, writers=("f" * 40,)) for n in range(6)]
     one = examined(open1=every)
-    told = outlook.Effect(one.compared[0].subject, "epyc", 256, Estimate(-0.2, -0.3, -0.1))
+    told = outlook.PredictedEffect(one.compared[0].subject, "epyc", 256, Estimate(-0.2, -0.3, -0.1))
     small = replace(one.compared[0], small=(change("nr_opens", 0, 1, share=0.001),))
     lines = report.block(replace(one, effects=(told,), compared=(small,))).splitlines()
     text = " ".join(" ".join(lines).split())

@@ -41,7 +41,7 @@ def report(open1: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def document_of(study: Study) -> document.Document:
+def document_of(study: Study) -> document.StudyDocument:
     return document.document_of(study, None, OPERATION)
 
 

@@ -27,7 +27,7 @@ from programs import listed
 from bigiron.analysis.comparison.model import Measurements
 from bigiron.errors import UserError
 from bigiron.judge import judgement
-from bigiron.judge.judgement import Claim, Judgement
+from bigiron.judge.judgement import Judgement, ReportedClaim
 from bigiron.judge.second_opinion import BOOTS, CPUS, PROBES, operations
 from bigiron.results import measurements
 from bigiron.study import store
@@ -139,7 +139,7 @@ def judged(folder: Path, boots: int) -> Judgement:
     """Of a study's boots the first, third and so on against the others, so many of each."""
     study = store.open_study(folder)
     lines, locks, instructions = (halves(measurements.read(study, probe), boots) for probe in PROBES)
-    return judgement.judge(lines, locks, instructions, "base", "new", Claim(True, AT_TASKS))
+    return judgement.judge(lines, locks, instructions, "base", "new", ReportedClaim(True, AT_TASKS))
 
 
 def halves(measured: Measurements, boots: int) -> Measurements:

@@ -57,14 +57,14 @@ class _Loaded(Mapping[str, Any]):
         return len(_PANEL_OF)
 
 
-class _Group(TyperGroup):
+class _CommandGroup(TyperGroup):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _Loaded()  # type: ignore[assignment]
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_CommandGroup,
     help="Find, explain and predict scalability regressions of the Linux kernel without a large machine.",
     no_args_is_help=True,
     rich_markup_mode="markdown",

@@ -23,7 +23,7 @@ Measured = Value | None
 
 
 @dataclass(frozen=True)
-class Rule:
+class EqualityRule:
     """When two values are the same: a tolerance for each of their numbers."""
 
     tolerances: tuple[Tolerance, ...]
@@ -148,7 +148,7 @@ class _Range:
     new: str
     new_value: Value
 
-    def side(self, value: Value, rule: Rule) -> str:
+    def side(self, value: Value, rule: EqualityRule) -> str:
         """`old`, `new`, or `third` for another value."""
         of_new, of_old = rule.apart(value, self.new_value), min(rule.apart(value, one) for one in self.old)
         if min(of_new, of_old) > 1:
@@ -161,7 +161,7 @@ def search(
     before: Value,
     new: str,
     after: Value,
-    rule: Rule,
+    rule: EqualityRule,
     idle: Callable[[str], bool] = lambda _name: False,
 ) -> Search:
     """Find the candidates that change the value from `before`, the old end's, to `after`, that of `new`.
@@ -174,7 +174,7 @@ def search(
     return (yield from _narrow(history, _Range(history.ancestors(new), (before,), new, after), rule, idle))
 
 
-def _narrow(history: CandidateGraph, at: _Range, rule: Rule, idle: Callable[[str], bool]) -> Search:
+def _narrow(history: CandidateGraph, at: _Range, rule: EqualityRule, idle: Callable[[str], bool]) -> Search:
     """Halve the remaining candidates until one is left, or until the rest cannot be measured."""
     unusable, trusted = 0, True
     while True:
@@ -216,7 +216,7 @@ def _narrowed(history: CandidateGraph, at: _Range, name: str, value: Value, side
 
 
 def _verify(
-    history: CandidateGraph, at: _Range, rule: Rule, name: str
+    history: CandidateGraph, at: _Range, rule: EqualityRule, name: str
 ) -> Generator[str, Measured, tuple[SearchResult | None, _Range]]:
     """Check that the last candidate has the new value and its parents do not; if not, return a new range."""
     value = yield name
@@ -265,13 +265,13 @@ def first_needed(history: CandidateGraph, new: str, idle: Callable[[str], bool])
     >>> first_needed(CandidateGraph.linear("abcde"), "e", lambda _name: False)
     'c'
     """
-    return needed_next(search(history, (0.0,), new, (1.0,), Rule((Tolerance(0.5),)), idle), {})
+    return needed_next(search(history, (0.0,), new, (1.0,), EqualityRule((Tolerance(0.5),)), idle), {})
 
 
 def needed_next(search: Search, values: Mapping[str, Measured]) -> str | None:
     """The candidate that a search requests once all given values are known; None if it has ended by then.
 
-    >>> rule = Rule((Tolerance(0.5),))
+    >>> rule = EqualityRule((Tolerance(0.5),))
     >>> search_of = lambda: search(CandidateGraph.linear("abcde"), (1.0,), "e", (2.0,), rule)
     >>> needed_next(search_of(), {}), needed_next(search_of(), {"c": (2.0,)})
     ('c', 'b')

@@ -111,7 +111,7 @@ class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.variant or self.same_as)
 
 
-class State(msgspec.Struct, kw_only=True):
+class BisectionState(msgspec.Struct, kw_only=True):
     """bisect.json."""
 
     format: int = FORMAT
@@ -352,13 +352,13 @@ def _failure(error: CannotMeasureError) -> CandidateOutcome:
     )
 
 
-def _read_state(folder: Path, question: dict[str, Any]) -> State:
+def _read_state(folder: Path, question: dict[str, Any]) -> BisectionState:
     """The state in the folder. UserError if it belongs to another question."""
     path = folder / "bisect.json"
     try:
-        state = decode.from_json(path.read_bytes(), State)
+        state = decode.from_json(path.read_bytes(), BisectionState)
     except FileNotFoundError:
-        return State(question=question)
+        return BisectionState(question=question)
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}: give another -o, or delete it") from None
     if state.format != FORMAT:
@@ -370,7 +370,7 @@ def _read_state(folder: Path, question: dict[str, Any]) -> State:
     return state
 
 
-def _save_state(folder: Path, state: State) -> None:
+def _save_state(folder: Path, state: BisectionState) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "bisect.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
 

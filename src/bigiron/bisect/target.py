@@ -14,7 +14,7 @@ from bigiron.analysis.comparison.model import ProbedCell
 from bigiron.analysis.lines import shared_lines
 from bigiron.analysis.probes import instructions, locks
 from bigiron.analysis.replay.synthetic_operation import work_of_operations
-from bigiron.bisect.bisection import Rule, Value
+from bigiron.bisect.bisection import EqualityRule, Value
 from bigiron.errors import UserError
 from bigiron.util.object_name import ObjectName, object_type, without_instance
 
@@ -29,7 +29,7 @@ _COUNT, _INSTRUCTIONS = Tolerance(), Tolerance(20.0)
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _TargetKind:
     """The targets that a probe offers."""
 
     thing: str
@@ -39,10 +39,10 @@ class _Kind:
 
 
 _KINDS = {
-    "conflicts": _Kind("shared cache line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
-    "locks": _Kind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
-    "instructions": _Kind("function", ("instructions",), (_INSTRUCTIONS,), ("instructions",)),
-    "predicted": _Kind(
+    "conflicts": _TargetKind("shared cache line", ("writes", "accesses"), (_COUNT, _COUNT), ("conflicts",)),
+    "locks": _TargetKind("lock", ("times taken", "instructions held"), (_COUNT, _INSTRUCTIONS), ("locks",)),
+    "instructions": _TargetKind("function", ("instructions",), (_INSTRUCTIONS,), ("instructions",)),
+    "predicted": _TargetKind(
         "number of tasks",
         ("operations/s predicted",),
         (Tolerance(0.0, 0.02),),
@@ -72,9 +72,9 @@ class Target:
         return _KINDS[self.kind].units
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> EqualityRule:
         """When two of its values are the same."""
-        return Rule(_KINDS[self.kind].tolerances)
+        return EqualityRule(_KINDS[self.kind].tolerances)
 
     @property
     def option(self) -> str:

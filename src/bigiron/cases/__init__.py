@@ -6,11 +6,11 @@ from pathlib import Path
 from bigiron import doctor, kernels
 from bigiron.architectures import architecture
 from bigiron.cases import dwal_percpu, hotplug_debugfs, hotplug_rcu, open1_rcu, rcu_512
-from bigiron.cases.case import Build, Case, Report
+from bigiron.cases.case import Build, Case, CaseReport
 from bigiron.errors import UserError
 from bigiron.study.spec import Spec
 
-__all__ = ["Case", "Report", "cases", "check_tools", "check_tree", "find", "get_kernels", "names"]
+__all__ = ["Case", "CaseReport", "cases", "check_tools", "check_tree", "find", "get_kernels", "names"]
 
 _MODULES = (hotplug_debugfs, hotplug_rcu, rcu_512, open1_rcu, dwal_percpu)
 _ALL: dict[str, Case] = {module.CASE.name: module.CASE for module in _MODULES}

@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedFigure:
     """A published figure and bigiron's own, in words: what was measured, or predicted with its interval."""
 
     what: str
@@ -40,15 +40,15 @@ class Claim:
 class Simulated:
     """What a case that measures has simulated besides: it stands apart."""
 
-    figures: list[Figure]
+    figures: list[PublishedFigure]
     claims: list[Claim]
 
 
 @dataclass(frozen=True)
-class Report:
+class CaseReport:
     """What a case found."""
 
-    figures: list[Figure]
+    figures: list[PublishedFigure]
     claims: list[Claim]
     notes: list[str]
     simulated: Simulated | None = None
@@ -102,7 +102,7 @@ class Case:
     description: str
     studies: tuple[str, ...]
     quick: Mapping[str, Quick]  # of each study
-    report: Callable[[Mapping[str, Study], Published], Report]
+    report: Callable[[Mapping[str, Study], Published], CaseReport]
     builds: tuple[Build, ...] = ()
     of_the_time: str = ""  # the version of which a user may have the source: the kernel that was reported
     with_tree: tuple[str, ...] = ()  # studies of that kernel, besides
@@ -135,7 +135,7 @@ class Case:
             variant=variants,
         )
 
-    def measure_up(self, studies: Mapping[str, Study]) -> Report:
+    def measure_up(self, studies: Mapping[str, Study]) -> CaseReport:
         """Its figures beside the published ones; UserError where a study is not whole."""
         for study in studies.values():
             cells = study.plan()

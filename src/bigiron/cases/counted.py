@@ -11,7 +11,7 @@ from bigiron.util.lazy import polars as pl
 
 
 @dataclass(frozen=True)
-class Taken:
+class LockCounts:
     """A lock, per operation."""
 
     acquisitions: float
@@ -23,7 +23,7 @@ class Taken:
         return self.held / self.acquisitions if self.acquisitions else 0.0
 
 
-class Counted:
+class CountedStudy:
     """The tables of a study with the probes conflicts, locks and instructions; one repetition a cell."""
 
     def __init__(self, study: Study) -> None:
@@ -55,21 +55,21 @@ class Counted:
         each = gcd(*by_cpu["instructions"])
         return int(by_cpu.filter(pl.col("cell") == cell.id)["instructions"].sum()) // each if each else 0
 
-    def lock(self, cell: CellRecord, object: str, taken_in: str = "") -> Taken:
+    def lock(self, cell: CellRecord, object: str, taken_in: str = "") -> LockCounts:
         """What an operation takes of the locks whose name matches, in a path or wherever."""
         rows = self._of(cell, "locks").filter(pl.col("path").str.contains(taken_in))
         return self._taken(cell, rows.filter(pl.col("object").str.contains(object)))
 
-    def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> Taken:
+    def lock_of(self, cell: CellRecord, path: str, taken_in: str = "") -> LockCounts:
         """The same of locks by a path in which they are taken, there or wherever: they need no name."""
         rows = self._of(cell, "locks").filter(pl.col("context") == "process")
         locks = rows.filter(pl.col("path").str.contains(path))["lock"].unique()
         rows = rows.filter(pl.col("lock").is_in(locks.implode()) & pl.col("path").str.contains(taken_in))
         return self._taken(cell, rows)
 
-    def _taken(self, cell: CellRecord, rows: pl.DataFrame) -> Taken:
+    def _taken(self, cell: CellRecord, rows: pl.DataFrame) -> LockCounts:
         operations = self.operations(cell)
-        return Taken(
+        return LockCounts(
             float(rows["acquisitions"].sum()) / operations,
             float(rows["instructions"].sum()) / operations,
         )

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from bigiron.analysis.replay.extrapolated import Extrapolated
 from bigiron.analysis.statistics.estimate import Estimate, of_all
 from bigiron.analysis.statistics.seed_range import repetitions, seed_range
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
-from bigiron.cases.counted import Counted, Taken
-from bigiron.cases.replayed import Replayed, not_replayed, percent
+from bigiron.cases.case import Build, Case, CaseReport, Claim, Published, PublishedFigure, Quick, Simulated
+from bigiron.cases.counted import CountedStudy, LockCounts
+from bigiron.cases.replayed import ReplayedStudy, not_replayed, percent
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import polars as pl
@@ -35,9 +35,9 @@ _SAME = 0.02
 """Counts that differ by less are the same: how long a lock is held depends a little on who waits for it."""
 
 
-def report(studies: Mapping[str, Study], published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> CaseReport:
     """What is counted by kernel and CPUs; then, simulated, throughput by tasks and what a sum costs."""
-    counted = _OnBtrfs(Counted(studies["counts"]), Counted(studies["neighbours"]))
+    counted = _OnBtrfs(CountedStudy(studies["counts"]), CountedStudy(studies["neighbours"]))
     study = studies["tasks"]
     rows = study.tables("simulation")
     tasks = sorted(rows["tasks"].unique())
@@ -47,7 +47,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         look: seed_range(rows, "waiting for the lock", f"{look} padded", _AT) for look in ("read", "sum")
     }
     figures = [
-        Figure(
+        PublishedFigure(
             f"throughput, {_AT} tasks: sums instead of reads under the lock",
             f"worse than {headline:g} %",
             f"{percent(change)}, simulated, predicted",
@@ -62,27 +62,27 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     claims = [_costs_more(change, headline), _one_lock(waiting)]
     notes = list(_NOTES)
     try:
-        replayed = Replayed.on(machine, traces, _TRACED, counted.extrapolated(recorded, published))
+        replayed = ReplayedStudy.on(machine, traces, _TRACED, counted.extrapolated(recorded, published))
     except UserError as error:
         notes.append(not_replayed(error))
     else:
         figures += _of_traces(replayed, published, recorded)
         claims += [*_falls(replayed, headline), _limits(replayed, published)]
     simulated = Simulated(figures, claims)
-    return Report(counted.figures(published), counted.claims(published), notes, simulated)
+    return CaseReport(counted.figures(published), counted.claims(published), notes, simulated)
 
 
 class _OnBtrfs:
     """What an operation counts on btrfs: by kernel and CPUs, and with two tasks more than published."""
 
-    def __init__(self, counted: Counted, neighbours: Counted) -> None:
+    def __init__(self, counted: CountedStudy, neighbours: CountedStudy) -> None:
         self._counted, self._neighbours = counted, neighbours
         self._cells = {(cell.variant, cell.cpus): cell for cell in counted.cells()}
         self._variants = [variant.name for variant in counted.study.spec.variant]
         self._cpus = counted.study.spec.cpus
         self._most = max(self._cpus)
 
-    def figures(self, published: Published) -> list[Figure]:
+    def figures(self, published: Published) -> list[PublishedFigure]:
         """By CPUs; then where the lock is taken, what a sum reads, and what differs beside 63 tasks."""
         figures = []
         for cpus in self._cpus:
@@ -113,14 +113,16 @@ class _OnBtrfs:
             self._two_more(),
         ]
 
-    def _figure(self, what: str, cpus: int, value: Callable[[CellRecord], float], digits: str) -> Figure:
+    def _figure(
+        self, what: str, cpus: int, value: Callable[[CellRecord], float], digits: str
+    ) -> PublishedFigure:
         each = ", ".join(f"{name}: {value(self._cells[name, cpus]):{digits}}" for name in self._variants)
-        return Figure(what, "not published", f"{each}; counted")
+        return PublishedFigure(what, "not published", f"{each}; counted")
 
     def _sums(self, cell: CellRecord) -> float:
         return self._counted.work(cell, _SUM)
 
-    def _lock(self, cell: CellRecord) -> Taken:
+    def _lock(self, cell: CellRecord) -> LockCounts:
         return self._counted.lock_of(cell, _LOCK)
 
     def _line(self, value: Callable[[CellRecord], float], variant: str = "sums") -> tuple[float, float]:
@@ -139,23 +141,23 @@ class _OnBtrfs:
             if slope
         }
 
-    def _at_all(self, published: Published) -> Figure:
+    def _at_all(self, published: Published) -> PublishedFigure:
         cpus = int(published.value("machine", "threads", "count"))
         start, slope = self._line(self._sums)
-        return Figure(
+        return PublishedFigure(
             f"instructions of {_SUM} an operation, {cpus} CPUs",
             f"{published.value('profile_self', _SUM, 'old'):g} % of the time (old kernel)",
             f"{start + slope * cpus:,.0f}: {slope:.1f} per CPU; extrapolated from {self._most} CPUs",
         )
 
-    def _taken_in(self, path: str, published: Published) -> Figure:
+    def _taken_in(self, path: str, published: Published) -> PublishedFigure:
         theirs = published.value("profile_stack", f"spin_lock < {path}", "old")
         cells = {name: self._cells[name, self._most] for name in self._variants}
         each = ", ".join(
             f"{name}: {self._counted.lock_of(cell, _LOCK, _PATHS[path]).acquisitions:.2f}"
             for name, cell in cells.items()
         )
-        return Figure(
+        return PublishedFigure(
             f"space_info's lock for metadata taken in {path}, times per operation, {self._most} CPUs",
             f"{theirs:g} % of the time waited for there (old kernel)",
             f"{each}; counted",
@@ -251,41 +253,41 @@ def _change(rows: pl.DataFrame, old: str, new: str, tasks: int) -> Estimate:
     return of_all([100 * (b / a - 1) for a, b in zip(before, after, strict=True)])
 
 
-def _waiting(look: str, ours: Estimate, published: Published) -> Figure:
+def _waiting(look: str, ours: Estimate, published: Published) -> PublishedFigure:
     column = _COLUMNS[look]
     theirs = published.value("profile_children", "native_queued_spin_lock_slowpath", column)
-    return Figure(
+    return PublishedFigure(
         f"share of the tasks' time spent waiting for space_info's lock, {look}, {_AT} tasks",
         f"{theirs:g} % ({column} kernel)",
         f"{ours} %, simulated, predicted",
     )
 
 
-def _throughput(rows: pl.DataFrame, tasks: int) -> Figure:
+def _throughput(rows: pl.DataFrame, tasks: int) -> PublishedFigure:
     variants = rows["variant"].unique(maintain_order=True).to_list()
     each = ", ".join(f"{variant} {seed_range(rows, 'throughput', variant, tasks)}" for variant in variants)
     plural = "s" if tasks > 1 else ""
-    return Figure(
+    return PublishedFigure(
         f"operations per second, {tasks} task{plural}", "not published", f"{each}; simulated, predicted"
     )
 
 
-def _packed(rows: pl.DataFrame, look: str) -> Figure:
+def _packed(rows: pl.DataFrame, look: str) -> PublishedFigure:
     change = _change(rows, f"{look} padded", f"{look} packed", _AT)
-    return Figure(
+    return PublishedFigure(
         f"throughput, {_AT} tasks, {look}: the parts of 16 CPUs on a line instead of one",
         "not published",
         f"{percent(change)}, simulated, predicted",
     )
 
 
-def _step(rows: pl.DataFrame) -> Figure:
+def _step(rows: pl.DataFrame) -> PublishedFigure:
     def change(variant: str) -> float:
         before, after = (seed_range(rows, "throughput", variant, tasks).value for tasks in (_AT, _BESIDE))
         return after / before - 1
 
     each = ", ".join(f"{name} {change(name):+.1%}" for name in rows["variant"].unique(maintain_order=True))
-    return Figure(
+    return PublishedFigure(
         f"throughput, {_BESIDE} tasks instead of {_AT}", "not published", f"{each}; simulated, predicted"
     )
 
@@ -312,12 +314,12 @@ def _one_lock(waiting: Mapping[str, Estimate]) -> Claim:
     )
 
 
-def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[Figure]:
+def _of_traces(replayed: ReplayedStudy, published: Published, recorded: int) -> list[PublishedFigure]:
     """What the sampled operations come to on the published machine."""
     cpus = int(published.value("machine", "threads", "count"))
     theirs = published.value("headline", _HEADLINE, "change")
     changes = [
-        Figure(
+        PublishedFigure(
             f"throughput, {tasks} tasks: sums instead of reads, from traces",
             f"worse than {theirs:g} %" if tasks == _AT else "not published",
             f"{percent(replayed.change('sums', tasks))}, replayed, predicted; recorded with {recorded} CPUs, "
@@ -326,7 +328,7 @@ def _of_traces(replayed: Replayed, published: Published, recorded: int) -> list[
         for tasks in _TRACED
     ]
     limits = [
-        Figure(
+        PublishedFigure(
             f"what limits {variant}, {_AT} tasks, from traces",
             f"space_info's lock, {_waited(published, look):.0%} of the time",
             f"{replayed.in_words(variant, _AT)}; replayed, predicted",
@@ -344,7 +346,7 @@ def _waited(published: Published, look: str) -> float:
     return published.value("profile_children", "native_queued_spin_lock_slowpath", _COLUMNS[look]) / 100
 
 
-def _falls(replayed: Replayed, headline: float) -> list[Claim]:
+def _falls(replayed: ReplayedStudy, headline: float) -> list[Claim]:
     change = replayed.change("sums", _AT)
     evidence = f"predicted {percent(change)}"
     return [
@@ -361,7 +363,7 @@ def _falls(replayed: Replayed, headline: float) -> list[Claim]:
     ]
 
 
-def _limits(replayed: Replayed, published: Published) -> Claim:
+def _limits(replayed: ReplayedStudy, published: Published) -> Claim:
     def agrees(variant: str, look: str) -> bool:
         limits = replayed.limits(variant, _AT)
         named = bool(limits) and "space_info" in limits[0].object

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bigiron.analysis.statistics.growth import Growth, fit
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Build, Case, CaseReport, Claim, Published, PublishedFigure, Quick
 from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study
 from bigiron.util.lazy import polars as pl
@@ -24,7 +24,7 @@ _BIG, _SMALL = 1920, 240  # CPUs of the published machines
 
 
 @dataclass(frozen=True)
-class Part:
+class RebuildCost:
     """What a part of the rebuild costs when one CPU goes: instructions and VM time, by the number of CPUs."""
 
     instructions: dict[int, float]
@@ -40,12 +40,12 @@ class Part:
         return self.growth.predict(cpus).value
 
 
-def _part(study: Study, variant: str, functions: tuple[str, ...]) -> Part:
+def _part(study: Study, variant: str, functions: tuple[str, ...]) -> RebuildCost:
     """Functions with what they call: the outermost of them on each path."""
     called = inside(study.tables("instructions").filter(variant=variant), functions)
     calls = study.tables("functions").filter(pl.col("function").is_in(functions), variant=variant)
     operations = study.spec.cpus_to_cycle
-    return Part(
+    return RebuildCost(
         _by_cpus(study, called.group_by("cpus").agg(pl.col("instructions").sum() / operations)),
         _by_cpus(study, calls.group_by("cpus").agg(pl.col("nanoseconds").sum() / 1e9 / operations)),
     )
@@ -67,13 +67,13 @@ class Parts:
     """What the study measured of each part."""
 
     most: int  # CPUs
-    whole_before: Part  # the rebuild with sysctl's tables
-    whole_after: Part  # with debugfs's files
-    files_before: Part
-    files_after: Part
-    on_demand: Part
-    verbose: Part
-    patched: Part | None  # 6.1 with files on demand
+    whole_before: RebuildCost  # the rebuild with sysctl's tables
+    whole_after: RebuildCost  # with debugfs's files
+    files_before: RebuildCost
+    files_after: RebuildCost
+    on_demand: RebuildCost
+    verbose: RebuildCost
+    patched: RebuildCost | None  # 6.1 with files on demand
 
 
 def _parts(study: Study) -> Parts:
@@ -91,11 +91,11 @@ def _parts(study: Study) -> Parts:
     )
 
 
-def report(studies: Mapping[str, Study], published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> CaseReport:
     """Instructions, which do not depend on the emulator, beside the published seconds."""
     study = studies["growth"]
     parts = _parts(study)
-    return Report(
+    return CaseReport(
         [
             *_costs(parts, published),
             *_ratios(study, parts, published),
@@ -107,28 +107,28 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _costs(parts: Parts, published: Published) -> list[Figure]:
+def _costs(parts: Parts, published: Published) -> list[PublishedFigure]:
     def seconds(function: str, column: str) -> float:
         return published.value("offline_one_of_1920_cpus", function, column)
 
     tables = seconds("unregister_sysctl_table", "sysctl") + seconds(SYSCTL[1], "sysctl")
     return [
-        Figure(
+        PublishedFigure(
             f"{DEBUGFS}, one CPU of {_BIG} goes",
             f"{seconds(DEBUGFS, 'debugfs'):.2f} s",
             _in_words(parts.files_after),
         ),
-        Figure(
+        PublishedFigure(
             f"the sysctl tables instead ({', '.join(SYSCTL)})",
             f"{tables:.4f} s",
             _in_words(parts.files_before),
         ),
-        Figure(
+        PublishedFigure(
             f"{REBUILD} with debugfs",
             f"{seconds(REBUILD, 'debugfs'):.2f} s",
             _in_words(parts.whole_after),
         ),
-        Figure(
+        PublishedFigure(
             f"{REBUILD} with sysctl",
             f"{seconds(REBUILD, 'sysctl'):.2f} s",
             _in_words(parts.whole_before),
@@ -136,7 +136,7 @@ def _costs(parts: Parts, published: Published) -> list[Figure]:
     ]
 
 
-def _ratios(study: Study, parts: Parts, published: Published) -> list[Figure]:
+def _ratios(study: Study, parts: Parts, published: Published) -> list[PublishedFigure]:
     sysctl, debugfs = (variant.name for variant in study.spec.variant[:2])
     most, after, whole = parts.most, parts.files_after, parts.whole_after
     one, off = "offline_one_of_1920_cpus", "smt_off_1920_cpus"
@@ -144,23 +144,23 @@ def _ratios(study: Study, parts: Parts, published: Published) -> list[Figure]:
     slower = published.value(one, REBUILD, "debugfs") / published.value(one, REBUILD, "sysctl")
     real = published.value(off, "v5.14", "real") / published.value(off, "v5.11", "real")
     return [
-        Figure(
+        PublishedFigure(
             f"share of {DEBUGFS} in {REBUILD}",
             f"{share:.0%} of the time at {_BIG}",
             f"{after.instructions[most] / whole.instructions[most]:.0%} of the instructions at {most}; "
             f"{_share_of_time(study, debugfs, most)} of the VM time",
         ),
-        Figure(
+        PublishedFigure(
             f"debugfs against sysctl, files only, {_SMALL} CPUs",
             f"{_published_ratio(published):.1f} times",
             _ratio(after, parts.files_before, _SMALL, most),
         ),
-        Figure(
+        PublishedFigure(
             f"{REBUILD}, debugfs against sysctl",
             f"{slower:.2f} times at {_BIG}",
             _ratio(whole, parts.whole_before, _BIG, most),
         ),
-        Figure(
+        PublishedFigure(
             f"a CPU goes, debugfs against sysctl: real time (smt=off, {_BIG} CPUs)",
             f"{real:.2f} times",
             f"{_wall(study, debugfs, most) / _wall(study, sysctl, most):.2f} times the VM time at {most}",
@@ -168,7 +168,7 @@ def _ratios(study: Study, parts: Parts, published: Published) -> list[Figure]:
     ]
 
 
-def _times(parts: Parts, published: Published) -> list[Figure]:
+def _times(parts: Parts, published: Published) -> list[PublishedFigure]:
     """Real seconds: a published time on fewer CPUs, and how the instructions grow from there."""
     anchor = published.value("build_domains_240_cpus", DEBUGFS, "debugfs") / 1e6
     growth = parts.files_after.growth
@@ -186,8 +186,8 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
     added = published.value(off, "v5.14", "real") - published.value(off, "v5.11", "real")
     one = published.value("offline_one_of_1920_cpus", DEBUGFS, "debugfs")
     return [
-        Figure(f"{DEBUGFS}, one CPU of {_BIG} goes, in seconds", f"{one:.2f} s", seed_range([_BIG])),
-        Figure(
+        PublishedFigure(f"{DEBUGFS}, one CPU of {_BIG} goes, in seconds", f"{one:.2f} s", seed_range([_BIG])),
+        PublishedFigure(
             f"what it adds to smt=off, {_BIG - _SMALL} CPUs one after the other",
             f"{added:,.0f} s (v5.14 against v5.11)",
             seed_range(range(_SMALL, _BIG)),
@@ -195,11 +195,11 @@ def _times(parts: Parts, published: Published) -> list[Figure]:
     ]
 
 
-def _totals(published: Published) -> list[Figure]:
+def _totals(published: Published) -> list[PublishedFigure]:
     """All of smt=off, on a simulated machine."""
     runs = (("sysctl", "v5.11"), ("debugfs", "v5.14"))
     return [
-        Figure(
+        PublishedFigure(
             f"smt=off, {_BIG} CPUs, with {files}",
             f"{published.value('smt_off_1920_cpus', kernel, 'real'):,.0f} s ({kernel})",
             f"predicted {total({'files': files}, cpus=_BIG, stay=_SMALL)} s: simulated, with the "
@@ -263,7 +263,7 @@ def _notes() -> list[str]:
     ]
 
 
-def _in_words(part: Part) -> str:
+def _in_words(part: RebuildCost) -> str:
     most = max(part.instructions)
     measured = (
         f"{part.instructions[most]:,.0f} instructions at {most}, {part.seconds[most] * 1e3:.2f} ms VM time"
@@ -274,14 +274,14 @@ def _in_words(part: Part) -> str:
     return f"{measured}; {_law(part)}; predicted at {_BIG}: {prediction}"
 
 
-def _law(part: Part) -> str:
+def _law(part: RebuildCost) -> str:
     growth = part.growth
     if not growth.law:
         return f"no law: {growth.refusal}"
     return f"its instructions grow as {growth.law.value}, {growth.sure:.0%} sure"
 
 
-def _ratio(one: Part, other: Part, cpus: int, most: int) -> str:
+def _ratio(one: RebuildCost, other: RebuildCost, cpus: int, most: int) -> str:
     measured = f"{one.instructions[most] / other.instructions[most]:.1f} times the instructions at {most}"
     if not (one.growth.law and other.growth.law):
         return measured

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.ratio import ratio_of_means
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Build, Case, CaseReport, Claim, Published, PublishedFigure, Quick
 from bigiron.cases.hotplug_totals import total
 from bigiron.study.store import Study
 from bigiron.util.lazy import polars as pl
@@ -58,7 +58,7 @@ def _scenarios(study: Study, state: str) -> dict[str, Scenario]:
     return scenarios
 
 
-def report(studies: Mapping[str, Study], published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> CaseReport:
     """How much less time each scenario takes, beside the published decrease, and what was waited for."""
     measured = {state: _scenarios(studies["times"], state) for state in _STATES}
     waits = _Waits(studies["blocked"])
@@ -67,7 +67,7 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
         for state in _STATES
         for figure in _figures(state, measured[state], studies["times"], published)
     ]
-    return Report(
+    return CaseReport(
         [
             *figures,
             _blocked(waits, published),
@@ -80,7 +80,9 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _figures(state: str, scenarios: dict[str, Scenario], study: Study, published: Published) -> list[Figure]:
+def _figures(
+    state: str, scenarios: dict[str, Scenario], study: Study, published: Published
+) -> list[PublishedFigure]:
     (cpus,) = study.spec.cpus
     table, base = f"{state}_127_cpus", scenarios[_BASE]
     figures = []
@@ -94,7 +96,7 @@ def _figures(state: str, scenarios: dict[str, Scenario], study: Study, published
         if name != _BASE:
             theirs += f", {published.value(table, row, 'decrease'):.1f} % less"
             ours += f", {_decrease(ratio_of_means(scenario.seconds, base.seconds))}"
-        figures.append(Figure(f"{state}: {name}", theirs, ours))
+        figures.append(PublishedFigure(f"{state}: {name}", theirs, ours))
     return figures
 
 
@@ -223,7 +225,7 @@ def _shown(path: str) -> str:
     return " < ".join(reversed(frames[frames.index(_WAIT) - 2 : frames.index(_WAIT) + 1]))
 
 
-def _blocked(waits: _Waits, published: Published) -> Figure:
+def _blocked(waits: _Waits, published: Published) -> PublishedFigure:
     row = f"{_WAIT} < {_HANDLER[0]} < {_CPU_DEAD[1]}"
     theirs = published.value("blocked_time", row, "duration")
     handler = waits.handler
@@ -232,26 +234,30 @@ def _blocked(waits: _Waits, published: Published) -> Figure:
     else:
         times = int(str(handler["count"])) // waits.repetitions
         ours = f"{waits.microseconds(handler):,.0f} us VM time in {times} waits, {waits.cpus - 1} CPUs"
-    return Figure(f"blocked in {_WAIT} under the idle handler's end, offline", f"{theirs:,.0f} us", ours)
+    return PublishedFigure(
+        f"blocked in {_WAIT} under the idle handler's end, offline", f"{theirs:,.0f} us", ours
+    )
 
 
-def _all_blocked(waits: _Waits, published: Published) -> Figure:
+def _all_blocked(waits: _Waits, published: Published) -> PublishedFigure:
     """All waits for grace periods, without what the emulator computes."""
     decrease = published.value("offline_127_cpus", _PUBLISHED_ROWS[_ALL], "decrease")
     before, after = (waits.seconds.get(name, 0.0) for name in (_BASE, _ALL))
-    return Figure(
+    return PublishedFigure(
         f"offline: blocked in {_WAIT}, {_ALL}",
         f"not published; the whole takes {decrease:.1f} % less time",
         f"{after:.3f} s VM time instead of {before:.3f} s, {100 * (1 - after / before):.1f} % less",
     )
 
 
-def _computed(state: str, scenarios: dict[str, Scenario], study: Study, published: Published) -> Figure:
+def _computed(
+    state: str, scenarios: dict[str, Scenario], study: Study, published: Published
+) -> PublishedFigure:
     """By how much the emulator's time is wrong: what is left where hardly anything is waited for."""
     (cpus,) = study.spec.cpus
     ours = 1000 * fmean(scenarios[_ALL].seconds) / (cpus - 1)
     theirs = 1000 * published.value(f"{state}_127_cpus", _PUBLISHED_ROWS[_ALL], "avg") / 127
-    return Figure(
+    return PublishedFigure(
         f"{state}: {_ALL}, for each CPU: the distortion of the VM's time",
         f"{theirs:.1f} ms",
         f"{ours:.1f} ms VM time: {ours / theirs:.1f} times too long",
@@ -267,10 +273,10 @@ def _left(measured: dict[str, dict[str, Scenario]], waits: _Waits) -> str:
     )
 
 
-def _simulated(published: Published) -> list[Figure]:
+def _simulated(published: Published) -> list[PublishedFigure]:
     """All of it, on a simulated machine."""
     return [
-        Figure(
+        PublishedFigure(
             f"offline: {name}, 127 CPUs, simulated",
             f"{published.value('offline_127_cpus', _PUBLISHED_ROWS[name], 'avg'):.3f} s",
             f"predicted {total(values, cpus=128)} s",

@@ -14,9 +14,9 @@ from statistics import fmean
 
 from bigiron.analysis.statistics.estimate import Estimate, of_all
 from bigiron.analysis.statistics.seed_range import seed_range
-from bigiron.cases.case import Build, Case, Claim, Figure, Published, Quick, Report, Simulated
-from bigiron.cases.counted import Counted
-from bigiron.cases.replayed import Replayed, not_replayed, percent
+from bigiron.cases.case import Build, Case, CaseReport, Claim, Published, PublishedFigure, Quick, Simulated
+from bigiron.cases.counted import CountedStudy
+from bigiron.cases.replayed import ReplayedStudy, not_replayed, percent
 from bigiron.errors import UserError
 from bigiron.study.store import CellRecord, Study
 from bigiron.util.lazy import polars as pl
@@ -38,17 +38,17 @@ _PROFILE = {
 """The functions of the published profile, and what they are called in 6.1 and 3.16."""
 
 
-def report(studies: Mapping[str, Study], published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> CaseReport:
     """What is counted by limit; then, simulated, throughput, where the curves part, and what differs."""
-    counted, lines, waits = (_ByLimit(Counted(studies[name])) for name in ("counts", "lines", "waits"))
-    in_3_16 = _ByLimit(Counted(studies[_OF_3_16]), "3.16") if _OF_3_16 in studies else None
+    counted, lines, waits = (_ByLimit(CountedStudy(studies[name])) for name in ("counts", "lines", "waits"))
+    in_3_16 = _ByLimit(CountedStudy(studies[_OF_3_16]), "3.16") if _OF_3_16 in studies else None
     rows = studies["limits"].tables("simulation")
     tasks = sorted(rows["tasks"].unique())
     most = max(tasks)
     theirs = published.value("divergence", "curves diverge", "tasks")
     apart = _first_apart(rows, tasks)
     figures = [
-        Figure(
+        PublishedFigure(
             "the curves part at",
             f"{theirs:g} tasks",
             f"{apart} tasks, simulated, predicted"
@@ -61,13 +61,13 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     claims = _claims(rows, most, apart, theirs)
     notes = list(_NOTES)
     try:
-        replayed = Replayed.on(studies["limits"].spec.simulation.machine, studies["traces"], tasks)
+        replayed = ReplayedStudy.on(studies["limits"].spec.simulation.machine, studies["traces"], tasks)
     except UserError as error:
         notes.append(not_replayed(error))
     else:
         figures += _of_traces(replayed, tasks)
         claims = [*claims, _slower(replayed, most, theirs)]
-    return Report(
+    return CaseReport(
         [
             *counted.figures(published),
             *lines.accessed(),
@@ -93,7 +93,7 @@ class _ByLimit:
     `kernel` is named where it is not the one that all but one study have.
     """
 
-    def __init__(self, counted: Counted, kernel: str = "") -> None:
+    def __init__(self, counted: CountedStudy, kernel: str = "") -> None:
         self._counted, self._kernel = counted, kernel
         self._cells: dict[tuple[str, int], list[CellRecord]] = {}
         for cell in counted.cells():
@@ -102,7 +102,7 @@ class _ByLimit:
         self._cpus = counted.study.spec.cpus
         self._most = max(self._cpus)
 
-    def figures(self, published: Published) -> list[Figure]:
+    def figures(self, published: Published) -> list[PublishedFigure]:
         """By CPUs: grace periods, what comes back at once, and what is taken of SLUB's lists."""
         rows: list[tuple[str, Callable[[CellRecord], float], str]] = [
             ("callbacks per CPU in a grace period", self._callbacks, ",.0f"),
@@ -118,7 +118,7 @@ class _ByLimit:
             figures += [self._each(what, cpus, of, digits) for what, of, digits in rows]
         return [*figures, *(self._share(function, published) for function in _PROFILE)]
 
-    def accessed(self) -> list[Figure]:
+    def accessed(self) -> list[PublishedFigure]:
         """What is accessed of list_lock's lines, which also count a node's slabs."""
         return [
             self._each(f"{what}, for 1,000 operations", cpus, of, digits)
@@ -129,7 +129,7 @@ class _ByLimit:
             )
         ]
 
-    def when(self) -> list[Figure]:
+    def when(self) -> list[PublishedFigure]:
         """Grace periods and batches of variants that differ in how RCU waits and what it invokes at once."""
         periods = ", ".join(f"{name}: {self._periods(name, self._most)}" for name in self._limits)
         batches = ", ".join(
@@ -137,8 +137,8 @@ class _ByLimit:
         )
         how = f"{self._most} CPUs, by when RCU looks for quiescent states, and what it invokes at once"
         return [
-            Figure(f"{_PERIODS}, {how}", "not published", f"{periods}; counted"),
-            Figure(f"callbacks invoked in a batch, {how}", "not published", f"{batches}; counted"),
+            PublishedFigure(f"{_PERIODS}, {how}", "not published", f"{periods}; counted"),
+            PublishedFigure(f"callbacks invoked in a batch, {how}", "not published", f"{batches}; counted"),
         ]
 
     def claims(self) -> list[Claim]:
@@ -190,19 +190,21 @@ class _ByLimit:
 
         return "; ".join(f"{cpus} CPUs: {of(cpus)}" for cpus in self._cpus) + f" {unit}"
 
-    def _each(self, what: str, cpus: int, of: Callable[[CellRecord], float], digits: str) -> Figure:
+    def _each(self, what: str, cpus: int, of: Callable[[CellRecord], float], digits: str) -> PublishedFigure:
         values = {limit: _written(self._of(limit, cpus, of), digits) for limit in self._limits}
         return self._figure(what, cpus, values)
 
-    def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> Figure:
+    def _figure(self, what: str, cpus: int, values: Mapping[str, str]) -> PublishedFigure:
         each = ", ".join(f"{limit}: {value}" for limit, value in values.items())
         where = f"{cpus} CPUs{self._in_kernel()}"
-        return Figure(f"{what}, {where}, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted")
+        return PublishedFigure(
+            f"{what}, {where}, by RCU_COND_RESCHED_LIM", "not published", f"{each}; counted"
+        )
 
     def _in_kernel(self) -> str:
         return f", {self._kernel}" if self._kernel else ""
 
-    def _share(self, function: str, published: Published) -> Figure:
+    def _share(self, function: str, published: Published) -> PublishedFigure:
         theirs = ", ".join(
             f"{version}: {published.value('profile_self', function, version):g} % of the time"
             for version in ("3.15", "3.16-rc0")
@@ -215,7 +217,7 @@ class _ByLimit:
             f"{limit}: {self._of(limit, self._most, share).value:.2f} %" for limit in ("off", "256")
         )
         what = f"{function}, {self._most} CPUs{self._in_kernel()}"
-        return Figure(what, theirs, f"{ours} of the instructions; counted")
+        return PublishedFigure(what, theirs, f"{ours} of the instructions; counted")
 
     def _of(self, limit: str, cpus: int, value: Callable[[CellRecord], float]) -> Estimate:
         return of_all([value(cell) for cell in self._cells[limit, cpus]])
@@ -285,25 +287,25 @@ def _first_apart(rows: pl.DataFrame, tasks: list[int]) -> int | None:
     return next((number for number in tasks if apart(number)), None)
 
 
-def _at(rows: pl.DataFrame, tasks: int) -> Figure:
+def _at(rows: pl.DataFrame, tasks: int) -> PublishedFigure:
     each = ", ".join(
         f"{limit.partition('=')[2]}: {_throughput(rows, limit, tasks)}"
         for limit in rows["variant"].unique(maintain_order=True)
     )
     plural = "s" if tasks > 1 else ""
-    return Figure(
+    return PublishedFigure(
         f"operations per second by RCU_COND_RESCHED_LIM, {tasks} task{plural}",
         "not published",
         f"{each}; simulated, predicted",
     )
 
 
-def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> Figure:
+def _inside(rows: pl.DataFrame, limit: str, tasks: int) -> PublishedFigure:
     period, taken, waits = (
         seed_range(rows, name, limit, tasks)
         for name in ("grace period", "list_lock", "waiting for list_lock")
     )
-    return Figure(
+    return PublishedFigure(
         f"what differs, {limit}, {tasks} tasks",
         "not published",
         f"a grace period takes {period} ms, list_lock is taken {taken} times per operation and waited "
@@ -330,10 +332,10 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
     ]
 
 
-def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
+def _of_traces(replayed: ReplayedStudy, tasks: Sequence[int]) -> list[PublishedFigure]:
     """What becomes of the sampled operations, and of the callbacks that RCU invokes for them."""
     changes = [
-        Figure(
+        PublishedFigure(
             f"throughput, limit {variant} against none, {number} tasks, from traces",
             "not published",
             f"{percent(replayed.change(variant, number))}, replayed, predicted",
@@ -345,10 +347,10 @@ def _of_traces(replayed: Replayed, tasks: Sequence[int]) -> list[Figure]:
     most = max(tasks)
     limits = "; ".join(replayed.in_words(variant, most) for variant in ("off", "256", "100000"))
     what = f"what limits, {most} tasks, from traces"
-    return [*changes, Figure(what, "not published", f"{limits}; replayed, predicted")]
+    return [*changes, PublishedFigure(what, "not published", f"{limits}; replayed, predicted")]
 
 
-def _slower(replayed: Replayed, most: int, published: float) -> Claim:
+def _slower(replayed: ReplayedStudy, most: int, published: float) -> Claim:
     """Operations do not tell where their interval holds no change."""
     change = replayed.change("256", most)
     return Claim(

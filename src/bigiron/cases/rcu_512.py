@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.analysis.statistics.seed_range import of_machines, repetitions, seed_range
-from bigiron.cases.case import Case, Claim, Figure, Published, Quick, Report
+from bigiron.cases.case import Case, CaseReport, Claim, Published, PublishedFigure, Quick
 from bigiron.simulator import machine_files
 from bigiron.study.store import Study
 from bigiron.util.lazy import polars as pl
@@ -32,12 +32,12 @@ _PAYS = 1.2
 """A level more pays if without it the CPUs lose this many times as much."""
 
 
-def report(studies: Mapping[str, Study], published: Published) -> Report:
+def report(studies: Mapping[str, Study], published: Published) -> CaseReport:
     """The published table beside the simulated one, then trees of all shapes."""
     rows = {name: study.tables("simulation") for name, study in studies.items()}
     idle = {mask: seed_range(rows["idle"], "lost", f"mask={mask}") for mask in MASKS}
     ls = {mask: repetitions(rows["ls"], "lost", f"mask={mask}") for mask in MASKS}
-    return Report(
+    return CaseReport(
         [
             *(_lost("idle", mask, idle[mask], published) for mask in MASKS),
             *(_lost("ls", mask, of_machines(ls[mask]), published) for mask in MASKS),
@@ -49,23 +49,23 @@ def report(studies: Mapping[str, Study], published: Published) -> Report:
     )
 
 
-def _lost(load: str, mask: int, ours: Estimate, published: Published) -> Figure:
+def _lost(load: str, mask: int, ours: Estimate, published: Published) -> PublishedFigure:
     theirs = published.value(_TABLE, str(mask), load)
     fitted = _FITTED.get((load, mask))
     kind = f"fitted to this ({fitted})" if fitted else "predicted"
-    return Figure(
+    return PublishedFigure(
         f"CPU time that RCU and the tick take, {load}, mask {mask}",
         f"{theirs:g} %",
         f"{ours} %, simulated, {kind}; {ours.value / theirs:.2f} times the published",
     )
 
 
-def _price(mask: int, rows: pl.DataFrame) -> Figure:
+def _price(mask: int, rows: pl.DataFrame) -> PublishedFigure:
     period, callback = (
         of_machines(repetitions(rows, name, f"mask={mask}")) for name in ("grace period", "callback")
     )
     waits = f"; a callback waits {callback}" if callback.value else ""
-    return Figure(
+    return PublishedFigure(
         f"what a grace period takes, mask {mask}",
         "not published",
         f"{period} ms, simulated, predicted{waits}" if period.value else "longer than was simulated",
@@ -76,9 +76,9 @@ def _shapes(rows: pl.DataFrame) -> list[str]:
     return rows["variant"].unique(maintain_order=True).to_list()
 
 
-def _tree(name: str, rows: pl.DataFrame) -> Figure:
+def _tree(name: str, rows: pl.DataFrame) -> PublishedFigure:
     lost, taken = (seed_range(rows, figure, name) for figure in ("lost", "global lock"))
-    return Figure(
+    return PublishedFigure(
         f"a tree with {name}",
         "not published",
         f"the global lock is taken {taken} times for a grace period, and {lost} % of CPU time lost; "

@@ -14,7 +14,7 @@ from bigiron.study.store import Study
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedStudy:
     """Predictions of all variants of a study, on the same machines."""
 
     found: prediction.Prediction
@@ -26,7 +26,7 @@ class Replayed:
         study: Study,
         tasks: Sequence[int],
         extrapolated: Mapping[str, Extrapolated] | None = None,
-    ) -> Replayed:
+    ) -> ReplayedStudy:
         """On a machine. `extrapolated`: what each variant adds per operation there, as it has more CPUs.
 
         UserError where a variant's trace cannot be replayed: there is nothing to compare the others with.

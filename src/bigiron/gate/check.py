@@ -30,7 +30,7 @@ _Place = tuple[str, int, int | None]  # variant, CPUs, tasks if known
 
 
 @dataclass(frozen=True)
-class Recorded:
+class WrittenBaseline:
     """A baseline that was written."""
 
     path: Path
@@ -121,7 +121,7 @@ def check_against_history(study: Study, path: Path) -> list[CheckedPoint]:
     return checked
 
 
-def record(study: Study, path: Path) -> Recorded:
+def record(study: Study, path: Path) -> WrittenBaseline:
     """Write a study's counts as a baseline.
 
     An existing file keeps the counts that have not changed, and the points of the same variants that the
@@ -167,7 +167,7 @@ def record(study: Study, path: Path) -> Recorded:
     new = msgspec.structs.replace(new, point=ordered)
     if new != old:
         baselines.write(path, new)
-    return Recorded(path, new, new != old, len(kept))
+    return WrittenBaseline(path, new, new != old, len(kept))
 
 
 def _of_same_variant(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.results import layout
 from bigiron.study.store import Study
 
 
-def structs(changes: Iterable[Change]) -> list[str]:
+def structs(changes: Iterable[CountChange]) -> list[str]:
     """Structs of the cache lines that changed: where their objects begin in a cache line may decide."""
     return list(dict.fromkeys(change.struct for change in changes if change.struct))
 
 
-def counted(changes: Iterable[Change], study: Study, base: str, new: str) -> list[Change]:
+def counted(changes: Iterable[CountChange], study: Study, base: str, new: str) -> list[CountChange]:
     """The changes with what each kernel would count wherever allocators can put the objects.
 
     `study` has the probe layout of both variants.
@@ -25,7 +25,7 @@ def counted(changes: Iterable[Change], study: Study, base: str, new: str) -> lis
         layout.of_structs(layout.cell(study, name), study, structs(changes)) for name in (base, new)
     )
 
-    def of(change: Change) -> Change:
+    def of(change: CountChange) -> CountChange:
         if change.struct not in before.keys() & after.keys() or change.unit == "writes":
             return change  # by alignment there are accesses
         both = before[change.struct], after[change.struct]

@@ -18,7 +18,7 @@ RELEVANT = 0.01
 
 
 @dataclass(frozen=True)
-class Change:
+class CountChange:
     """One object, lock or sum of instructions that an operation uses more or less on the new kernel."""
 
     kind: Kind
@@ -50,7 +50,7 @@ class Change:
     """The instruction that is executed more or less often and takes much longer than others. The functions'
     counts are then its executions."""
     elsewhere: bool = False  # whether instructions under locks, which are changes of their own, are left out
-    locks: tuple[Change, ...] = ()
+    locks: tuple[CountChange, ...] = ()
     """The locks that are held longer, or shorter, by these instructions, the most expensive one first. The
     cost then includes waiting for them, and the instructions are those of the calls that hold them."""
 

@@ -57,7 +57,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenLock:
     """A lock in one repetition."""
 
     taken: float
@@ -67,7 +67,7 @@ class Taken:
     takers: tuple[str, ...] = ()
 
 
-NOT_TAKEN = Taken(0.0, 0.0, 0, False)
+NOT_TAKEN = TakenLock(0.0, 0.0, 0, False)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class FewerCpus:
 
 
 @dataclass(frozen=True)
-class Counts:
+class KernelCounts:
     """The counts of both kernels, by variant."""
 
     cells: Mapping[str, Sequence[ProbedCell]]  # of the probe conflicts, without waiting and faint lines
@@ -88,7 +88,7 @@ class Counts:
     ]  # each cache line or adjacent pair, and how many lines it stands for
     families: Mapping[str, str]
     fewer: FewerCpus | None
-    locks: Mapping[str, Sequence[Mapping[str, Taken]]]  # by repetition
+    locks: Mapping[str, Sequence[Mapping[str, TakenLock]]]  # by repetition
     lock_cells: Cells  # of the probe locks
     work: Cells  # of the probe instructions, without waiting, functions as in all kernels
     functions: Mapping[str, Sequence[Mapping[str, float]]]  # self instructions per operation, by repetition
@@ -103,7 +103,7 @@ class Counts:
         return {lock for taken in repetitions for lock, one in taken.items() if one.users > 1}
 
 
-def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -> Counts:
+def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -> KernelCounts:
     """The counts of both kernels at the setup's number of CPUs and tasks."""
     point = setup.cpus, setup.tasks
     cells = _of_each(_prepare, lines.points[point], lines.points[point])
@@ -112,7 +112,7 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
     families = per_cpu.names(rows)
     work = _of_each(_work, instructions, setup.names)
     lock_cells = with_same_names({name: locks[name] for name in setup.names})
-    return Counts(
+    return KernelCounts(
         cells,
         per_cpu.merge_families(rows, families),
         families,
@@ -165,12 +165,12 @@ def _matched(rows: Sequence[MatchedLine], names: tuple[str, str]) -> list[Matche
     return [*of_both, *matching.match(of_one)]
 
 
-def _locks(cell: ProbedCell) -> dict[str, Taken]:
+def _locks(cell: ProbedCell) -> dict[str, TakenLock]:
     """The locks of a repetition by name. Readers and writers of a lock exclude each other."""
-    found: dict[str, Taken] = {}
+    found: dict[str, TakenLock] = {}
     for row in lock_profile.profile(cell.table, cell.operations).iter_rows(named=True):
         was = found.get(row["lock"], NOT_TAKEN)
-        found[row["lock"]] = Taken(
+        found[row["lock"]] = TakenLock(
             was.taken + row["acquisitions_per_op"],
             was.held + row["held_per_op"],
             max(was.users, row["cpus"]),

@@ -21,19 +21,19 @@ from bigiron.analysis.lines import rules
 from bigiron.analysis.lines.matching import MatchedLine, SharedLine
 from bigiron.analysis.probes.instructions import same_function
 from bigiron.judge import moved_code, under_locks
-from bigiron.judge.change import RELEVANT, Change
+from bigiron.judge.change import RELEVANT, CountChange
 from bigiron.judge.counts import (
     LEAST_ACCESSES,
     NOT_TAKEN,
-    Counts,
+    KernelCounts,
     Setup,
-    Taken,
+    TakenLock,
     Unit,
     in_boot,
     is_per_cpu,
     per_operation,
 )
-from bigiron.judge.operation import UNTAKEN, UNTOUCHED, Line, Lock, Operation
+from bigiron.judge.operation import UNTAKEN, UNTOUCHED, LineDemand, LockDemand, OperationDemand
 from bigiron.judge.under_locks import Functions, Under
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName, object_type
@@ -62,11 +62,11 @@ class Differences:
     """The counts of two kernels, and the mean operation of each."""
 
     setup: Setup
-    counts: Counts
-    base: Operation
-    new: Operation
+    counts: KernelCounts
+    base: OperationDemand
+    new: OperationDemand
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[CountChange]:
         """All changes that are larger than chance."""
         changed_locks = list(self._locks())
         relevant = [change for change in changed_locks if change.is_relevant]
@@ -98,14 +98,14 @@ class Differences:
                     return True
         return False
 
-    def _locks(self) -> Iterator[Change]:
+    def _locks(self) -> Iterator[CountChange]:
         locks = self.counts.locks
         for name in sorted(self.counts.shared_locks):
             before, after = (one.locks.get(name, UNTAKEN) for one in (self.base, self.new))
             if not self._lock_differs(name, before, after) or _is_chance(name, before.taken, after.taken):
                 continue
             queue = _queue(before, after)
-            yield Change(
+            yield CountChange(
                 "locks",
                 name,
                 before.taken,
@@ -117,7 +117,7 @@ class Differences:
                 writers=_takers(locks[self.setup.new], locks[self.setup.base], name),
             )
 
-    def _lock_differs(self, lock: str, before: Lock, after: Lock) -> bool:
+    def _lock_differs(self, lock: str, before: LockDemand, after: LockDemand) -> bool:
         """Whether it is taken more or less often, held for a longer or shorter time, or no longer shared."""
         return (
             not self._is_taken_as_often(lock)
@@ -134,7 +134,7 @@ class Differences:
             for name in self.setup.names
         }
 
-    def _under(self, changed: Iterable[Change]) -> list[Under]:
+    def _under(self, changed: Iterable[CountChange]) -> list[Under]:
         """The locks that are only held longer or shorter, and that by the instructions under them."""
         both = self.base.locks.keys() & self.new.locks.keys()
         only_held = [
@@ -146,13 +146,13 @@ class Differences:
         ]
         return under_locks.find(only_held, self.counts, self.setup.names)
 
-    def _under_locks(self, under: Under) -> Change:
+    def _under_locks(self, under: Under) -> CountChange:
         """The change of the instructions under these locks. It costs what tasks wait for the locks, too."""
         functions = self._aligned(under.functions)
         before, after = (fmean(sum(one.values()) for one in functions[name]) for name in self.setup.names)
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
         queues = [lock.queue for lock in under.locks if lock.queue]
-        return Change(
+        return CountChange(
             "instructions",
             _first(by_function, after - before),
             before,
@@ -163,7 +163,7 @@ class Differences:
             locks=under.locks,
         )
 
-    def _line(self, number: int, locks: Sequence[Change]) -> Change | None:
+    def _line(self, number: int, locks: Sequence[CountChange]) -> CountChange | None:
         """The change of a cache line; None if it has not changed, or if a changed lock explains it."""
         base, new = self.setup.names
         row, lines = self.counts.rows[number]
@@ -186,7 +186,7 @@ class Differences:
             )
         queue = _queue(before, after)
         writers, readers = _functions_of(row, self.counts.cells[new if new in row.lines else base])
-        return Change(
+        return CountChange(
             "coherence",
             row.object,
             *before_after,
@@ -244,7 +244,7 @@ class Differences:
             for unit in get_args(Unit)
         }
 
-    def _contains_a_lock(self, row: MatchedLine, locks: Sequence[Change]) -> bool:
+    def _contains_a_lock(self, row: MatchedLine, locks: Sequence[CountChange]) -> bool:
         """Whether a changed lock lies in the cache line, even if other objects are touched more there."""
         if row.halves:
             return False
@@ -266,7 +266,7 @@ class Differences:
         after = dict.fromkeys(map(same_function, row.lines[new].weights))
         return tuple(one for one in after if one not in before)
 
-    def _instructions(self, functions: Functions) -> Change | None:
+    def _instructions(self, functions: Functions) -> CountChange | None:
         """The change of all these instructions, or of functions that grew and others that shrank."""
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
         moved, differs = self._moved(functions), self.differ(totals, _LEAST_INSTRUCTIONS)
@@ -275,7 +275,7 @@ class Differences:
         by_function = _grown(functions[self.setup.base], functions[self.setup.new])
         before, after = (fmean(totals[name]) for name in self.setup.names)
         more = after - before
-        return Change(
+        return CountChange(
             "instructions",
             _first(by_function, more),
             before,
@@ -315,7 +315,7 @@ class Differences:
             self._share(shrank) if shrank > least else 0.0,
         )
 
-    def _costly(self) -> Iterator[Change]:
+    def _costly(self) -> Iterator[CountChange]:
         """Instructions that take much longer than others, and are executed more or less often."""
         counts = self.counts.costly
         for instruction in sorted({*self.base.costly, *self.new.costly}):
@@ -330,7 +330,7 @@ class Differences:
             if not more or not self.differ(executed, _LEAST_EXECUTED):
                 continue
             by_function = _grown(functions[self.setup.base], functions[self.setup.new], least=_LEAST_EXECUTED)
-            yield Change(
+            yield CountChange(
                 "instructions",
                 _first(by_function, more),
                 before,
@@ -350,7 +350,7 @@ class Differences:
         customers = max(1, round(queue.users * self.setup.at_tasks))
         return longer(self.base.alone, [replace(queue, users=1.0)], customers)
 
-    def together(self, changes: Sequence[Change]) -> float:
+    def together(self, changes: Sequence[CountChange]) -> float:
         """How much longer an operation takes by all these changes, if nothing else limits it, as a share."""
         queues = [queue for change in changes for queue in change.queues]
         executed = sum(change.executed for change in changes)
@@ -383,7 +383,7 @@ def _without(functions: Functions, others: Functions) -> Functions:
     }
 
 
-def _queue(before: Line | Lock, after: Line | Lock) -> Queue:
+def _queue(before: LineDemand | LockDemand, after: LineDemand | LockDemand) -> Queue:
     users, places = max(before.users, after.users), max(before.places, after.places)
     return Queue(before.demand, after.demand, users, places, (before.executed, after.executed))
 
@@ -403,7 +403,7 @@ def _by_type(lines: Iterable[SharedLine], unit: Unit) -> dict[str, tuple[float, 
 
 
 def _takers(
-    new: Sequence[Mapping[str, Taken]], base: Sequence[Mapping[str, Taken]], lock: str
+    new: Sequence[Mapping[str, TakenLock]], base: Sequence[Mapping[str, TakenLock]], lock: str
 ) -> tuple[str, ...]:
     """The functions that take a lock, those that take it only on the new kernel first."""
     after, before = (
@@ -437,7 +437,7 @@ def _grown(
     return dict(sorted(kept.items(), key=lambda item: (-abs(item[1]), item[0])))
 
 
-def _is_of_a_lock(row: MatchedLine, changed: Iterable[Change]) -> bool:
+def _is_of_a_lock(row: MatchedLine, changed: Iterable[CountChange]) -> bool:
     """Whether a changed lock explains a cache line's change.
 
     Either the cache line has the lock's name, or it belongs to the lock's structure and is touched mostly by

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bigiron.analysis.comparison.model import Measurements
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.judge import counts as counts_of
-from bigiron.judge.change import Change, Kind
+from bigiron.judge.change import CountChange, Kind
 from bigiron.judge.counts import Setup
 from bigiron.judge.differences import Differences
 from bigiron.judge.operation import operation
@@ -28,7 +28,7 @@ class Judgement:
     """
 
     kind: Kind
-    changes: list[Change]
+    changes: list[CountChange]
     cpus: int
     tasks: int
     at_tasks: int  # the number of tasks for which costs are computed
@@ -43,7 +43,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReportedClaim:
     """What the report says, as far as a judgement needs it."""
 
     regression: bool
@@ -52,7 +52,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedChange:
     """How throughput is predicted to change on the report's machine, and whether the report agrees."""
 
     tasks: int
@@ -76,7 +76,12 @@ class Predicted:
 
 
 def judge(
-    lines: Measurements, locks: Measurements, instructions: Measurements, base: str, new: str, claim: Claim
+    lines: Measurements,
+    locks: Measurements,
+    instructions: Measurements,
+    base: str,
+    new: str,
+    claim: ReportedClaim,
 ) -> Judgement:
     """The judgement at the largest measured number of CPUs, from the tables of the three probes.
 
@@ -112,7 +117,7 @@ def judge(
     )
 
 
-def _costs(changes: Sequence[Change], differences: Differences) -> dict[Kind, float]:
+def _costs(changes: Sequence[CountChange], differences: Differences) -> dict[Kind, float]:
     """What the changes of each kind cost together, as shares of an operation's time.
 
     One cause often changes many cache lines, each of which costs less than something else.
@@ -133,7 +138,7 @@ def compare(
     return Differences(setup, counts, *both)
 
 
-def _name(change: Change) -> str:
+def _name(change: CountChange) -> str:
     if change.kind == "instructions":
         return change.instruction or "instructions"
     return f"{change.object} ({change.kind})"

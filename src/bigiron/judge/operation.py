@@ -10,12 +10,12 @@ from bigiron.analysis.comparison import costly
 from bigiron.analysis.comparison.cost import OF_A_PAIR, TRANSFER
 from bigiron.analysis.lines import per_cpu
 from bigiron.analysis.lines.matching import MatchedLine
-from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, Counts, Setup, is_per_cpu, per_operation
+from bigiron.judge.counts import LEAST_ACCESSES, NOT_TAKEN, KernelCounts, Setup, is_per_cpu, per_operation
 from bigiron.util.object_name import ObjectName
 
 
 @dataclass(frozen=True)
-class Line:
+class LineDemand:
     """A cache line, or the per-CPU cache lines of one name."""
 
     accesses: float
@@ -35,7 +35,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Lock:
+class LockDemand:
     """A lock."""
 
     taken: float
@@ -55,17 +55,17 @@ class Lock:
         return self.held if self.excludes else 0.0
 
 
-UNTOUCHED = Line(0.0, 0.0)
-UNTAKEN = Lock(0.0, 0.0, 0.0, False)
+UNTOUCHED = LineDemand(0.0, 0.0)
+UNTAKEN = LockDemand(0.0, 0.0, 0.0, False)
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationDemand:
     """What one operation of a kernel needs."""
 
     instructions: float
-    lines: Mapping[int, Line]  # by row of the counts
-    locks: Mapping[str, Lock]
+    lines: Mapping[int, LineDemand]  # by row of the counts
+    locks: Mapping[str, LockDemand]
     costly: Mapping[str, float]  # executions of instructions that take much longer than others
 
     @property
@@ -80,10 +80,10 @@ class Operation:
         return self.instructions + longer + sum(line.demand for line in self.lines.values())
 
 
-def operation(counts: Counts, setup: Setup, name: str) -> Operation:
+def operation(counts: KernelCounts, setup: Setup, name: str) -> OperationDemand:
     """The mean operation of one kernel, with per-CPU cache lines extrapolated to the report's CPUs."""
     functions, locks = counts.functions[name], counts.locks[name]
-    return Operation(
+    return OperationDemand(
         sum(sum(one.values()) for one in functions) / len(functions),
         {
             number: _line(counts, setup, row, lines, name)
@@ -99,7 +99,7 @@ def operation(counts: Counts, setup: Setup, name: str) -> Operation:
     )
 
 
-def _costly(counts: Counts, name: str) -> dict[str, float]:
+def _costly(counts: KernelCounts, name: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for repetition in counts.costly[name]:
         for (instruction, _), times in repetition.items():
@@ -107,25 +107,25 @@ def _costly(counts: Counts, name: str) -> dict[str, float]:
     return found
 
 
-def _line(counts: Counts, setup: Setup, row: MatchedLine, lines: int, name: str) -> Line:
+def _line(counts: KernelCounts, setup: Setup, row: MatchedLine, lines: int, name: str) -> LineDemand:
     line = row.lines[name]
     users = min(1.0, max(line.writers, line.readers) / setup.busy)
     weight = OF_A_PAIR if line.halves else 1.0
     if counts.fewer is None or not is_per_cpu(row):
         accesses = per_operation(row, setup.names, "accesses", setup.cpus)[name]
-        return Line(fmean(accesses), users, weight, float(lines))
+        return LineDemand(fmean(accesses), users, weight, float(lines))
     family = counts.families[ObjectName.parse(row.object).of_each_cpu]
     few = [sums.get(family, 0.0) for sums in counts.fewer.sums[name]]
     many = per_operation(row, [name], "accesses")[name]
     extrapolated = per_cpu.with_cpus(
         setup.at_cpus, (counts.fewer.cpus, few), (setup.cpus, many), LEAST_ACCESSES
     )
-    return Line(extrapolated, users, weight, lines * setup.at_cpus / setup.cpus)
+    return LineDemand(extrapolated, users, weight, lines * setup.at_cpus / setup.cpus)
 
 
-def _lock(counts: Counts, setup: Setup, name: str, lock: str) -> Lock:
+def _lock(counts: KernelCounts, setup: Setup, name: str, lock: str) -> LockDemand:
     repetitions = [taken.get(lock, NOT_TAKEN) for taken in counts.locks[name]]
-    return Lock(
+    return LockDemand(
         sum(one.taken for one in repetitions) / len(repetitions),
         sum(one.held for one in repetitions) / len(repetitions),
         max(one.users for one in repetitions) / setup.busy,

@@ -16,8 +16,8 @@ import msgspec
 from bigiron.analysis.comparison import costly
 from bigiron.errors import UserError
 from bigiron.judge import alignments, judgement
-from bigiron.judge.change import Change
-from bigiron.judge.judgement import Claim, Judgement, Predicted
+from bigiron.judge.change import CountChange
+from bigiron.judge.judgement import Judgement, PredictedChange, ReportedClaim
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.results import layout, measurements, prediction
 from bigiron.results.prediction import NothingPredictedError, Prediction
@@ -73,7 +73,7 @@ class Opinion:
     mode: str  # empty: a program has its own
     judgement: Judgement | None  # None: the kernels are the same, and nothing was measured
     same: str = ""  # what is identical in both kernels
-    predicted: Predicted | None = None
+    predicted: PredictedChange | None = None
     not_predicted: str = ""
     not_considered: list[str] = field(default_factory=list)
     study: str = ""
@@ -204,7 +204,7 @@ def judged(study: Study, mail: RobotMail) -> Judgement:
     there = [set(one.points.get(point, ())) for one in of.values()]
     if missing := [name for name in (base, new) if not all(name in names for names in there)]:
         raise UserError(f"{study.folder} has no measurement of {missing[0]}: run the same command again")
-    claim = Claim(mail.is_worse, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
+    claim = ReportedClaim(mail.is_worse, mail.tasks_at_once, mail.machine.cpus if mail.machine else None)
     return judgement.judge(of["conflicts"], of["locks"], of["instructions"], base, new, claim)
 
 
@@ -277,13 +277,13 @@ def longer(judged: Judgement, base: str, new: str) -> dict[str, dict[str, float]
     return found
 
 
-def _weighed(judged: Judgement) -> list[Change]:
+def _weighed(judged: Judgement) -> list[CountChange]:
     return [one for one in judged.changes if one.instruction and one.instruction not in costly.REPLAYED]
 
 
 def _predicted(
     study: Study, mail: RobotMail, shaped: ReportedShape, judged: Judgement
-) -> tuple[Predicted | None, str]:
+) -> tuple[PredictedChange | None, str]:
     if study.spec.runs_program:
         return None, "the operations of a program are not traced"
     if shaped.why_not:
@@ -302,7 +302,7 @@ def _predicted(
     ratio = found.ratios[0].points[tasks]
     change = ratio.changed(lambda share: share - 1)
     weighed = tuple(dict.fromkeys(one.instruction for one in _weighed(judged)))
-    return Predicted(tasks, shaped.base, change, mail.throughput_change, why_counts, weighed), ""
+    return PredictedChange(tasks, shaped.base, change, mail.throughput_change, why_counts, weighed), ""
 
 
 def _replayed(

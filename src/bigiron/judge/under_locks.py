@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from bigiron.analysis.probes import critical_sections, locks
 from bigiron.analysis.probes.critical_sections import Call
-from bigiron.judge.change import Change
-from bigiron.judge.counts import Counts
+from bigiron.judge.change import CountChange
+from bigiron.judge.counts import KernelCounts
 
 Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
 """Self instructions per operation of each function, by variant and repetition."""
@@ -19,16 +19,16 @@ Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
 class Under:
     """Such locks, all held longer or all shorter, and what is executed in the calls that hold them."""
 
-    locks: tuple[Change, ...]  # the most expensive first
+    locks: tuple[CountChange, ...]  # the most expensive first
     calls: frozenset[Call]
     functions: Functions
 
 
-def find(changed: Iterable[Change], counts: Counts, names: tuple[str, str]) -> list[Under]:
+def find(changed: Iterable[CountChange], counts: KernelCounts, names: tuple[str, str]) -> list[Under]:
     """Of changed locks that are taken as often as before, those that are held longer by instructions, and
     those that are held shorter.
     """
-    explained: dict[bool, list[Change]] = {True: [], False: []}
+    explained: dict[bool, list[CountChange]] = {True: [], False: []}
     calls: dict[bool, set[Call]] = {True: set(), False: set()}
     for lock in sorted(changed, key=lambda change: -abs(change.cost)):
         held = lock.held or (0.0, 0.0)
@@ -46,7 +46,7 @@ def find(changed: Iterable[Change], counts: Counts, names: tuple[str, str]) -> l
     ]
 
 
-def _calls(lock: str, counts: Counts, names: tuple[str, str]) -> set[Call]:
+def _calls(lock: str, counts: KernelCounts, names: tuple[str, str]) -> set[Call]:
     """Those that hold it on either kernel: a function that is inlined on one of them moves no instruction."""
     return {
         call
@@ -59,7 +59,7 @@ def _calls(lock: str, counts: Counts, names: tuple[str, str]) -> set[Call]:
 
 
 def executed(
-    calls: Collection[Call], counts: Counts, names: tuple[str, str]
+    calls: Collection[Call], counts: KernelCounts, names: tuple[str, str]
 ) -> dict[str, list[dict[str, float]]]:
     """What functions execute in these calls, as in `Functions`."""
     return {name: [critical_sections.executed_in(calls, one) for one in counts.work[name]] for name in names}

@@ -9,7 +9,7 @@ from statistics import fmean
 from bigiron.analysis.comparison.model import Cells, Measurements, Point
 from bigiron.analysis.probes import instructions as executed
 from bigiron.judge import judgement
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.judge.counts import Setup
 from bigiron.judge.differences import Differences
 from bigiron.kernels import Kernel
@@ -34,9 +34,9 @@ class Compared:
     """The counts of two kernels in one workload, per operation."""
 
     subject: Subject
-    changes: tuple[Change, ...] = ()  # beyond chance and relevant, most expensive first
-    small: tuple[Change, ...] = ()  # beyond chance, but less than 1 % of an operation
-    by_chance: tuple[Change, ...] = ()  # that the base differs in from itself, booted again
+    changes: tuple[CountChange, ...] = ()  # beyond chance and relevant, most expensive first
+    small: tuple[CountChange, ...] = ()  # beyond chance, but less than 1 % of an operation
+    by_chance: tuple[CountChange, ...] = ()  # that the base differs in from itself, booted again
     instructions: tuple[float, float] = (0.0, 0.0)
     functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Self instructions of the functions that the patch changes, before and after, where they differ by more
@@ -51,17 +51,17 @@ class Compared:
         return any(change.is_relevant for change in (*self.changes, *self.by_chance))
 
     @property
-    def worse(self) -> list[Change]:
+    def worse(self) -> list[CountChange]:
         """The changes that make an operation longer."""
         return [change for change in self.changes if is_worse(change)]
 
 
-def is_worse(change: Change) -> bool:
+def is_worse(change: CountChange) -> bool:
     """Whether it costs time, and is not only where objects lie."""
     return verdict(change) == "worse"
 
 
-def verdict(change: Change) -> str:
+def verdict(change: CountChange) -> str:
     """What it does to an operation. Code that moved between functions makes it neither longer nor shorter."""
     if change.is_only_luck:
         return "by alignment"
@@ -70,14 +70,14 @@ def verdict(change: Change) -> str:
     return "worse" if change.cost * change.lasting > 0 else "better"
 
 
-def key(change: Change) -> Key:
+def key(change: CountChange) -> Key:
     """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
     if change.kind == "instructions":
         return change.kind, "", change.instruction
     return change.kind, object_type(change.object), "pair" if change.is_pair else change.unit
 
 
-def keys(change: Change) -> frozenset[Key]:
+def keys(change: CountChange) -> frozenset[Key]:
     """The same, with those of the locks that instructions are executed under."""
     return frozenset(map(key, (change, *change.locks)))
 

@@ -17,8 +17,8 @@ from bigiron.patch import luck, outlook
 from bigiron.patch.bench import Bench, Executed, Subject, Wanted
 from bigiron.patch.compared import ALL, SCREEN, Compared
 from bigiron.patch.options import off
-from bigiron.patch.outlook import Effect, Grown
-from bigiron.patch.series import Series, Step
+from bigiron.patch.outlook import Grown, PredictedEffect
+from bigiron.patch.series import PatchSeries, Step
 from bigiron.util.english import first_n, join_and, plural
 
 _MOST_GROWN = 4  # changes whose growth is measured
@@ -49,7 +49,7 @@ class Examined:
     """That reach no changed function: they were asked for, or what differs may change any."""
     elsewhere: tuple[Subject, ...] = ()  # that reach one only in interrupts and kernel threads
     grown: tuple[Grown, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[PredictedEffect, ...] = ()
     why_not: str = ""  # why there are no counts: it does not build, or it does not boot
 
     @property
@@ -109,7 +109,9 @@ class Examiner:
     _ran: list[Kernel] = field(default_factory=list)
     """The kernels on which workloads ran, oldest first."""
 
-    def examine(self, before: tuple[Step, Kernel], after: tuple[Step, Kernel], series: Series) -> Examined:
+    def examine(
+        self, before: tuple[Step, Kernel], after: tuple[Step, Kernel], series: PatchSeries
+    ) -> Examined:
         """Compare two kernels of the series. MachineError if the base runs nothing."""
         steps, both = (before[0], after[0]), (before[1], after[1])
         names = both[0].name, both[1].name

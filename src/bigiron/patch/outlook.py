@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.errors import UserError
 from bigiron.history.predict import MACHINES
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.kernels import Kernel
 from bigiron.patch.bench import CPUS, Bench, Subject, Wanted
 from bigiron.patch.compared import Compared, Key, keys, verdict
@@ -30,7 +30,7 @@ _PROBE = {"coherence": "conflicts", "locks": "locks", "instructions": "instructi
 class Grown:
     """How a changed count grows, in the workload where it changed most."""
 
-    change: Change
+    change: CountChange
     subject: Subject
     law: str  # empty: none fits
     formula: str
@@ -38,7 +38,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Effect:
+class PredictedEffect:
     """How the throughput of a workload is predicted to change on a machine."""
 
     subject: Subject
@@ -48,12 +48,12 @@ class Effect:
     why_not: str = ""
 
 
-def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
+def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, CountChange]]:
     """Of each kind and object what became worse most and better most, with the workload; worst first.
 
     Most is the largest share of an operation. What is worse in one workload may be better in another.
     """
-    found: dict[tuple[frozenset[Key], str], tuple[Compared, Change]] = {}
+    found: dict[tuple[frozenset[Key], str], tuple[Compared, CountChange]] = {}
     for one in compared:
         for change in one.changes:
             group = group_of(change)
@@ -63,22 +63,22 @@ def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, Change]]:
     return sorted(found.values(), key=lambda item: _rank(item[1]))
 
 
-def _rank(change: Change) -> tuple[bool, float]:
+def _rank(change: CountChange) -> tuple[bool, float]:
     return change.is_only_luck, -abs(change.share * change.lasting)
 
 
-def _size(change: Change) -> tuple[float, float]:
+def _size(change: CountChange) -> tuple[float, float]:
     return abs(change.share), abs(change.after - change.before)
 
 
-def group_of(change: Change) -> tuple[frozenset[Key], str]:
+def group_of(change: CountChange) -> tuple[frozenset[Key], str]:
     """What changes are of one kind and object, and do the same to an operation."""
     return keys(change), verdict(change)
 
 
 def grown(
     bench: Bench,
-    changed: Sequence[tuple[Compared, Change]],
+    changed: Sequence[tuple[Compared, CountChange]],
     before: Kernel,
     after: Kernel,
     cpus: Sequence[int],
@@ -104,7 +104,9 @@ def grown(
     return [one for one in fitted if one]
 
 
-def _growth(bench: Bench, subject: Subject, change: Change, before: Kernel, after: Kernel) -> Grown | None:
+def _growth(
+    bench: Bench, subject: Subject, change: CountChange, before: Kernel, after: Kernel
+) -> Grown | None:
     """None: too few numbers of CPUs were counted, or it is of writes or some instructions: no series.
 
     Nor is what changes in the other direction on average over the objects' places extrapolated.
@@ -134,26 +136,26 @@ def _row(rows: Sequence[growth.GrowthRow], object: str) -> growth.GrowthRow | No
     return max(same or of_type, key=lambda one: one.most, default=None)
 
 
-def effects(bench: Bench, one: Compared, before: Kernel, after: Kernel) -> list[Effect]:
+def effects(bench: Bench, one: Compared, before: Kernel, after: Kernel) -> list[PredictedEffect]:
     """The predicted change of throughput on each machine, or why there is none."""
     subject = one.subject
     if any(change.lasting < 0 for change in one.changes):
-        return [Effect(subject, machine, TASKS, None, _TURNS) for machine in MACHINES]
+        return [PredictedEffect(subject, machine, TASKS, None, _TURNS) for machine in MACHINES]
     with StoppableThreads() as threads:
         predicted = [threads.submit(_effect, bench, subject, machine, before, after) for machine in MACHINES]
         return [result(one) for one in predicted]
 
 
-def _effect(bench: Bench, subject: Subject, machine: str, before: Kernel, after: Kernel) -> Effect:
+def _effect(bench: Bench, subject: Subject, machine: str, before: Kernel, after: Kernel) -> PredictedEffect:
     try:
         study = bench.alone(subject, [before, after])
         found = prediction.predict(study, machine, [TASKS], samples=_SAMPLES)
     except NothingPredictedError as error:
-        return Effect(subject, machine, TASKS, None, error.why)
+        return PredictedEffect(subject, machine, TASKS, None, error.why)
     except UserError as error:
-        return Effect(subject, machine, TASKS, None, str(error))
+        return PredictedEffect(subject, machine, TASKS, None, str(error))
     if not found.ratios:
         why = "; ".join(f"{one.variant}: {one.why}" for one in found.refused)
-        return Effect(subject, machine, TASKS, None, why)
+        return PredictedEffect(subject, machine, TASKS, None, why)
     ratio = found.ratios[0].points[TASKS]
-    return Effect(subject, machine, TASKS, ratio.changed(lambda share: share - 1))
+    return PredictedEffect(subject, machine, TASKS, ratio.changed(lambda share: share - 1))

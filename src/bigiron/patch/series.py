@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Series:
+class PatchSeries:
     """A base and the steps on it, oldest first."""
 
     tree: Path
@@ -78,7 +78,7 @@ class Series:
         return defined(self.diff(self.base, self.topic, "-U0", "--", "*Kconfig*"))
 
 
-def of_range(tree: Path, text: str) -> Series:
+def of_range(tree: Path, text: str) -> PatchSeries:
     """The commits of BASE..TOPIC; UserError where there are none, or where the tree has other changes."""
     tree = commits.git_tree(tree, "")
     first, _, last = text.partition("..")
@@ -96,10 +96,10 @@ def of_range(tree: Path, text: str) -> Series:
     _refuse_dirty(tree, topic, last or "HEAD")
     between = of_tree(tree, "rev-list", "--first-parent", "--reverse", topic, f"^{base}").stdout.split()
     first_step, *steps = _steps(tree, [base, *between])
-    return Series(tree, first_step, tuple(steps))
+    return PatchSeries(tree, first_step, tuple(steps))
 
 
-def check_each(found: Series, text: str) -> None:
+def check_each(found: PatchSeries, text: str) -> None:
     """UserError where the commits of a range are too many, or do not follow its base one by one."""
     if len(found.steps) > MOST_STEPS:
         raise UserError(f"--each: {text} has {len(found.steps)} commits: at most {MOST_STEPS}")
@@ -112,7 +112,7 @@ def check_each(found: Series, text: str) -> None:
         )
 
 
-def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Series, Path]:
+def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[PatchSeries, Path]:
     """The patches of a patch, an mbox or a quilt series on a base, and the base's folder, which keeps them.
 
     UserError where the file cannot be read or has no patch, or where a patch does not apply.
@@ -142,10 +142,12 @@ def of_file(tree: Path, file: Path, base: str, output: Path | None) -> tuple[Ser
         steps.append(Step(digest.hexdigest(), sanitize(subject), below, tuple(kept)))
     # Now, because building the base takes long.
     source.patched(source.find(f"{tree}@{below}", lambda _step: None), kept)
-    return Series(tree, _steps(tree, [below])[0], tuple(steps)), output
+    return PatchSeries(tree, _steps(tree, [below])[0], tuple(steps)), output
 
 
-def build(series: Series, step: Step, fragments: Sequence[Path], on_step: Callable[[str], None]) -> Kernel:
+def build(
+    series: PatchSeries, step: Step, fragments: Sequence[Path], on_step: Callable[[str], None]
+) -> Kernel:
     """The kernel of a step, built unless it is there; UserError where it does not build."""
     called = commits.configured_by(fragments)
     if step.patches:

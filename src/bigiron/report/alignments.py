@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bigiron.analysis.layout.outcome import LayoutCounts
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.util.numbers import count
 
 
@@ -12,7 +12,7 @@ def range_of(counts: LayoutCounts) -> str:
     return f"{count(counts.best)} to {count(counts.worst)}" if counts.varies else count(counts.worst)
 
 
-def by_alignment(change: Change, struct: str) -> str:
+def by_alignment(change: CountChange, struct: str) -> str:
     """Whether a change of the cache lines of `struct` depends on where its objects lie."""
     if not change.by_alignment:
         return ""

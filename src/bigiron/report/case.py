@@ -3,8 +3,8 @@
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from bigiron.cases import Case, Report
-from bigiron.cases.case import Claim, Figure
+from bigiron.cases import Case, CaseReport
+from bigiron.cases.case import Claim, PublishedFigure
 from bigiron.report.formats import listing
 from bigiron.report.formats.listing import plain
 from bigiron.study.store import Study
@@ -13,12 +13,12 @@ _WIDTH = 100
 _VERDICTS = {True: "agrees", False: "does not agree", None: "undecided"}
 
 
-def as_text(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+def as_text(case: Case, studies: Mapping[str, Study], report: CaseReport) -> str:
     """For a terminal or a mail."""
     return "\n".join(_lines(case, studies, report)) + "\n"
 
 
-def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator[str]:
+def _lines(case: Case, studies: Mapping[str, Study], report: CaseReport) -> Iterator[str]:
     yield f"{case.name}: {case.description}"
     yield _how(studies)
     yield ""
@@ -31,7 +31,7 @@ def _lines(case: Case, studies: Mapping[str, Study], report: Report) -> Iterator
         yield from _wrapped(note, "")
 
 
-def _found(figures: Sequence[Figure], claims: Sequence[Claim]) -> Iterator[str]:
+def _found(figures: Sequence[PublishedFigure], claims: Sequence[Claim]) -> Iterator[str]:
     for figure in figures:
         yield from _wrapped(figure.what, "")
         yield from _wrapped(f"published  {figure.published}", "  ")
@@ -63,7 +63,7 @@ def _how(studies: Mapping[str, Study]) -> str:
     return ", ".join(parts)
 
 
-def as_markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str:
+def as_markdown(case: Case, studies: Mapping[str, Study], report: CaseReport) -> str:
     """The report that is written to the folder of the studies."""
     variants = dict.fromkeys(variant.name for study in studies.values() for variant in study.spec.variant)
     how = _how(studies)
@@ -81,7 +81,7 @@ def as_markdown(case: Case, studies: Mapping[str, Study], report: Report) -> str
     return "\n".join([*lines, *(f"- {plain(note)}" for note in report.notes)]) + "\n"
 
 
-def _tables(figures: Sequence[Figure], claims: Sequence[Claim]) -> list[str]:
+def _tables(figures: Sequence[PublishedFigure], claims: Sequence[Claim]) -> list[str]:
     return [
         listing.markdown_table(
             ["", "published", "here"],

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable
 
 from bigiron.analysis.comparison.limits import LimitedCount
-from bigiron.gate.check import Recorded
+from bigiron.gate.check import WrittenBaseline
 from bigiron.gate.check_lines import CheckedPoint
 from bigiron.report.formats import comment, junit, ktap, listing
 from bigiron.util.english import first_n, plural
@@ -13,7 +13,7 @@ _WIDTH = 100
 _MOST_NAMES = 8
 
 
-def recorded_text(recorded: Recorded) -> str:
+def recorded_text(recorded: WrittenBaseline) -> str:
     """One line: what the baseline has now, and whether it changed."""
     points = recorded.baseline.point
     lines = sum(len(point.lines) for point in points)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bigiron.report.formats.bar import Bar
 
 
-class _Lines:
+class _ProgressLines:
     """Lines instead of a bar, where stderr is not a terminal."""
 
     def start(self) -> None: ...
@@ -25,9 +25,9 @@ class _Lines:
         sys.stderr.write(f"{line}\n")
 
 
-def _shown(cells: int) -> "Bar | _Lines":
+def _shown(cells: int) -> "Bar | _ProgressLines":
     if not sys.stderr.isatty():
-        return _Lines()
+        return _ProgressLines()
     from bigiron.report.formats.bar import Bar  # imported here, as it takes long to load
 
     return Bar(cells)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
 from bigiron.analysis.comparison import costly
-from bigiron.judge.change import Change
-from bigiron.judge.judgement import Judgement, Predicted
+from bigiron.judge.change import CountChange
+from bigiron.judge.judgement import Judgement, PredictedChange
 from bigiron.judge.second_opinion import Opinion
 from bigiron.readers.robot_mail import Reported, RobotMail
 from bigiron.report import alignments
@@ -204,7 +204,7 @@ def _verdict(opinion: Opinion, found: Judgement) -> str:
     )
 
 
-def _tells_how_much(predicted: Predicted, found: Judgement) -> bool:
+def _tells_how_much(predicted: PredictedChange, found: Judgement) -> bool:
     """Whether throughput is predicted to change in the judgement's direction, by as much as is printed."""
     agrees = predicted.change.value * found.share < 0
     return predicted.tells_sign and agrees and abs(predicted.change.value) >= 0.005
@@ -235,7 +235,7 @@ def _longer(share: float) -> str:
     return f"{abs(share):.0%} {'longer' if share > 0 else 'less time'}"
 
 
-def _in_short(change: Change) -> str:
+def _in_short(change: CountChange) -> str:
     more = "more" if change.after > change.before else "less"
     where = _plain(change.object)
     match change.kind:
@@ -258,11 +258,11 @@ def _in_short(change: Change) -> str:
     )
 
 
-def _fewer(change: Change) -> str:
+def _fewer(change: CountChange) -> str:
     return "more" if change.after > change.before else "fewer"
 
 
-def _lock_changed(change: Change) -> str:
+def _lock_changed(change: CountChange) -> str:
     """The change in the use of a lock that explains its cost."""
     costs = change.cost > 0
     taken, (before, after) = change.after - change.before, change.held or (0.0, 0.0)
@@ -273,7 +273,7 @@ def _lock_changed(change: Change) -> str:
     return "no longer shared by readers" if costs else "now shared by readers"
 
 
-def _change(position: int, change: Change, opinion: Opinion) -> Iterator[str]:
+def _change(position: int, change: CountChange, opinion: Opinion) -> Iterator[str]:
     base, new = opinion.names
     lead = f"{position}. "
     yield from _wrapped(f"{lead}{_sentence(change, base, new)}", later=len(lead))
@@ -281,7 +281,7 @@ def _change(position: int, change: Change, opinion: Opinion) -> Iterator[str]:
         yield from _wrapped(f"   {label:9}{words}", later=12)
 
 
-def _sentence(change: Change, base: str, new: str) -> str:
+def _sentence(change: CountChange, base: str, new: str) -> str:
     figures = f"{count(change.before)} on {base}, {count(change.after)} on {new}"
     match change.kind:
         case "locks":
@@ -316,12 +316,12 @@ def _sentence(change: Change, base: str, new: str) -> str:
     return f"Coherence: {_plain(change.object)}{what}, {change.unit} per operation{pair}: {figures}.{grown}"
 
 
-def _held_by_as_many(lock: Change) -> str:
+def _held_by_as_many(lock: CountChange) -> str:
     before, after = lock.held or (0.0, 0.0)
     return f"held {'longer' if after > before else 'shorter'} by {abs(after - before):,.0f} instructions"
 
 
-def _locks_held(change: Change, base: str, new: str) -> str:
+def _locks_held(change: CountChange, base: str, new: str) -> str:
     """For how long the locks are held by the instructions under them: the first in full."""
     first, *rest = change.locks
     before, after = first.held or (0.0, 0.0)
@@ -337,11 +337,11 @@ def _in(function: str) -> str:
     return f" (in {_plain(function)})" if function else ""
 
 
-def _relative(change: Change) -> str:
+def _relative(change: CountChange) -> str:
     return f" ({percent_change(change.after / change.before - 1)})" if change.before else ""
 
 
-def _is_known_by(change: Change) -> bool:
+def _is_known_by(change: CountChange) -> bool:
     """Whether a rule's description adds to the name of an object; the name of a variable says enough."""
     of_memory = change.object.startswith("struct ") or " " in change.object
     return of_memory or any(
@@ -349,7 +349,7 @@ def _is_known_by(change: Change) -> bool:
     )
 
 
-def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
+def _evidence(change: CountChange, mail: RobotMail) -> Iterator[tuple[str, str]]:
     if change.functions:
         functions = list(change.functions.items())[:_FUNCTIONS]
         form = "+,.3g" if change.instruction else "+,.0f"
@@ -382,7 +382,7 @@ def _evidence(change: Change, mail: RobotMail) -> Iterator[tuple[str, str]]:
         yield "confirm", f"on that machine, {_ON_THE_MACHINE[change.kind][change.cost < 0]}"
 
 
-def _seen(change: Change, mail: RobotMail) -> str:
+def _seen(change: CountChange, mail: RobotMail) -> str:
     """Functions of the change that are in the report's profile, with their change there."""
     named = {*change.writers, *change.readers, *list(change.functions or ())[:_FUNCTIONS]}
     found: dict[str, float] = {}
@@ -427,15 +427,15 @@ def _prediction(opinion: Opinion) -> str:
     )
 
 
-def _weighed(found: Predicted) -> str:
+def _weighed(found: PredictedChange) -> str:
     return f", with the additional time of {' and '.join(found.weighed)}" if found.weighed else ""
 
 
-def _unclear_sign(found: Predicted) -> str:
+def _unclear_sign(found: PredictedChange) -> str:
     return "" if found.tells_sign else " The sign is unclear: the interval includes 0."
 
 
-def _contradicted(judgement: Judgement | None, found: Predicted) -> str:
+def _contradicted(judgement: Judgement | None, found: PredictedChange) -> str:
     """A sentence where the prediction has the opposite sign of the judgement."""
     if not judgement or not found.tells_sign or judgement.share * found.change.value <= 0:
         return ""

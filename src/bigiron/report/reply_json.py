@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.judge.second_opinion import Opinion
 from bigiron.report.formats.listing import json_text
 
@@ -70,14 +70,14 @@ def _path_length(opinion: Opinion) -> dict[str, float | None] | None:
     return None if reported is None else {"reported": reported, "counted": counted}
 
 
-def _as_item(change: Change) -> dict[str, Any]:
+def _as_item(change: CountChange) -> dict[str, Any]:
     rule = change.rule.name if change.rule else None
     item = {**asdict(change), "rule": rule, "is_luck": change.is_luck, "locks": _held(change)}
     del item["queue"]
     return item
 
 
-def _held(change: Change) -> list[dict[str, Any]]:
+def _held(change: CountChange) -> list[dict[str, Any]]:
     """The locks that are held for longer, or for less, by a change of instructions."""
     return [
         {"object": lock.object, "taken": [lock.before, lock.after], "held": lock.held, "share": lock.share}

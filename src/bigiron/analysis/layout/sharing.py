@@ -42,7 +42,7 @@ class Placed:
     def shared(self, residues: Integers, operations: float, pairs: bool = True) -> Shared:
         """Where each target begins so many bytes after a multiple of PAIR. Without `pairs` these are 0."""
         lines = self._lines(residues)
-        return _Lines(self._pieces, *lines, self._pair_lines).shared(operations, pairs)
+        return _TargetLines(self._pieces, *lines, self._pair_lines).shared(operations, pairs)
 
     def _lines(self, residues: Integers) -> tuple[Integers, Integers]:
         """Numbers of accesses and the cache lines that they touch, each once."""
@@ -76,7 +76,7 @@ def _map(known: Structures, after: Structures, name: str, room: int) -> Integers
     return np.concatenate([places, rest])[:room]
 
 
-class _Lines:
+class _TargetLines:
     """The cache lines of all targets: a dense number for each, its row in tables by CPU."""
 
     def __init__(self, pieces: Pieces, access: Integers, line: Integers, pair_lines: int) -> None:

@@ -319,7 +319,7 @@ def _lost_accesses(found: LinesAt) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _LineGroup:
     """Lines of one kind that the same functions touch, shown as one; the figures are their sums."""
 
     rows: list[MatchedLine]
@@ -346,7 +346,7 @@ class _Group:
         return sum(row.accesses(variant) for row in self.rows)
 
 
-def _groups(found: LinesAt) -> list[_Group]:
+def _groups(found: LinesAt) -> list[_LineGroup]:
     """Rows that are alike put together: for instance the pages of one slab cache."""
     groups: dict[tuple[object, ...], list[MatchedLine]] = {}
     for row in found.rows:
@@ -356,16 +356,16 @@ def _groups(found: LinesAt) -> list[_Group]:
         touched_by = row.functions[0] if one_of_many else frozenset(row.functions)
         groups.setdefault((kind, touched_by, marked, bool(row.depends)), []).append(row)
 
-    def rank(group: _Group) -> tuple[float, float, float]:
+    def rank(group: _LineGroup) -> tuple[float, float, float]:
         marked = group.rows[0].differs
         change = abs(sum(row.change(found.base, found.others) for row in group.rows))
         cost = found.cost(group.rows)
         return (-cost, -change if marked else 0.0, -max(map(group.accesses, found.variants)))
 
-    return sorted(map(_Group, groups.values()), key=rank)
+    return sorted(map(_LineGroup, groups.values()), key=rank)
 
 
-def _row(group: _Group, found: LinesAt) -> ComparedRow:
+def _row(group: _LineGroup, found: LinesAt) -> ComparedRow:
     first = group.rows[0]
     kinds = ", ".join(first.sharing)
     touched = first_n(first.functions, _MOST_FUNCTIONS)
@@ -390,7 +390,7 @@ def _row(group: _Group, found: LinesAt) -> ComparedRow:
     )
 
 
-def _figures(group: _Group, found: LinesAt) -> tuple[ComparedFigure, ...]:
+def _figures(group: _LineGroup, found: LinesAt) -> tuple[ComparedFigure, ...]:
     """Writes and accesses per operation in each repetition; the most CPUs that write and read any of them."""
     figures: tuple[dict[str, tuple[float, ...]], ...] = ({}, {}, {}, {})
     for variant in found.variants:
@@ -403,7 +403,7 @@ def _figures(group: _Group, found: LinesAt) -> tuple[ComparedFigure, ...]:
     return tuple(ComparedFigure(group.name, of) for of in figures)
 
 
-def _ways(group: _Group) -> list[ComparedFigure]:
+def _ways(group: _LineGroup) -> list[ComparedFigure]:
     """Accesses per operation by each call path, most first."""
     counted: dict[str, dict[str, tuple[float, ...]]] = {}
     for row in group.rows:
@@ -415,7 +415,7 @@ def _ways(group: _Group) -> list[ComparedFigure]:
     return [ComparedFigure(paths.short(path), counted[path]) for path in ordered]
 
 
-def _details(group: _Group, found: LinesAt) -> Details:
+def _details(group: _LineGroup, found: LinesAt) -> Details:
     first = group.rows[0]
     cpus = [
         f"{max(one.writers for one in lines)} write and {max(one.readers for one in lines)} read on {variant}"

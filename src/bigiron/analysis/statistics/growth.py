@@ -288,7 +288,7 @@ def _why_no_law(
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _ScaledPoints:
     """Points, each with the unit in which deviations from a law are alike."""
 
     points: Sequence[tuple[int, float]]
@@ -309,7 +309,7 @@ def _weighed(points: Sequence[tuple[int, float]]) -> list[Candidate]:
     """All forms that the points allow, fitted and weighted."""
     values = [value for _, value in points]
     mean = sum(values) / len(values)
-    sample = _Sample(
+    sample = _ScaledPoints(
         points,
         smallest=max(_SMALLEST * max(values), _RESOLUTION),
         resolution=_RELATIVE_RESOLUTION + _RESOLUTION / max(mean, _RESOLUTION),
@@ -320,7 +320,7 @@ def _weighed(points: Sequence[tuple[int, float]]) -> list[Candidate]:
     return [replace(c, weight=math.exp(c.log_evidence - most) / total) for c in candidates]
 
 
-def _fitted(form: Form, sample: _Sample) -> Candidate | None:
+def _fitted(form: Form, sample: _ScaledPoints) -> Candidate | None:
     """Least squares in the sample's units; None where the form would have to fall, or level off below zero.
 
     The evidence is the probability of the points. Priors: flat for the level; flat for the slope, up to a

@@ -239,7 +239,7 @@ def _ways_to_the_lock(tasks: tuple[float, ...]) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _LawKind:
     """A law: its form, its parameters' names, and where the search for them begins."""
 
     law: ScalingLaw
@@ -250,13 +250,13 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind(
+    _LawKind(
         ScalingLaw.universal,
         universal,
         ("alone", "serial", "crosstalk"),
         lambda one, most: [(one, serial, crosstalk) for serial in (0.01, 0.3) for crosstalk in (1e-5, 1e-2)],
     ),
-    _Kind(
+    _LawKind(
         ScalingLaw.lock_bound,
         lock_bound,
         ("compute", "hold", "handover"),
@@ -269,7 +269,7 @@ _KINDS = (
 class _Fitted:
     """A law with parameters; they are positive, and searched for as logarithms."""
 
-    kind: _Kind
+    kind: _LawKind
     logarithms: Floats
 
     def at(self, tasks: Sequence[int]) -> Floats:
@@ -284,7 +284,7 @@ _CLOSE = 1e-8  # relative changes that end a search
 _MOST_TRIES = 1200  # of throughput, those for derivatives too
 
 
-def _search(kind: _Kind, tasks: Sequence[int], logarithms: Floats, begins: Iterable[Floats]) -> _Fitted:
+def _search(kind: _LawKind, tasks: Sequence[int], logarithms: Floats, begins: Iterable[Floats]) -> _Fitted:
     """The least squares of relative residuals, from wherever the search for them ends best."""
     from scipy import optimize  # here, as no other command should wait for it
 
@@ -303,11 +303,11 @@ def _search(kind: _Kind, tasks: Sequence[int], logarithms: Floats, begins: Itera
     return min(found, key=lambda one: float(np.sum(residuals(one.logarithms) ** 2)))
 
 
-def _fit(kind: _Kind, throughput: Mapping[int, float]) -> _Fitted:
+def _fit(kind: _LawKind, throughput: Mapping[int, float]) -> _Fitted:
     return _search(kind, list(throughput), np.log(list(throughput.values())), _begins(kind, throughput))
 
 
-def _begins(kind: _Kind, throughput: Mapping[int, float]) -> Floats:
+def _begins(kind: _LawKind, throughput: Mapping[int, float]) -> Floats:
     fewest, *_ = throughput
     begins: Floats = np.log(kind.begin(throughput[fewest] / fewest, max(throughput.values())))
     return begins
@@ -377,7 +377,7 @@ def _why_not_further(throughput: Mapping[int, float], to: int) -> str:
     return ""
 
 
-def _missed_unseen(kind: _Kind, throughput: Mapping[int, float]) -> float:
+def _missed_unseen(kind: _LawKind, throughput: Mapping[int, float]) -> float:
     """By how much, as a logarithm, a law misses the last point if it is fitted to all others."""
     *before, last = throughput
     without = _fit(kind, {tasks: throughput[tasks] for tasks in before})

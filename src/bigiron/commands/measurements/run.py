@@ -288,7 +288,7 @@ class FileSystems:
 
 
 @dataclass(frozen=True)
-class Repetitions:
+class RepetitionOptions:
     """How often a cell is measured."""
 
     panel: ClassVar[str] = STATISTICS
@@ -345,7 +345,7 @@ def run(
     file_systems: FileSystems,
     variants: Variants,
     machine: MachineOptions,
-    repetitions: Repetitions,
+    repetitions: RepetitionOptions,
     execution: ExecutionOptions,
     *options: ProbeOptions,
 ) -> None:
@@ -395,7 +395,7 @@ def question(
     variants: Variants,
     machine: MachineOptions,
     file_systems: FileSystems,
-    repetitions: Repetitions,
+    repetitions: RepetitionOptions,
     options: AllProbeOptions,
 ) -> Spec:
     """The study that the options describe; UserError where they contradict each other."""

@@ -33,7 +33,7 @@ from bigiron.commands.measurements.run import (
     MachineOptions,
     Mode,
     ProgramOptions,
-    Repetitions,
+    RepetitionOptions,
     Variants,
     WorkloadOptions,
     question,
@@ -137,7 +137,7 @@ class TreeOptions:
 
 
 @dataclass(frozen=True)
-class ExecutionOptions:
+class BisectExecutionOptions:
     """How candidates are measured, and where results go."""
 
     panel: ClassVar[str] = RESULTS
@@ -159,7 +159,7 @@ def bisect(
     variants: Variants,
     tree: TreeOptions,
     machine: MachineOptions,
-    execution: ExecutionOptions,
+    execution: BisectExecutionOptions,
 ) -> None:
     """Find the kernel, boot parameter, setting, option or commit that changes a count.
 
@@ -238,7 +238,7 @@ def _spec(
             raise UserError(f"{option} {text}: a bisection uses one number: give only one")
     # The candidates are added as variants one by one.
     first = Variants(kernel=["none"] if machine.kind == "vm" else None)
-    repetitions = Repetitions(reps=asked.reps, tolerance=asked.tolerance)
+    repetitions = RepetitionOptions(reps=asked.reps, tolerance=asked.tolerance)
     spec = question(workload, ProgramOptions(), first, machine, file_systems, repetitions, AllProbeOptions())
     resolve.check_numbers(spec)
     return spec

@@ -24,11 +24,11 @@ from bigiron.commands.measurements.run import (
     FileSystems,
     MachineOptions,
     ProgramOptions,
-    Repetitions,
+    RepetitionOptions,
     Variants,
+    WorkloadOptions,
     question,
 )
-from bigiron.commands.measurements.run import WorkloadOptions as OfAStudy
 from bigiron.commands.setup.fleet import Certificates, FleetAddress, pools
 from bigiron.errors import BuildHostError, UserError
 from bigiron.kernels import Kernel
@@ -36,7 +36,7 @@ from bigiron.kernels.configuration import of_file_system, of_root
 from bigiron.patch import bench, series
 from bigiron.patch.bench import Bench, Subject
 from bigiron.patch.examine import Examined, Examiner
-from bigiron.patch.series import Series, Step
+from bigiron.patch.series import PatchSeries, Step
 from bigiron.probes import AllProbeOptions
 from bigiron.report import patch as report
 from bigiron.report.progress import ProgressBar
@@ -75,7 +75,7 @@ class PatchOptions:
 
 
 @dataclass(frozen=True)
-class WorkloadOptions:
+class PatchWorkloadOptions:
     """What runs besides the built-in workloads."""
 
     panel: ClassVar[str] = WORKLOAD
@@ -96,7 +96,7 @@ class WorkloadOptions:
 
 
 @dataclass(frozen=True)
-class ExecutionOptions:
+class PatchExecutionOptions:
     """How cells are run, and where results go."""
 
     panel: ClassVar[str] = RESULTS
@@ -120,7 +120,10 @@ class ExecutionOptions:
 
 @grouped()
 def patch(
-    asked: PatchOptions, workloads: WorkloadOptions, program: ProgramOptions, execution: ExecutionOptions
+    asked: PatchOptions,
+    workloads: PatchWorkloadOptions,
+    program: ProgramOptions,
+    execution: PatchExecutionOptions,
 ) -> None:
     """Build a base and a topic, count what every workload does on both, and print a block for the changelog.
 
@@ -175,7 +178,7 @@ def _say(step: str) -> None:
     print(step, file=sys.stderr, flush=True)
 
 
-def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
+def _series(asked: PatchOptions, output: Path | None) -> tuple[PatchSeries, Path]:
     """What is asked about, and the folder of its base."""
     if asked.linux is None or asked.change is None:
         raise UserError("give a git tree and what to compare: bigiron patch ~/linux BASE..TOPIC")
@@ -192,17 +195,17 @@ def _series(asked: PatchOptions, output: Path | None) -> tuple[Series, Path]:
     return series.of_file(asked.linux, file, asked.base, output)
 
 
-def _program(workloads: WorkloadOptions, program: ProgramOptions) -> list[Subject]:
+def _program(workloads: PatchWorkloadOptions, program: ProgramOptions) -> list[Subject]:
     if not workloads.command:
         if program != ProgramOptions():
             raise UserError("--root and its options need --command: give one")
         return []
     if not program.per:
         raise UserError("--command needs --per here: system-call, instruction or the name of a system call")
-    asked = OfAStudy(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
+    asked = WorkloadOptions(command=workloads.command, probe=",".join(bench.COUNTS), cpus=str(bench.CPUS))
     kernel = Variants(kernel=["none"])
     machine = MachineOptions()
-    spec = question(asked, program, kernel, machine, FileSystems(), Repetitions(), AllProbeOptions())
+    spec = question(asked, program, kernel, machine, FileSystems(), RepetitionOptions(), AllProbeOptions())
     return [bench.of_program(spec)]
 
 
@@ -216,7 +219,7 @@ def _each_once(subjects: list[Subject]) -> list[Subject]:
 
 
 def _examined(
-    found: Series, each: bool, base: Kernel, fragments: list[Path], examiner: Examiner
+    found: PatchSeries, each: bool, base: Kernel, fragments: list[Path], examiner: Examiner
 ) -> list[Examined]:
     """Each step compared with the last one that builds and boots; or the last step with the base."""
     examined = []

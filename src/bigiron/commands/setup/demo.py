@@ -38,7 +38,7 @@ def demo(
         run.Variants(kernel=list(KERNELS)),
         run.MachineOptions(),
         run.FileSystems(),
-        run.Repetitions(),
+        run.RepetitionOptions(),
         AllProbeOptions(),
     )
     measure_study(spec, output, jobs)

@@ -31,7 +31,7 @@ class _Job(msgspec.Struct):
     options: dict[str, Any] = msgspec.field(default={}, name="job options")
 
 
-class _Output(msgspec.Struct):
+class _FioOutput(msgspec.Struct):
     version: str = msgspec.field(name="fio version")
     jobs: list[_Job]
     global_options: dict[str, Any] = msgspec.field(default={}, name="global options")
@@ -43,7 +43,7 @@ def _read(text: str) -> Reading:
     Of processes that fio does not report as a group, operations and bandwidth add up.
     """
     try:
-        output = decode.convert(document(text), _Output)
+        output = decode.convert(document(text), _FioOutput)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not fio's JSON (--output-format=json): {error}") from None
     figures = []

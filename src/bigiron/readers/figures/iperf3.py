@@ -9,7 +9,7 @@ from bigiron.util import decode
 _BLOCK = 128 << 10  # bytes; TCP's default, DEFAULT_TCP_BLKSIZE of iperf.h
 
 
-class _Sum(msgspec.Struct):
+class _Transfer(msgspec.Struct):
     bytes: int
     bits_per_second: float
 
@@ -26,11 +26,11 @@ class _Start(msgspec.Struct):
 
 
 class _End(msgspec.Struct):
-    sum_sent: _Sum | None = None
-    sum_received: _Sum | None = None
+    sum_sent: _Transfer | None = None
+    sum_received: _Transfer | None = None
 
 
-class _Output(msgspec.Struct):
+class _Iperf3Output(msgspec.Struct):
     start: _Start
     end: _End
 
@@ -38,7 +38,7 @@ class _Output(msgspec.Struct):
 def _read(text: str) -> Reading:
     """What all streams together sent and received per second. An operation is a block, which it writes."""
     try:
-        output = decode.convert(document(text), _Output)
+        output = decode.convert(document(text), _Iperf3Output)
     except msgspec.ValidationError as error:
         raise UserError(f"this is not iperf3's JSON (--json): {error}") from None
     test = output.start.test_start

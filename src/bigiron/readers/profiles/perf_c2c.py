@@ -37,7 +37,7 @@ _STORES = ("L1 Hit", "L1 Miss", "N/A", "Any Lvl")
 
 
 @dataclass
-class _Line:
+class _C2cLine:
     """A cache line while it is read: its counts by column, and its rows."""
 
     address: str
@@ -53,7 +53,7 @@ class _Report:
     """The state between two lines of a report."""
 
     columns: Sequence[str] = ()  # of the counts; empty where the report was cut without its heading
-    found: list[_Line] = field(default_factory=list)
+    found: list[_C2cLine] = field(default_factory=list)
 
 
 def _read(text: str) -> Reading:
@@ -80,7 +80,7 @@ def _taken(report: _Report, at: int, written: str) -> bool:
         report.columns = _names(columns[1])
     elif found := _LINE.match(written):
         counts = [_number(count, at, "a count of the cache line") for count in found[2].split()]
-        report.found.append(_Line(found[3], counts))
+        report.found.append(_C2cLine(found[3], counts))
     elif _STARTS_ROW.match(written):
         if not report.found:
             raise UserError(
@@ -151,7 +151,7 @@ def _sums(values: Sequence[float], report: _Report) -> tuple[float, float]:
     )
 
 
-def _in_chain(line: _Line, written: str) -> bool:
+def _in_chain(line: _C2cLine, written: str) -> bool:
     """Whether it is part of the call chain below a row; the first path is kept."""
     if not (line.in_chain and line.parts):
         return False
@@ -167,7 +167,7 @@ def _in_chain(line: _Line, written: str) -> bool:
     return bool(found) or not written.strip(" |")
 
 
-def _finish_chain(line: _Line) -> None:
+def _finish_chain(line: _C2cLine) -> None:
     if line.callers:
         callers = tuple(name for name in line.callers[1:] if name)
         line.parts[-1] = replace(line.parts[-1], callers=callers)
@@ -180,7 +180,7 @@ def _is_known(written: str) -> bool:
     return any(find(written) for find in known)
 
 
-def _thing(line: _Line, columns: Sequence[str]) -> MeasuredThing:
+def _thing(line: _C2cLine, columns: Sequence[str]) -> MeasuredThing:
     transfers, _stores = _sums(line.counts, _Report(columns))
     return MeasuredThing(line.address, transfers, tuple(line.parts))
 

@@ -27,7 +27,7 @@ _FROM_ELSEWHERE = 0x10 << 19 | 2 << 38  # HitM, or a peer
 
 
 @dataclass
-class _Sample:
+class _MemorySample:
     """A load or a store, while its call chain is read."""
 
     event: str
@@ -49,11 +49,11 @@ class _Sample:
 
 def _read(text: str) -> Reading:
     """The cache lines of which another cache answered a load."""
-    lines, samples = ProfileText(without_quotes(text)), list[_Sample]()
+    lines, samples = ProfileText(without_quotes(text)), list[_MemorySample]()
     for at, written in lines:
         found = _SAMPLE.match(written) if "|SNP " in written else None
         if found:
-            samples.append(_Sample(found[1], int(found[2], 16), int(found[3], 16)))
+            samples.append(_MemorySample(found[1], int(found[2], 16), int(found[3], 16)))
         elif _MARK.search(written):
             raise UserError(
                 f"line {at}: this sample has no address of data, or is cut off: print `perf script -F +addr`"
@@ -76,9 +76,9 @@ def _read(text: str) -> Reading:
     return Reading([], measured=measured("cache lines", "loads answered by another cache", things, lines))
 
 
-def _things(samples: list[_Sample]) -> list[MeasuredThing]:
+def _things(samples: list[_MemorySample]) -> list[MeasuredThing]:
     """The cache lines, with a part for each instruction and byte."""
-    by_line: dict[int, dict[tuple[int, int], list[_Sample]]] = defaultdict(lambda: defaultdict(list))
+    by_line: dict[int, dict[tuple[int, int], list[_MemorySample]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         byte = sample.address % _LINE_BYTES
         instruction = sample.chain[0][0] if sample.chain else 0
@@ -93,7 +93,7 @@ def _things(samples: list[_Sample]) -> list[MeasuredThing]:
     ]
 
 
-def _part(byte: int, instruction: int, samples: list[_Sample]) -> MeasuredPart:
+def _part(byte: int, instruction: int, samples: list[_MemorySample]) -> MeasuredPart:
     names = [name for _, name in samples[0].chain] or ["[unknown]"]
     place = _PLACE.fullmatch(names[0])
     is_kernel = bool(instruction >> 63)

@@ -22,7 +22,7 @@ _TIMES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
 @dataclass
-class _Part:
+class _ReportPart:
     """The part of a report that is of an event, or of a group of events."""
 
     events: list[SampledEvent]
@@ -42,7 +42,7 @@ class _Part:
 def _read(text: str) -> Reading:
     """The share that each function has of one event's samples, without its callees."""
     lines = ProfileText(without_quotes(text))
-    parts = [_Part([SampledEvent()])]
+    parts = [_ReportPart([SampledEvent()])]
     for at, written in lines:
         if of_event := _EVENT.match(written.strip()):
             parts.append(_part(of_event, at))
@@ -59,10 +59,10 @@ def _read(text: str) -> Reading:
     return of_events([event for part in parts for event in part.events], "% of the samples", lines)
 
 
-def _part(found: re.Match[str], at: int) -> _Part:
+def _part(found: re.Match[str], at: int) -> _ReportPart:
     group = _GROUP.fullmatch(found[3])
     names = group[1].split(", ") if group else [found[3]]
-    return _Part([SampledEvent(label(name, at), float(found[1]) * _TIMES[found[2]]) for name in names])
+    return _ReportPart([SampledEvent(label(name, at), float(found[1]) * _TIMES[found[2]]) for name in names])
 
 
 FORMAT = Format("perf-report", "what `perf report --stdio` prints", _read, profile=_MARK)

@@ -65,7 +65,7 @@ def _judged(comparison: Comparison) -> str:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _TextLine:
     """A line of a table before the widths of the columns are known."""
 
     name: str
@@ -93,21 +93,21 @@ def _columns(comparison: Comparison, point: ComparedPoint, rows: Sequence[Compar
     """A column for each variant."""
     heads, mark = headings(point), _mark(point, None)
     heading = "change" if has_change(point) else ""
-    lines: list[_Line] = []
+    lines: list[_TextLine] = []
     section = None
     for row in rows:
         if row.section != section and len(heads) > 1:
             section = row.section
-            lines.append(_Line(mark + (section or point.thing), [heads] * len(point.variants), heading))
+            lines.append(_TextLine(mark + (section or point.thing), [heads] * len(point.variants), heading))
         cells = [cells_of(point, row, variant) for variant in point.variants]
         change = change_of(point, row) if heading else ""
         lines.append(
-            _Line(_mark(point, row) + row.name, cells, change, list(_beneath(comparison, point, row)))
+            _TextLine(_mark(point, row) + row.name, cells, change, list(_beneath(comparison, point, row)))
         )
     if point.total:
         cells = [cells_of(point, point.total, variant) for variant in point.variants]
         change = change_of(point, point.total) if heading else ""
-        lines.append(_Line(mark + point.total.name, cells, change))
+        lines.append(_TextLine(mark + point.total.name, cells, change))
     if comparison.paths and any(row.ways for row in rows):
         lines[0].beneath.append(" " * 6 + f"{point.ranked_by} by call path: {', '.join(point.variants)}")
     yield from _laid_out(lines, point.variants, heading if len(heads) == 1 else "")
@@ -118,16 +118,16 @@ def _lines_of_variants(
 ) -> Iterator[str]:
     """A line for each row and variant, where there are too many figures for a column per variant."""
     width = max(map(len, point.variants))
-    lines = [_Line(point.thing, [[" " * width, *headings(point)]])]
+    lines = [_TextLine(point.thing, [[" " * width, *headings(point)]])]
     for row in rows:
         for number, variant in enumerate(point.variants):
             name = "" if number else row.name
-            lines.append(_Line(name, [[f"{variant:{width}}", *cells_of(point, row, variant)]]))
+            lines.append(_TextLine(name, [[f"{variant:{width}}", *cells_of(point, row, variant)]]))
         lines[-1].beneath.extend(_beneath(comparison, point, row))
     yield from _laid_out(lines, ())
 
 
-def _laid_out(lines: Sequence[_Line], variants: Sequence[str], change: str = "") -> Iterator[str]:
+def _laid_out(lines: Sequence[_TextLine], variants: Sequence[str], change: str = "") -> Iterator[str]:
     """Columns as wide as their cells; a name that leaves no room for the figures has its own line."""
     of_lines = [cells for line in lines for cells in line.cells]
     widths = [width + _GAP for width in widths_of(of_lines)]

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterator
 
 import bigiron
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.patch import compared as comparing
 from bigiron.patch import outlook
 from bigiron.patch.bench import CPUS, Subject
 from bigiron.patch.compared import Compared
 from bigiron.patch.examine import Examined
-from bigiron.patch.outlook import Effect, Grown
+from bigiron.patch.outlook import Grown, PredictedEffect
 from bigiron.report import alignments
 from bigiron.util.english import first_n, join_and, plural
 from bigiron.util.numbers import percent_change, short_count
@@ -98,7 +98,7 @@ def _left_out(one: Examined) -> str:
     return f" Not built by this configuration: {files}."
 
 
-def _change(one: Examined, compared: Compared, change: Change) -> str:
+def _change(one: Examined, compared: Compared, change: CountChange) -> str:
     """A change, where it is, how it grows, and how much of it is luck."""
     group = outlook.group_of(change)
     here = sum(outlook.group_of(other) == group for other in compared.changes)
@@ -121,10 +121,10 @@ def _title(subject: Subject) -> str:
     return subject.title[:_NAME]
 
 
-def in_words(change: Change) -> str:
+def in_words(change: CountChange) -> str:
     """An object and its count before and after; that of its struct on average, where the places decide.
 
-    >>> in_words(Change("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
+    >>> in_words(CountChange("coherence", "nr_opens", 0.0, 1.0, "accesses", 90.0, 0.1))
     'nr_opens: 0 -> 1.00 accesses'
     """
     figures = f"{short_count(change.before)} -> {short_count(change.after)}"
@@ -147,7 +147,7 @@ def in_words(change: Change) -> str:
     return f"{lines}{change.object[:_NAME]}: {figures} {change.unit}{average}"
 
 
-def _growth(one: Examined, change: Change) -> str:
+def _growth(one: Examined, change: CountChange) -> str:
     found = next((each for each in one.grown if each.change == change), None)
     if found is None:
         return ""
@@ -178,7 +178,7 @@ def _of_functions(one: Examined) -> str:
 def _small(one: Examined) -> str:
     """The cache lines and locks that differ in too small a share of an operation to be a verdict."""
     shown = {outlook.group_of(change) for each in one.compared for change in each.changes}
-    largest: dict[comparing.Key, tuple[Change, Subject]] = {}
+    largest: dict[comparing.Key, tuple[CountChange, Subject]] = {}
     for each in one.compared:
         for change in each.small:
             if change.kind not in ("coherence", "locks") or outlook.group_of(change) in shown:
@@ -207,7 +207,7 @@ def _predicted(one: Examined) -> str:
     return f"Predicted for {where}; {ranges}: {'; '.join(parts)}."
 
 
-def _effect(effect: Effect) -> str:
+def _effect(effect: PredictedEffect) -> str:
     assert effect.change
     bounds = f"{percent_change(effect.change.low)} to {percent_change(effect.change.high)}"
     return f"{effect.machine} {percent_change(effect.change.value)} ({bounds})"

@@ -10,7 +10,7 @@ from typing import Any
 import bigiron
 from bigiron.analysis.comparison.limits import LimitedCount
 from bigiron.gate.check_lines import CheckedPoint
-from bigiron.judge.change import Change
+from bigiron.judge.change import CountChange
 from bigiron.patch import compared as comparing
 from bigiron.patch import outlook
 from bigiron.patch.bench import CPUS
@@ -119,7 +119,7 @@ def _why_others_did_not_run(one: Examined) -> tuple[str, str] | None:
     return None
 
 
-def _finding(change: Change, kind: str) -> LimitedCount:
+def _finding(change: CountChange, kind: str) -> LimitedCount:
     """A change as a finding. Only a real one that costs time exceeds its limit."""
     before, after, unit = change.before, change.after, change.unit
     if change.held and after <= before and change.held[0] < change.held[1]:
@@ -207,7 +207,7 @@ def _workload(each: Compared) -> dict[str, Any]:
     }
 
 
-def _item(change: Change) -> dict[str, Any]:
+def _item(change: CountChange) -> dict[str, Any]:
     rule = change.rule.name if change.rule else None
     return {**asdict(change), "rule": rule, "verdict": comparing.verdict(change)}
 
@@ -245,14 +245,14 @@ def _section(one: Examined) -> dict[str, Any]:
     }
 
 
-def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[Change]]]:
+def _by_verdict(each: Compared) -> Iterator[tuple[str, Sequence[CountChange]]]:
     for verdict in ("worse", "better", "as long", "by alignment"):
         yield verdict, [change for change in each.changes if comparing.verdict(change) == verdict]
     yield "too small to matter", each.small
     yield "differs in the control, too", each.by_chance
 
 
-def _why(change: Change) -> str:
+def _why(change: CountChange) -> str:
     """Who does it, what is known of such an object, and how much is where objects lie."""
     rule, luck = change.rule.what if change.rule else "", alignments.by_alignment(change, change.struct)
     return "; ".join(filter(None, (first_n(change.by, 6), rule, luck)))

@@ -46,7 +46,7 @@ _COUNTED = {"conflicts": "shared cache lines", "locks": "locks", "instructions":
 
 
 @dataclass(frozen=True)
-class Finding:
+class FindingText:
     """A sentence, and label and text of what it rests on."""
 
     sentence: str
@@ -54,7 +54,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Section:
+class ProbeSection:
     """What one probe has measured."""
 
     probe: str
@@ -88,11 +88,11 @@ class Judged:
     scaling: tuple[Grid, ...]  # by the number of tasks
     charts: tuple[Chart, ...]
     curves: tuple[tuple[str, tuple[str, ...]], ...]  # a variant, and its curve in words
-    findings: tuple[Finding, ...]  # for the answer
+    findings: tuple[FindingText, ...]  # for the answer
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedSection:
     """Throughput on a machine that was named."""
 
     title: str
@@ -102,19 +102,19 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Document:
+class StudyDocument:
     """A report."""
 
     study: str
     question: str
     answered: str  # what the answer is about
-    answer: tuple[Finding, ...]
+    answer: tuple[FindingText, ...]
     not_recorded: str  # what the answer says nothing of, in a sentence
     planned: int  # cells
     missing: tuple[tuple[str, str], ...]  # cells that have no results, and why
-    predicted: Predicted | None
+    predicted: PredictedSection | None
     judged: Judged | None
-    parts: tuple[Section, ...]
+    parts: tuple[ProbeSection, ...]
     environments: Environments
     commands: tuple[tuple[str, str], ...]  # what for, and the command
     study_file: str  # study.toml
@@ -128,7 +128,7 @@ def document_of(
     base: str | None,
     contexts: Contexts,
     prediction: Prediction | None = None,
-) -> Document:
+) -> StudyDocument:
     """Gather all that there is to say of a study."""
     if study.spec.probes == [PROFILE]:
         raise UserError(
@@ -153,11 +153,11 @@ def document_of(
         explained = explanation.explanation(study, options, lines)
     answered, answer = _answer(judged, parts, explained, prediction)
     cells = [(cell, study.record(cell)) for cell in study.plan()]
-    return Document(
+    return StudyDocument(
         study=study.name,
         question=_question(study.spec, base),
         answered=answered,
-        answer=(*answer, *(Finding(f"Incomplete: {sentence}.") for sentence in incomplete)),
+        answer=(*answer, *(FindingText(f"Incomplete: {sentence}.") for sentence in incomplete)),
         not_recorded=_not_recorded(study, measured, explained),
         planned=len(cells),
         missing=tuple((str(cell), why) for cell, record in cells if (why := why_missing(record))),
@@ -213,20 +213,22 @@ def _question(spec: Spec, base: str) -> str:
 
 def _answer(
     judged: Judged | None,
-    parts: Sequence[Section],
+    parts: Sequence[ProbeSection],
     explained: Explanation | None,
     predicted: Prediction | None,
-) -> tuple[str, list[Finding]]:
+) -> tuple[str, list[FindingText]]:
     answered, findings = "", []
     if explained:
         answered, recorded = explanation.heading(explained), explained.recorded
         findings += [
-            Finding(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
+            FindingText(explanation.sentence(one, recorded), tuple(explanation.evidence(one, recorded)))
             for one in explained.findings[:_MOST_FINDINGS]
         ]
-        findings += map(Finding, explanation.notes(explained))
+        findings += map(FindingText, explanation.notes(explained))
     if predicted:
-        findings += [Finding(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios]
+        findings += [
+            FindingText(f"On {predicted.machine}, {predict.in_words(one)}.") for one in predicted.ratios
+        ]
     findings += judged.findings if judged else ()
     for part in parts:
         if part.probe not in explanation.PROBES and part.tables[-1].others:
@@ -234,7 +236,7 @@ def _answer(
     return answered, [*findings, *(one for part in parts if part.growth for one in _growing(part.growth))]
 
 
-def _changes(table: ComparedPoint) -> Iterator[Finding]:
+def _changes(table: ComparedPoint) -> Iterator[FindingText]:
     """What changed most in a probe's table: its sum, or else the row that changed most."""
     subject = table.total or next(iter(table.by_change), None)
     if subject is None:
@@ -247,7 +249,7 @@ def _changes(table: ComparedPoint) -> Iterator[Finding]:
         for row in table.by_change
         if row is not subject and row.main.largest_change(table.base, table.others)
     ]
-    yield Finding(sentence, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
+    yield FindingText(sentence, tuple((row.main.name, _by_variant(row.main, table)) for row in moved[:4]))
 
 
 def _by_variant(figure: ComparedFigure, table: ComparedPoint) -> str:
@@ -258,12 +260,12 @@ def _by_variant(figure: ComparedFigure, table: ComparedPoint) -> str:
     return join_and(values)
 
 
-def _growing(report: growth.GrowthReport) -> Iterator[Finding]:
+def _growing(report: growth.GrowthReport) -> Iterator[FindingText]:
     for table in report.tables:
         if table.growing and table.growing[0].growth.sure >= _SURE:
             first = table.growing[0]
             assert first.prediction
-            yield Finding(
+            yield FindingText(
                 f"On {table.variant}, {first.series.name} comes to {first.growth.best.formula} "
                 f"{table.counted.unit} with N CPUs; predicted for {table.at} CPUs: {first.prediction}."
             )
@@ -277,7 +279,7 @@ def _judged(study: Study, base: str) -> Judged | None:
     grids: list[Grid] = []
     notes: list[str] = []
     judgements: list[MetricComparison] = []
-    findings: list[Finding] = []
+    findings: list[FindingText] = []
     noisy = [probe for probe in study.spec.probes if _is_judged(probe) and _is_measured(study, probe)]
     if noisy:
         try:
@@ -297,7 +299,7 @@ def _judged(study: Study, base: str) -> Judged | None:
         if not (grids or notes):
             return None
         return Judged(tuple(grids), tuple(judgements), tuple(notes), (), (), (), tuple(findings))
-    findings += [Finding(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
+    findings += [FindingText(f"{knee.parting(one)}.") for one in measured.partings if one.tasks]
     curves = [knee.in_words(measured, one) for one in measured.curves]
     return Judged(
         tuple(grids),
@@ -310,8 +312,8 @@ def _judged(study: Study, base: str) -> Judged | None:
     )
 
 
-def _predicted(found: Prediction) -> Predicted:
-    return Predicted(
+def _predicted(found: Prediction) -> PredictedSection:
+    return PredictedSection(
         f"Predicted for {found.machine}",
         predict.chart(found),
         tuple(_grids(predict.tables(found))),
@@ -323,11 +325,11 @@ def _grids(tables: Iterable[tuple[str, list[list[str]]]]) -> list[Grid]:
     return [Grid(heading, tuple(head), tuple(map(tuple, rows))) for heading, (head, *rows) in tables]
 
 
-def _verdicts(judgements: Sequence[MetricComparison], time: str) -> Iterator[Finding]:
+def _verdicts(judgements: Sequence[MetricComparison], time: str) -> Iterator[FindingText]:
     """With the most CPUs and tasks, of every metric and variant."""
     last = {(one.ours.metric, one.ours.variant): one for one in judgements}
     for (metric, variant), one in last.items():
-        yield Finding(
+        yield FindingText(
             f"{metric} ({time}) with {where(*one.ours.point)}, {variant} against {one.base.variant}: "
             f"{one.in_words}."
         )
@@ -360,7 +362,7 @@ def _estimated(x: int, estimate: Estimate) -> DataPoint:
     return DataPoint(x, estimate.value, estimate.low, estimate.high)
 
 
-def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> Section:
+def _part(study: Study, probe: str, options: Options, lines: SharedLines | None) -> ProbeSection:
     if lines and probe == "conflicts":
         read = measurements.read(study, probe)
         points = with_caveats(shared_lines.compare(read, options, lines), read).points
@@ -372,10 +374,10 @@ def _part(study: Study, probe: str, options: Options, lines: SharedLines | None)
     grown = _growth(study, probe, options.contexts)
     names = [variant.name for variant in study.spec.variant]
     charts = _growth_charts(grown, names) if grown else _charts(points, names)
-    return Section(probe, points, tuple(charts), burning, grown)
+    return ProbeSection(probe, points, tuple(charts), burning, grown)
 
 
-def _with_gaps(part: Section, study: Study) -> Section:
+def _with_gaps(part: ProbeSection, study: Study) -> ProbeSection:
     """The same, with the measured cells that lack the probe; the page lists the others at its top."""
     lacking = [one for one in measurements.missing(study, part.probe) if one.why == measurements.NOT_RECORDED]
     if not lacking:
@@ -384,7 +386,7 @@ def _with_gaps(part: Section, study: Study) -> Section:
     return replace(part, tables=(*tables, replace(last, missing=not_compared(lacking))))
 
 
-def _without_losses(part: Section) -> Section:
+def _without_losses(part: ProbeSection) -> ProbeSection:
     return replace(part, tables=tuple(replace(table, lost=()) for table in part.tables))
 
 

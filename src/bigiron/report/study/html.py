@@ -6,13 +6,13 @@ from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
 from bigiron.report.formats.html import embedded_json, rendered
-from bigiron.report.study.document import Document
+from bigiron.report.study.document import StudyDocument
 from bigiron.util.numbers import count, three_decimals
 
 _MOST_ROWS = 300  # of a table
 
 
-def as_html(document: Document) -> str:
+def as_html(document: StudyDocument) -> str:
     """The page, which needs no network."""
     return rendered(
         "page",

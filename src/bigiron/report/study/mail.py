@@ -15,7 +15,14 @@ from bigiron.report import growth
 from bigiron.report.formats import lkp
 from bigiron.report.formats.columns import aligned, widths_of
 from bigiron.report.formats.flame import Flame, Frame
-from bigiron.report.study.document import Document, Finding, Grid, Judged, Predicted, Section
+from bigiron.report.study.document import (
+    FindingText,
+    Grid,
+    Judged,
+    PredictedSection,
+    ProbeSection,
+    StudyDocument,
+)
 from bigiron.results.growth import GrowthReport
 
 _WIDTH = 72
@@ -25,12 +32,12 @@ _INDENT = "    "
 _ONE_RUN = "1 run"
 
 
-def as_text(document: Document) -> str:
+def as_text(document: StudyDocument) -> str:
     """The whole mail."""
     return "\n".join(line.rstrip() for line in _lines(document)) + "\n"
 
 
-def _lines(document: Document) -> Iterator[str]:
+def _lines(document: StudyDocument) -> Iterator[str]:
     yield from _wrapped(document.question)
     yield ""
     measured = document.planned - len(document.missing)
@@ -84,7 +91,7 @@ def _wrapped(words: str, later: str = "") -> list[str]:
     )
 
 
-def _answer(document: Document) -> Iterator[str]:
+def _answer(document: StudyDocument) -> Iterator[str]:
     if document.answered:
         yield from _wrapped(document.answered)
     elif not document.answer:
@@ -95,20 +102,20 @@ def _answer(document: Document) -> Iterator[str]:
         yield from _finding(number, finding)
 
 
-def _gap(document: Document) -> Iterator[str]:
+def _gap(document: StudyDocument) -> Iterator[str]:
     if document.not_recorded:
         yield ""
         yield from _wrapped(document.not_recorded)
 
 
-def _finding(number: int, finding: Finding) -> Iterator[str]:
+def _finding(number: int, finding: FindingText) -> Iterator[str]:
     yield from _wrapped(f"{number}. {finding.sentence}", "   ")
     for label, known in finding.evidence:
         lead = f"   {label:11}" if len(label) <= 10 else f"   {label}: "
         yield from _wrapped(f"{lead}{known}", " " * 14)
 
 
-def _predicted(predicted: Predicted) -> Iterator[str]:
+def _predicted(predicted: PredictedSection) -> Iterator[str]:
     yield from _headed(predicted.tables)
     for note in predicted.notes:
         yield from _wrapped(note, "  ")
@@ -157,7 +164,7 @@ def _grid(grid: Grid) -> Iterator[str]:
         )
 
 
-def _part(part: Section) -> Iterator[str]:
+def _part(part: ProbeSection) -> Iterator[str]:
     table = part.tables[-1]
     for number, new in enumerate(table.others or (table.base,)):
         if number:
@@ -244,7 +251,7 @@ def _growth(report: GrowthReport) -> Iterator[str]:
                 yield from _wrapped(f"  predicted {predicted}, sure {sure}", "    ")
 
 
-def _environment(document: Document) -> Iterator[str]:
+def _environment(document: StudyDocument) -> Iterator[str]:
     known = document.environments
     for name, value in known.common:
         yield from _wrapped(f"{name:18}{value}", " " * 18)

@@ -7,18 +7,18 @@ from bigiron.report import growth
 from bigiron.report.compare import figure_text
 from bigiron.report.formats import lkp
 from bigiron.report.formats.listing import code, markdown_table, plain
-from bigiron.report.study.document import Document, Grid, Judged, Predicted
+from bigiron.report.study.document import Grid, Judged, PredictedSection, StudyDocument
 from bigiron.results.growth import GrowthReport
 
 _ROWS = 30
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(document: StudyDocument) -> str:
     """The whole report."""
     return "\n".join(_blocks(document))
 
 
-def _blocks(document: Document) -> Iterator[str]:
+def _blocks(document: StudyDocument) -> Iterator[str]:
     measured = document.planned - len(document.missing)
     yield f"# {plain(document.question)}\n"
     yield (
@@ -62,7 +62,7 @@ def _fenced(content: str) -> str:
     return f"{fence}\n{content}\n{fence}\n"
 
 
-def _answer(document: Document) -> Iterator[str]:
+def _answer(document: StudyDocument) -> Iterator[str]:
     if document.answered:
         yield f"{plain(document.answered)}\n"
     elif not document.answer:
@@ -74,7 +74,7 @@ def _answer(document: Document) -> Iterator[str]:
         yield f"{plain(document.not_recorded)}\n"
 
 
-def _predicted(predicted: Predicted) -> Iterator[str]:
+def _predicted(predicted: PredictedSection) -> Iterator[str]:
     yield from map(_grid, predicted.tables)
     yield "".join(f"- {plain(note)}\n" for note in predicted.notes)
 
