@@ -1,4 +1,4 @@
-"""The layers and paths of docs/contributing/architecture.md; how long files, functions and folders may be."""
+"""The layers and paths of docs/contributing/architecture.md; lengths of sources and folders; names of classes."""
 
 import ast
 import re
@@ -128,8 +128,6 @@ LONG_LISTS = {
     "src/bigiron/analysis/lines/rules": "a file per rule, likewise",
     "sim/machines": "data: a file per machine",
     "tests": "a file per test and per recorded output",
-    "guest": "still to be cut",
-    "plugin": "still to be cut",
 }
 """Folders that may have more, or folders in them, and why."""
 
@@ -152,3 +150,17 @@ def test_what_a_benchmark_imports_of_bigiron_exists(file: Path) -> None:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "bigiron":
             exec(ast.unparse(node), {})
+
+
+# What classes are called
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    """A name alone says what a class is, in whatever module it is read."""
+    places: dict[str, list[str]] = {}
+    for file in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert places
+    assert {name: there for name, there in places.items() if len(there) > 1} == {}

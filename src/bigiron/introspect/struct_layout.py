@@ -29,21 +29,21 @@ from bigiron.introspect.btf_format import (
 _DEEPEST = 16  # types of types
 
 
-class Anonymous(NamedTuple):
+class BtfAnonymous(NamedTuple):
     """A struct without a name in another one, which has its members as its own."""
 
     type: int
     align: int
 
 
-class Unit(NamedTuple):
+class BtfUnit(NamedTuple):
     """What a declaration of a struct puts somewhere as a whole: a member, an anonymous union, bit fields."""
 
     offset: int
     size: int
     align: int
     members: tuple[Member, ...]  # several of bit fields that follow each other, and of a union
-    around: tuple[Anonymous, ...] = ()  # the outermost first
+    around: tuple[BtfAnonymous, ...] = ()  # the outermost first
 
 
 class MemberRow(NamedTuple):
@@ -121,26 +121,28 @@ class StructLayouts:
             return ""
         return name if self._btf.resolve(self._btf.find(name)) == self._btf.resolve(element) else ""
 
-    def _units(self, type: int) -> tuple[Unit, ...]:
+    def _units(self, type: int) -> tuple[BtfUnit, ...]:
         members = self._btf.members(type)
         if self._btf.head(type)[0] == UNION:
-            return (Unit(0, self._btf.size(type), self.align(type), members),) if members else ()
+            return (BtfUnit(0, self._btf.size(type), self.align(type), members),) if members else ()
         return tuple(self._placed(members, 0, ()))
 
-    def _placed(self, members: Iterable[Member], end: int, around: tuple[Anonymous, ...]) -> Iterator[Unit]:
+    def _placed(
+        self, members: Iterable[Member], end: int, around: tuple[BtfAnonymous, ...]
+    ) -> Iterator[BtfUnit]:
         """The units of a struct's members after what ends there, also of anonymous structs in it."""
         for together in _with_bit_fields(members):
             first = together[0]
             offset = first.bit // 8
             size = -(-together[-1].end // 8) - offset if first.bits else self._btf.size(first.type)
             align = _asked_for(end, offset, 1 if first.bits else self.align(first.type), self._line_bytes)
-            anonymous = Anonymous(self._btf.resolve(first.type), align)
+            anonymous = BtfAnonymous(self._btf.resolve(first.type), align)
             if self._is_anonymous(first) and anonymous.type not in (one.type for one in around):
                 inside = self._btf.members(anonymous.type)
                 there = [replace(member, bit=member.bit + first.bit) for member in inside]
                 yield from self._placed(there, offset, (*around, anonymous))
             else:
-                yield Unit(offset, size, align, tuple(together), around)
+                yield BtfUnit(offset, size, align, tuple(together), around)
             end = max(end, offset + size)
 
     def _is_anonymous(self, member: Member) -> bool:
