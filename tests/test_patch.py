@@ -630,7 +630,7 @@ def test_each_commit_has_a_row_and_one_that_does_not_build_is_named(given: Given
     assert "does not build" in text and "worse: nr_opens: 0 -> 4.00" in text
     assert "better: nr_opens: 4.00 -> 0" in " ".join(text.split())
     assert [command._status(some) for some in (steps, steps[1:], steps[2:])] == [1, 3, 0]
-    page = report.as_page(steps)
+    page = report.as_html(steps)
     assert page.count("<section>") == 3 and "fs: Break" in page
     with pytest.raises(UserError, match=r"does not build: .*expected"):
         given.between(base, "HEAD~1")
@@ -654,7 +654,7 @@ def test_every_format_has_what_is_worse(counter: Counter) -> None:
     document = json.loads(report.as_json(steps))[0]
     assert document["worse"] and document["functions"]["changed"] == ["do_open"]
     assert document["not_reached"] == ["getppid1", "unlink1"]
-    assert 'class="worse">worse</td>' in report.as_page(steps)
+    assert 'class="worse">worse</td>' in report.as_html(steps)
 
 
 def test_a_block_is_short_whatever_changed(counter: Counter) -> None:
@@ -1120,7 +1120,7 @@ def test_code_that_moved_is_neither_better_nor_worse() -> None:
     one = examined(open1=[change("f", 441, 441, cost=0.0, cancels=True, moved=(0.1, 0.1), **INSTRUCTIONS)])
     assert command._status([one]) == 0
     assert "as long: instructions: 441.0 -> 441.0" in report.as_text([one, one])
-    page = report.as_page([one])
+    page = report.as_html([one])
     assert 'class="as long"' in page and ">better<" not in page
 
 

@@ -13,7 +13,7 @@ _WIDTH = 100
 _MOST_NAMES = 8
 
 
-def recorded_text(recorded: WrittenBaseline) -> str:
+def recorded_as_text(recorded: WrittenBaseline) -> str:
     """One line: what the baseline has now, and whether it changed."""
     points = recorded.baseline.point
     lines = sum(len(point.lines) for point in points)

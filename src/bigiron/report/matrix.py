@@ -299,7 +299,7 @@ FORMATS: Mapping[str, Callable[[MatrixDocument], str]] = {
 }
 
 
-def of_pair(document: MatrixDocument, pair: Pair) -> str:
+def pair_as_text(document: MatrixDocument, pair: Pair) -> str:
     """A pair's tests, by what they share."""
     lines = [f"{'/'.join(pair)}: {len(document.tests)} tests\n"]
     for one in document.summaries:
@@ -317,7 +317,7 @@ def of_pair(document: MatrixDocument, pair: Pair) -> str:
     return "".join(lines)
 
 
-def of_test(test: Test, outcomes: Mapping[str, MatrixOutcome]) -> str:
+def test_as_text(test: Test, outcomes: Mapping[str, MatrixOutcome]) -> str:
     """One test, and what came of it in each place."""
     lines = [str(test)]
     for place, outcome in outcomes.items():

@@ -107,7 +107,7 @@ def show(
             f"--pair {pair}: {folder} has no test of this pair; its calls are {', '.join(document.calls)}"
         )
     print(
-        report.of_pair(document, (one, other)) if format == "text" else report.FORMATS[format](document),
+        report.pair_as_text(document, (one, other)) if format == "text" else report.FORMATS[format](document),
         end="",
     )
 
@@ -145,12 +145,12 @@ def test(
         (place,) = runner.places([kernel], arch, fs or "tmpfs", say("kernel"), cpus)
         (outcome,) = machine.run(place, [found], 0, Event(), lambda _stage: None)
         name = store.PlaceRecord.of(place.kernel, place.file_system.name, cpus).name
-        print(report.of_test(found, {name: outcome}), end="")
+        print(report.test_as_text(found, {name: outcome}), end="")
         return
     outcomes = {
         column.place.name: column.outcomes[number] for column in matrix.columns if number in column.outcomes
     }
-    print(report.of_test(found, outcomes), end="")
+    print(report.test_as_text(found, outcomes), end="")
 
 
 @app.command()

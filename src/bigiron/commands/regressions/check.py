@@ -33,7 +33,7 @@ def check(
         )
     opened = store.open_study(study)
     if record:
-        print(report.recorded_text(gate.record(opened, record)))
+        print(report.recorded_as_text(gate.record(opened, record)))
         return
     if history:
         checked = gate.check_against_history(opened, history)

@@ -212,7 +212,7 @@ def _item(change: CountChange) -> dict[str, Any]:
     return {**asdict(change), "rule": rule, "verdict": comparing.verdict(change)}
 
 
-def as_page(steps: Sequence[Examined]) -> str:
+def as_html(steps: Sequence[Examined]) -> str:
     """One file that opens offline and runs no script."""
     style = style_of("patch")
     return ENVIRONMENT.get_template("patch.html").render(
@@ -264,5 +264,5 @@ FORMATS: dict[str, Callable[[Sequence[Examined]], str]] = {
     "junit": as_junit,
     "ktap": as_ktap,
     "json": as_json,
-    "html": as_page,
+    "html": as_html,
 }
