@@ -55,7 +55,7 @@ def test_a_pipe_that_held_one_page_less_would_be_noticed(monkeypatch: pytest.Mon
 def test_a_rename_that_forgot_the_replaced_file_s_link_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forgetful(state: model.State, me: int, old: str, new: str) -> model.Result:
+    def forgetful(state: model.State, me: int, old: str, new: str) -> model.CallResult:
         file = state.names[old]
         if file is None:
             return "-ENOENT"

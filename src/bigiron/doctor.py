@@ -23,7 +23,7 @@ from bigiron.machines.vm.qemu import find_qemu, how_to_get
 from bigiron.roots import image, packages
 from bigiron.util import distribution, host_memory, subprocesses
 
-State = Literal["ok", "missing", "limited"]
+CheckState = Literal["ok", "missing", "limited"]
 
 _DEMO_CPUS = 8
 _BTF = Path("/sys/kernel/btf/vmlinux")
@@ -41,7 +41,7 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     found: str
     advice: str = ""  # what to do; "" if there is nothing to do
 
@@ -199,7 +199,7 @@ def _kvm() -> Check:
     trial = kvm.try_again()
     if trial.works:
         return Check("KVM", "ok", trial.why)
-    state: State = "limited" if kvm.DEVICE.exists() else "missing"
+    state: CheckState = "limited" if kvm.DEVICE.exists() else "missing"
     return Check(
         "KVM",
         state,

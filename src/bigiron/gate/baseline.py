@@ -15,7 +15,7 @@ from bigiron.gate.check_lines import (
     BaselineInstructions,
     BaselineLine,
     BaselinePoint,
-    Probe,
+    CountedProbe,
 )
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.study.spec import Spec
@@ -53,7 +53,7 @@ class Baseline(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=
     relative_tolerance: float = Tolerance.relative
     instructions_tolerance: float = INSTRUCTIONS_TOLERANCE.absolute
     relative_instructions_tolerance: float = INSTRUCTIONS_TOLERANCE.relative
-    probes: Annotated[list[Probe], msgspec.Meta(min_length=1)] = msgspec.field(
+    probes: Annotated[list[CountedProbe], msgspec.Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: ["conflicts"]
     )
     """The probes whose counts it has."""

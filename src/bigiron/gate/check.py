@@ -234,7 +234,7 @@ def _by_place(baseline: Baseline) -> dict[_Place, BaselinePoint]:
     return {(point.variant, point.cpus, point.tasks): point for point in baseline.point}
 
 
-def _measured(study: Study, probes: Sequence[check_lines.Probe]) -> dict[_Place, list[CellRecord]]:
+def _measured(study: Study, probes: Sequence[check_lines.CountedProbe]) -> dict[_Place, list[CellRecord]]:
     """The records of each point's repetitions. UserError if a cell is missing, or lost some of its counts."""
     places: dict[_Place, list[CellRecord]] = {}
     for cell in study.plan():

@@ -20,8 +20,8 @@ from bigiron.study.spec import MOST_REPETITIONS
 from bigiron.util.english import cpus_and_tasks
 from bigiron.util.object_name import ObjectName
 
-Probe: TypeAlias = Literal["conflicts", "instructions"]
-PROBES: tuple[Probe, ...] = ("conflicts", "instructions")
+CountedProbe: TypeAlias = Literal["conflicts", "instructions"]
+PROBES: tuple[CountedProbe, ...] = ("conflicts", "instructions")
 """The probes whose counts can be compared with a baseline."""
 
 
@@ -109,7 +109,7 @@ class CheckedPoint:
     against: str  # the baseline's point
     findings: list[LimitedCount]
     skipped: str = ""
-    left_out: Mapping[Probe, str] = field(default_factory=dict)  # probes that were not compared, and why
+    left_out: Mapping[CountedProbe, str] = field(default_factory=dict)  # those not compared, and why
     failed: str = ""  # why it could not be measured
 
     @property

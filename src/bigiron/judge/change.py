@@ -11,7 +11,7 @@ from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines.rules import Rule
 from bigiron.util.object_name import ObjectName
 
-Kind = Literal["coherence", "locks", "instructions", "neither"]
+JudgedKind = Literal["coherence", "locks", "instructions", "neither"]
 
 RELEVANT = 0.01
 """Share of an operation's time: a smaller one cannot explain what robots report, which is 2 % and more."""
@@ -21,7 +21,7 @@ RELEVANT = 0.01
 class CountChange:
     """One object, lock or sum of instructions that an operation uses more or less on the new kernel."""
 
-    kind: Kind
+    kind: JudgedKind
     object: str
     before: float
     after: float

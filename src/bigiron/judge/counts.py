@@ -21,7 +21,7 @@ from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import OF_CPU, ObjectName
 
 _Made = TypeVar("_Made")
-Unit: TypeAlias = Literal["accesses", "writes"]
+AccessUnit: TypeAlias = Literal["accesses", "writes"]
 """What is counted of a cache line; writes are accesses, too."""
 
 LEAST_ACCESSES = 0.1
@@ -127,7 +127,7 @@ def read(lines: Measurements, locks: Cells, instructions: Cells, setup: Setup) -
 
 
 def per_operation(
-    row: MatchedLine, names: Sequence[str], unit: Unit, cpus: int = 0
+    row: MatchedLine, names: Sequence[str], unit: AccessUnit, cpus: int = 0
 ) -> dict[str, tuple[float, ...]]:
     """Accesses, or writes, per operation to a cache line in each repetition, by variant.
 
@@ -143,7 +143,7 @@ def per_operation(
     }
 
 
-def in_boot(one: PerBoot, unit: Unit, cpus: int = 0) -> float:
+def in_boot(one: PerBoot, unit: AccessUnit, cpus: int = 0) -> float:
     """A count of one repetition; with `cpus`, of accesses that a write of one of so many can disturb."""
     if unit == "writes":
         return one.writes

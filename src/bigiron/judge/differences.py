@@ -25,16 +25,16 @@ from bigiron.judge.change import RELEVANT, CountChange
 from bigiron.judge.counts import (
     LEAST_ACCESSES,
     NOT_TAKEN,
+    AccessUnit,
     KernelCounts,
     Setup,
     TakenLock,
-    Unit,
     in_boot,
     is_per_cpu,
     per_operation,
 )
 from bigiron.judge.operation import UNTAKEN, UNTOUCHED, LineDemand, LockDemand, OperationDemand
-from bigiron.judge.under_locks import Functions, Under
+from bigiron.judge.under_locks import FunctionCounts, Under
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import ObjectName, object_type
 
@@ -201,13 +201,13 @@ class Differences:
             at_report=(before.accesses, after.accesses) if extrapolated else None,
         )
 
-    def _what_differs(self, row: MatchedLine) -> Unit | None:
+    def _what_differs(self, row: MatchedLine) -> AccessUnit | None:
         """Whether the accesses to a cache line differ, or else how many of them are writes."""
         both = len(row.lines) == len(self.setup.names)
-        units: tuple[Unit, ...] = ("accesses", "writes") if both and not row.halves else ("accesses",)
+        units: tuple[AccessUnit, ...] = ("accesses", "writes") if both and not row.halves else ("accesses",)
         return next((unit for unit in units if self._line_differs(row, unit)), None)
 
-    def _line_differs(self, row: MatchedLine, unit: Unit = "accesses") -> bool:
+    def _line_differs(self, row: MatchedLine, unit: AccessUnit = "accesses") -> bool:
         """Whether the accesses to a cache line, or the writes, differ.
 
         Unless each kernel has exactly one line of that name, the sum over the lines of that type must too.
@@ -234,14 +234,14 @@ class Differences:
         }
 
     @cached_property
-    def _sums_by_type(self) -> dict[Unit, dict[str, dict[str, tuple[float, ...]]]]:
+    def _sums_by_type(self) -> dict[AccessUnit, dict[str, dict[str, tuple[float, ...]]]]:
         """Accesses, or writes, in each repetition to all cache lines of a type, by variant."""
         return {
             unit: {
                 name: _by_type((row.lines[name] for row, _ in self.counts.rows if name in row.lines), unit)
                 for name in self.setup.names
             }
-            for unit in get_args(Unit)
+            for unit in get_args(AccessUnit)
         }
 
     def _contains_a_lock(self, row: MatchedLine, locks: Sequence[CountChange]) -> bool:
@@ -266,7 +266,7 @@ class Differences:
         after = dict.fromkeys(map(same_function, row.lines[new].weights))
         return tuple(one for one in after if one not in before)
 
-    def _instructions(self, functions: Functions) -> CountChange | None:
+    def _instructions(self, functions: FunctionCounts) -> CountChange | None:
         """The change of all these instructions, or of functions that grew and others that shrank."""
         totals = {name: tuple(sum(one.values()) for one in functions[name]) for name in self.setup.names}
         moved, differs = self._moved(functions), self.differ(totals, _LEAST_INSTRUCTIONS)
@@ -288,7 +288,7 @@ class Differences:
             cancels=max(moved) >= RELEVANT and not (differs and abs(self._share(more)) >= RELEVANT),
         )
 
-    def _aligned(self, functions: Functions) -> Functions:
+    def _aligned(self, functions: FunctionCounts) -> FunctionCounts:
         """Without moves of code between functions."""
         base, new = self.setup.names
 
@@ -298,7 +298,7 @@ class Differences:
         both = moved_code.align(functions[base], functions[new], self.counts.called_by, same)
         return dict(zip(self.setup.names, both, strict=True))
 
-    def _moved(self, functions: Functions) -> tuple[float, float]:
+    def _moved(self, functions: FunctionCounts) -> tuple[float, float]:
         """The sum of what grew and of what shrank, as shares of an operation's time; 0 if it may be chance.
 
         Each sum is of the two most similar repetitions of both kernels, less what is between the two least
@@ -370,7 +370,7 @@ def _first(by_function: Mapping[str, float], more: float) -> str:
     return max(by_function, key=lambda name: by_function[name] * sign, default="")
 
 
-def _without(functions: Functions, others: Functions) -> Functions:
+def _without(functions: FunctionCounts, others: FunctionCounts) -> FunctionCounts:
     """What each function executes elsewhere."""
 
     def less(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
@@ -393,7 +393,7 @@ def _is_chance(name: str, before: float, after: float) -> bool:
     return ObjectName.parse(name).is_of_allocators and BY_CHANCE.takes_for_same(before, after)
 
 
-def _by_type(lines: Iterable[SharedLine], unit: Unit) -> dict[str, tuple[float, ...]]:
+def _by_type(lines: Iterable[SharedLine], unit: AccessUnit) -> dict[str, tuple[float, ...]]:
     found: dict[str, tuple[float, ...]] = {}
     for line in lines:
         each = tuple(in_boot(one, unit) for one in line.repetitions)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bigiron.analysis.comparison.model import Measurements
 from bigiron.analysis.statistics.estimate import Estimate
 from bigiron.judge import counts as counts_of
-from bigiron.judge.change import CountChange, Kind
+from bigiron.judge.change import CountChange, JudgedKind
 from bigiron.judge.counts import Setup
 from bigiron.judge.differences import Differences
 from bigiron.judge.operation import operation
@@ -27,7 +27,7 @@ class Judgement:
     the most expensive one first. `kind` is that kind, and `share` what its changes cost together.
     """
 
-    kind: Kind
+    kind: JudgedKind
     changes: list[CountChange]
     cpus: int
     tasks: int
@@ -117,7 +117,7 @@ def judge(
     )
 
 
-def _costs(changes: Sequence[CountChange], differences: Differences) -> dict[Kind, float]:
+def _costs(changes: Sequence[CountChange], differences: Differences) -> dict[JudgedKind, float]:
     """What the changes of each kind cost together, as shares of an operation's time.
 
     One cause often changes many cache lines, each of which costs less than something else.

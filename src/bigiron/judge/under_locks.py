@@ -11,7 +11,7 @@ from bigiron.analysis.probes.critical_sections import Call
 from bigiron.judge.change import CountChange
 from bigiron.judge.counts import KernelCounts
 
-Functions: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
+FunctionCounts: TypeAlias = Mapping[str, Sequence[Mapping[str, float]]]
 """Self instructions per operation of each function, by variant and repetition."""
 
 
@@ -21,7 +21,7 @@ class Under:
 
     locks: tuple[CountChange, ...]  # the most expensive first
     calls: frozenset[Call]
-    functions: Functions
+    functions: FunctionCounts
 
 
 def find(changed: Iterable[CountChange], counts: KernelCounts, names: tuple[str, str]) -> list[Under]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bigiron.errors import UserError
 from bigiron.matrix.model.calls import Test, parsed_tests
 
-Pair = tuple[str, str]  # of calls, in alphabetical order
+CallPair = tuple[str, str]  # of calls, in alphabetical order
 
 _MOST_TESTS = 1_000_000
 MOVED = (0, 1, 3, 5, 6)
@@ -44,7 +44,7 @@ def read(text: str, where: str) -> list[Test]:
     return tests
 
 
-def pair_of(test: Test) -> Pair:
+def pair_of(test: Test) -> CallPair:
     """Which two calls a test makes."""
     one, other = sorted((test.a[0].name, test.b[0].name))
     return one, other

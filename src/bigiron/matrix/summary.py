@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigiron.matrix.listing import Pair, pair_of
+from bigiron.matrix.listing import CallPair, pair_of
 from bigiron.matrix.model.calls import CALLS, EXTENDED_CALLS, Test
 from bigiron.matrix.outcomes import MatrixOutcome
 
@@ -53,7 +53,7 @@ class PlaceSummary:
     all: Count
     as_pairs: int  # conflict-free also where CPUs fetch lines by two
     false_only: int  # fail though no byte is touched by both and written
-    cells: Mapping[Pair, Count]
+    cells: Mapping[CallPair, Count]
     culprits: Sequence[SharedObject]
     wrong: Sequence[MatrixOutcome]
     missing: int  # tests that have not run
@@ -61,7 +61,7 @@ class PlaceSummary:
 
 def summary(place: str, tests: Sequence[Test], outcomes: Mapping[int, MatrixOutcome]) -> PlaceSummary:
     """Of the tests that ran."""
-    cells: dict[Pair, Count] = {}
+    cells: dict[CallPair, Count] = {}
     total = Count()
     for test in tests:
         if outcome := outcomes.get(test.number):
@@ -135,7 +135,7 @@ def _best(left: Counter[frozenset[str]], most: int) -> frozenset[str]:
 class PairChange:
     """A pair of calls of which another number of tests is conflict-free than before."""
 
-    pair: Pair
+    pair: CallPair
     before: Count
     after: Count
     gone: Sequence[tuple[str, int]]  # what fewer tests fail with, and how many fewer
@@ -146,7 +146,7 @@ def changes(
     tests: Sequence[Test], before: Mapping[int, MatrixOutcome], after: Mapping[int, MatrixOutcome]
 ) -> list[PairChange]:
     """By pair, the largest first; only of tests that ran and said something in both."""
-    both: dict[Pair, list[tuple[MatrixOutcome, MatrixOutcome]]] = {}
+    both: dict[CallPair, list[tuple[MatrixOutcome, MatrixOutcome]]] = {}
     for test in tests:
         one, other = before.get(test.number), after.get(test.number)
         if one and other and not one.wrong and not other.wrong:

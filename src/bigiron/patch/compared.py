@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from bigiron.analysis.comparison.model import Cells, Measurements, Point
+from bigiron.analysis.comparison.model import Cells, CpusAndTasks, Measurements
 from bigiron.analysis.probes import instructions as executed
 from bigiron.judge import judgement
 from bigiron.judge.change import CountChange
@@ -88,8 +88,8 @@ def control(measured: Sequence[Measurements]) -> frozenset[Key]:
     return frozenset().union(*map(keys, found.changes()))
 
 
-def _halves(points: Mapping[Point, Cells]) -> dict[Point, Cells]:
-    halves: dict[Point, Cells] = {}
+def _halves(points: Mapping[CpusAndTasks, Cells]) -> dict[CpusAndTasks, Cells]:
+    halves: dict[CpusAndTasks, Cells] = {}
     for point, cells in points.items():
         boots = cells[_BASE]
         half = len(boots) // 2

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from bigiron.analysis.kernel_functions import ENTRY_CODE
 from bigiron.matrix import summary as summaries
-from bigiron.matrix.listing import Pair, pair_of
+from bigiron.matrix.listing import CallPair, pair_of
 from bigiron.matrix.model.calls import Test
 from bigiron.matrix.outcomes import Conflict, MatrixOutcome
 from bigiron.matrix.store import Matrix
@@ -32,7 +32,7 @@ class MatrixDocument:
     outcomes: Mapping[str, Mapping[int, MatrixOutcome]]  # by place and test
 
 
-def document(matrix: Matrix, pair: Pair | None = None) -> MatrixDocument:
+def document(matrix: Matrix, pair: CallPair | None = None) -> MatrixDocument:
     """Of all tests, or of those of one pair of calls."""
     tests = [test for test in matrix.tests if pair in (None, pair_of(test))]
     columns = matrix.columns
@@ -116,7 +116,7 @@ def _triangle(document: MatrixDocument, summary: PlaceSummary) -> str:
     return heading + Listing(["", *calls], rows).as_text()
 
 
-def _pair(one: str, other: str) -> Pair:
+def _pair(one: str, other: str) -> CallPair:
     first, second = sorted((one, other))
     return first, second
 
@@ -299,7 +299,7 @@ FORMATS: Mapping[str, Callable[[MatrixDocument], str]] = {
 }
 
 
-def pair_as_text(document: MatrixDocument, pair: Pair) -> str:
+def pair_as_text(document: MatrixDocument, pair: CallPair) -> str:
     """A pair's tests, by what they share."""
     lines = [f"{'/'.join(pair)}: {len(document.tests)} tests\n"]
     for one in document.summaries:

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from bigiron import probes
-from bigiron.analysis.comparison.model import ChangedShape, Measurements, Missing, Point, ProbedCell
+from bigiron.analysis.comparison.model import ChangedShape, CpusAndTasks, Measurements, Missing, ProbedCell
 from bigiron.machines.shape_change import CHANGES
 from bigiron.probes.conflicts import ConflictsOptions
 from bigiron.results import metrics
@@ -38,7 +38,9 @@ def read(study: Study, probe: str) -> Measurements:
     )
 
 
-def _cells(study: Study, measured: MeasuredCells, probe: str) -> dict[Point, dict[str, list[ProbedCell]]]:
+def _cells(
+    study: Study, measured: MeasuredCells, probe: str
+) -> dict[CpusAndTasks, dict[str, list[ProbedCell]]]:
     return {
         point: {variant: [cell(study, one, probe) for one in records] for variant, records in cells.items()}
         for point, cells in measured.items()

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["cache lines", "locks", "functions", "waits"]
+ProfileKind: TypeAlias = Literal["cache lines", "locks", "functions", "waits"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class MeasuredThing:
 class MeasuredProfile:
     """A profile, read whole."""
 
-    kind: Kind
+    kind: ProfileKind
     unit: str  # of the weights: `loads from another cache`, `ns waited`, `samples of cycles`
     things: tuple[MeasuredThing, ...]  # the largest weight first
     not_read: tuple[tuple[int, str], ...] = field(default=())

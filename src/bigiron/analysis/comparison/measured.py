@@ -15,7 +15,7 @@ from typing import TypeAlias
 from bigiron.analysis import kernel_functions
 from bigiron.analysis.comparison.model import ComparedPoint, ComparedVariants
 from bigiron.util.english import first_n
-from bigiron.util.measured import Kind, MeasuredPart, MeasuredProfile, MeasuredThing, symbol
+from bigiron.util.measured import MeasuredPart, MeasuredProfile, MeasuredThing, ProfileKind, symbol
 from bigiron.util.object_name import ObjectName
 
 FIRST = 10
@@ -69,7 +69,7 @@ class Pair:
 class Agreement:
     """A profile beside the counts of a study."""
 
-    kind: Kind
+    kind: ProfileKind
     unit: str
     at: ComparedVariants
     pairs: tuple[Pair, ...]  # in the profile's order

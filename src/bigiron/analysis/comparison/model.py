@@ -17,7 +17,7 @@ from bigiron.util.english import cpus_and_tasks, plural
 from bigiron.util.lazy import polars as pl
 from bigiron.util.numbers import three_decimals
 
-Details: TypeAlias = tuple[tuple[str, str], ...]
+LabelledTexts: TypeAlias = tuple[tuple[str, str], ...]
 
 _MOST_MISSING = 4  # cells that are named
 
@@ -55,7 +55,7 @@ class ProbedCell:
         return int(self.facts.get("line_bytes", 64))
 
 
-Point: TypeAlias = tuple[int, int | None]
+CpusAndTasks: TypeAlias = tuple[int, int | None]
 """CPUs and tasks; None: unknown, as a program was not told how many to start."""
 
 Cells: TypeAlias = Mapping[str, Sequence[ProbedCell]]
@@ -73,10 +73,10 @@ class Measurements:
     operations: float  # of a task, or of a program; where cells differ, the most
     scope: str
     machine: str  # that was simulated; else ""
-    points: Mapping[Point, Cells]
-    lost: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+    points: Mapping[CpusAndTasks, Cells]
+    lost: Mapping[CpusAndTasks, tuple[str, ...]] = field(default_factory=dict)
     """What was lost on the way at each of them, whatever the probe, in sentences."""
-    machine_differences: Mapping[Point, str] = field(default_factory=dict)
+    machine_differences: Mapping[CpusAndTasks, str] = field(default_factory=dict)
     """How the machines of the variants differ there, where they do, in a sentence."""
     repeated: Repeated | None = None  # all metrics of the study that have noise, if the probe's have
     changed: tuple[ChangedShape, ...] = ()  # the same on machines of other shapes, where they were measured
@@ -129,8 +129,8 @@ class ChangedShape:
     """What was measured on machines with one thing of their shape changed."""
 
     of: str  # memory, nodes, time slices or the boot
-    to: Mapping[Point, str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
-    points: Mapping[Point, Cells]
+    to: Mapping[CpusAndTasks, str]  # by CPUs and tasks, as a phrase: `with 8 GiB`
+    points: Mapping[CpusAndTasks, Cells]
     boots: bool  # those machines have boots of their own
 
 
@@ -196,7 +196,7 @@ class ComparedRow:
     """What of it must be read with the figures."""
     depends: tuple[str, ...] = ()
     """On what of the machine's shape it depends, where that was tried."""
-    details: Details = ()
+    details: LabelledTexts = ()
     """Label and text of what can be looked up."""
     ways: tuple[ComparedFigure, ...] = ()
     """By which call paths an operation comes there, most first."""

@@ -12,11 +12,11 @@ from bigiron.analysis.comparison.model import (
     ComparedRow,
     ComparedVariants,
     Comparison,
-    Details,
+    CpusAndTasks,
+    LabelledTexts,
     Measure,
     Measurements,
     Options,
-    Point,
     ProbedCell,
 )
 from bigiron.analysis.comparison.profiles import ComparedFigure
@@ -123,7 +123,7 @@ def _check_pairs(measured: Measurements) -> None:
         )
 
 
-def _point(measured: Measurements, point: Point, options: Options) -> LinesAt:
+def _point(measured: Measurements, point: CpusAndTasks, options: Options) -> LinesAt:
     cells = measured.points[point]
     columns: dict[str, list[SharedLine]] = {}
     recycled: dict[str, tuple[float, float]] = {}
@@ -192,7 +192,7 @@ def _profile(cell: ProbedCell, options: Options) -> pl.DataFrame:
     )
 
 
-def _changes(measured: Measurements, point: Point, options: Options) -> list[shape.LinesOfShape]:
+def _changes(measured: Measurements, point: CpusAndTasks, options: Options) -> list[shape.LinesOfShape]:
     """The same lines on machines of other shapes."""
     return [
         shape.LinesOfShape(
@@ -415,7 +415,7 @@ def _ways(group: _LineGroup) -> list[ComparedFigure]:
     return [ComparedFigure(paths.short(path), counted[path]) for path in ordered]
 
 
-def _details(group: _LineGroup, found: LinesAt) -> Details:
+def _details(group: _LineGroup, found: LinesAt) -> LabelledTexts:
     first = group.rows[0]
     cpus = [
         f"{max(one.writers for one in lines)} write and {max(one.readers for one in lines)} read on {variant}"

@@ -10,10 +10,10 @@ from bigiron.analysis.comparison.model import (
     ComparedRow,
     ComparedVariants,
     Comparison,
+    CpusAndTasks,
     Item,
     Measure,
     Options,
-    Point,
 )
 from bigiron.analysis.comparison.profiles import ComparedFigure, Weights
 from bigiron.util.numbers import count
@@ -34,11 +34,11 @@ class StackCounts:
     what: str  # that is counted, per operation
     unit: str
     notes: tuple[str, ...]
-    points: Mapping[Point, Mapping[str, Sequence[Weights]]]
+    points: Mapping[CpusAndTasks, Mapping[str, Sequence[Weights]]]
     """By CPUs and tasks, then by variant, one of each repetition."""
-    lost: Mapping[Point, tuple[str, ...]]
+    lost: Mapping[CpusAndTasks, tuple[str, ...]]
     """What was lost on the way at each of them, in sentences."""
-    machine_differences: Mapping[Point, str]
+    machine_differences: Mapping[CpusAndTasks, str]
     """How the machines of the variants differ there, where they do."""
 
 

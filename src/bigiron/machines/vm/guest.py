@@ -30,7 +30,7 @@ _CONSOLE_KEPT = 64 << 10  # bytes
 _CONSOLE_TAIL = 120  # lines: an oops, and the panic that it ends in
 _LOOK_S = 0.25  # how soon a stop is noticed
 
-Parts = Sequence[tuple[int, int]]
+MemoryParts = Sequence[tuple[int, int]]
 """Pieces of a machine's memory: the offset and the length of each."""
 
 
@@ -95,7 +95,7 @@ class Guest:
         control.load(self._state)
 
     def run(
-        self, content: bytes, room: Parts, meanwhile: Callable[[], object] = lambda: None
+        self, content: bytes, room: MemoryParts, meanwhile: Callable[[], object] = lambda: None
     ) -> MachineOutcome:
         """Give it its agent and read until the agent's last message; `meanwhile` is called once it runs.
 

@@ -25,7 +25,7 @@ from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import boot_ticks, dilation, guest, icount, snapshot
 from bigiron.machines.vm.boot_ticks import BootTicks
-from bigiron.machines.vm.guest import Channels, Guest, Parts, RunLimits
+from bigiron.machines.vm.guest import Channels, Guest, MemoryParts, RunLimits
 from bigiron.machines.vm.initramfs import handover, initramfs, with_go_header
 from bigiron.machines.vm.monitor import RefusedError
 from bigiron.machines.vm.qemu import find_qemu
@@ -450,7 +450,7 @@ class _Boot:
     def _wait(self) -> None:
         self.limits.on_stage("waiting for another cell that boots the same machine")
 
-    def _room(self, message: Message) -> Parts:
+    def _room(self, message: Message) -> MemoryParts:
         """The places for the agent that the machine's message reports."""
         size, parts = message.content["page_bytes"], []
         for frame, pages in message.content["runs"]:

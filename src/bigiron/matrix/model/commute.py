@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from bigiron.matrix.model.extended.model import Epoll, Socket
 from bigiron.matrix.model.model import (
     ByteRead,
+    CallResult,
     Description,
     Ends,
     Fifo,
@@ -18,7 +19,6 @@ from bigiron.matrix.model.model import (
     Inode,
     Mapping,
     Pipe,
-    Result,
     Stat,
     State,
 )
@@ -39,8 +39,8 @@ class After:
     """What calls made of one state, in one order."""
 
     state: State
-    a: Result
-    b: Result
+    a: CallResult
+    b: CallResult
     before: Before
 
 
@@ -56,7 +56,7 @@ class _SameResults:
     second: After
     _matched: dict[Any, Any] = field(default_factory=dict)
 
-    def given(self, x: Result, y: Result) -> bool:
+    def given(self, x: CallResult, y: CallResult) -> bool:
         match x, y:
             case Stat(), Stat():
                 return self.thing(x.inode, y.inode) and x.links == y.links and x.length == y.length

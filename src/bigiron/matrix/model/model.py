@@ -128,7 +128,7 @@ class Ends:
 
 
 # A number, an error or signal by its name, ready descriptors, or another result of a call.
-Result = int | str | tuple[int, ...] | Stat | ByteRead | Ends
+CallResult = int | str | tuple[int, ...] | Stat | ByteRead | Ends
 
 
 class Initial(Protocol):
@@ -176,13 +176,13 @@ class State:
         """All that calls read and change: what a later call can find."""
         return self.names, self.fds, self.slots
 
-    def make(self, name: str, process: int, arguments: dict[str, Any]) -> Result:
-        given: Result = getattr(self, f"_{name}")(process, **arguments)
+    def make(self, name: str, process: int, arguments: dict[str, Any]) -> CallResult:
+        given: CallResult = getattr(self, f"_{name}")(process, **arguments)
         return given
 
     # Names. str() and int() settle an argument that is unknown.
 
-    def _open(self, me: int, name: str, creat: bool, excl: bool, trunc: bool) -> Result:
+    def _open(self, me: int, name: str, creat: bool, excl: bool, trunc: bool) -> CallResult:
         file = self.names[str(name)]
         if file is None:
             if not creat:
@@ -195,7 +195,7 @@ class State:
             file.content = FileContent()
         return self._install(me, Description(file))
 
-    def _link(self, me: int, old: str, new: str) -> Result:
+    def _link(self, me: int, old: str, new: str) -> CallResult:
         file = self.names[str(old)]
         if file is None:
             return "-ENOENT"
@@ -205,7 +205,7 @@ class State:
         file.links += 1
         return 0
 
-    def _unlink(self, me: int, name: str) -> Result:
+    def _unlink(self, me: int, name: str) -> CallResult:
         file = self.names[str(name)]
         if file is None:
             return "-ENOENT"
@@ -213,7 +213,7 @@ class State:
         file.links -= 1
         return 0
 
-    def _rename(self, me: int, old: str, new: str) -> Result:
+    def _rename(self, me: int, old: str, new: str) -> CallResult:
         file = self.names[str(old)]
         if file is None:
             return "-ENOENT"
@@ -226,7 +226,7 @@ class State:
         self.names[str(old)] = None
         return 0
 
-    def _stat(self, me: int, name: str) -> Result:
+    def _stat(self, me: int, name: str) -> CallResult:
         file = self.names[str(name)]
         return "-ENOENT" if file is None else Stat(file, file.links, file.length)
 
@@ -243,7 +243,7 @@ class State:
         self.fds[me, fd] = description
         return fd
 
-    def _fstat(self, me: int, fd: int) -> Result:
+    def _fstat(self, me: int, fd: int) -> CallResult:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -251,7 +251,7 @@ class State:
             return Stat(description.target, 1, 0)
         return Stat(description.target, description.target.links, description.target.length)
 
-    def _lseek(self, me: int, fd: int, offset: int) -> Result:
+    def _lseek(self, me: int, fd: int, offset: int) -> CallResult:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -262,7 +262,7 @@ class State:
         description.offset = offset
         return offset
 
-    def _close(self, me: int, fd: int) -> Result:
+    def _close(self, me: int, fd: int) -> CallResult:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -270,12 +270,12 @@ class State:
         description.fds -= 1
         return 0
 
-    def _pipe(self, me: int) -> Result:
+    def _pipe(self, me: int) -> CallResult:
         pipe = Pipe()
         pipe.reader, pipe.writer = Description(pipe, writes=False), Description(pipe)
         return Ends(self._install(me, pipe.reader), self._install(me, pipe.writer))
 
-    def _read(self, me: int, fd: int) -> Result:
+    def _read(self, me: int, fd: int) -> CallResult:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -286,7 +286,7 @@ class State:
             description.offset += 1
         return given
 
-    def _write(self, me: int, fd: int, value: int) -> Result:
+    def _write(self, me: int, fd: int, value: int) -> CallResult:
         description = self.fds[me, int(fd)]
         if description is None:
             return "-EBADF"
@@ -296,11 +296,11 @@ class State:
         description.offset += 1
         return 1
 
-    def _pread(self, me: int, fd: int, offset: int) -> Result:
+    def _pread(self, me: int, fd: int, offset: int) -> CallResult:
         file = self._file_for(me, fd, offset)
         return file if isinstance(file, str) else _read_at(file, offset)
 
-    def _pwrite(self, me: int, fd: int, offset: int, value: int) -> Result:
+    def _pwrite(self, me: int, fd: int, offset: int, value: int) -> CallResult:
         file = self._file_for(me, fd, offset)
         if isinstance(file, str):
             return file
@@ -318,7 +318,7 @@ class State:
 
     # Memory.
 
-    def _mmap(self, me: int, slot: int, writable: bool, fd: int | None, offset: int) -> Result:
+    def _mmap(self, me: int, slot: int, writable: bool, fd: int | None, offset: int) -> CallResult:
         if fd is None:
             self.slots[me, int(slot)] = Mapping(None, 0, writable)
             return 0
@@ -331,18 +331,18 @@ class State:
         self.slots[me, int(slot)] = Mapping(description.target, offset, writable)
         return 0
 
-    def _munmap(self, me: int, slot: int) -> Result:
+    def _munmap(self, me: int, slot: int) -> CallResult:
         self.slots[me, int(slot)] = None
         return 0
 
-    def _mprotect(self, me: int, slot: int, writable: bool) -> Result:
+    def _mprotect(self, me: int, slot: int, writable: bool) -> CallResult:
         mapping = self.slots[me, int(slot)]
         if mapping is None:
             return "-ENOMEM"
         mapping.writable = writable
         return 0
 
-    def _memread(self, me: int, slot: int) -> Result:
+    def _memread(self, me: int, slot: int) -> CallResult:
         mapping = self.slots[me, int(slot)]
         if mapping is None:
             return "SIGSEGV"
@@ -352,7 +352,7 @@ class State:
             return "SIGBUS"
         return ByteRead("byte", mapping.file.content[mapping.offset])
 
-    def _memwrite(self, me: int, slot: int, value: int) -> Result:
+    def _memwrite(self, me: int, slot: int, value: int) -> CallResult:
         mapping = self.slots[me, int(slot)]
         if mapping is None or not mapping.writable:
             return "SIGSEGV"
@@ -366,13 +366,13 @@ class State:
 
     # To set up.
 
-    def _dup(self, me: int, fd: int, to: int) -> Result:
+    def _dup(self, me: int, fd: int, to: int) -> CallResult:
         return self._share(me, fd, me, to)
 
-    def _receive(self, me: int, fd: int, to: int) -> Result:
+    def _receive(self, me: int, fd: int, to: int) -> CallResult:
         return self._share(1 - me, fd, me, to)
 
-    def _share(self, owner: int, fd: int, me: int, to: int) -> Result:
+    def _share(self, owner: int, fd: int, me: int, to: int) -> CallResult:
         description = self.fds[owner, fd]
         if description is None:
             return "-EBADF"
@@ -382,7 +382,7 @@ class State:
         return to
 
 
-def _read_at(file: Inode, offset: int) -> Result:
+def _read_at(file: Inode, offset: int) -> CallResult:
     return ByteRead("page", file.content[offset]) if offset < file.length else 0
 
 
@@ -392,13 +392,13 @@ def _write_at(file: Inode, offset: int, value: int) -> None:
         file.length = offset + 1
 
 
-def _taken(pipe: Pipe) -> Result:
+def _taken(pipe: Pipe) -> CallResult:
     if pipe.held == 0:
         return 0 if pipe.writer.fds == 0 else "-EAGAIN"
     return ByteRead("page", pipe.take())
 
 
-def _put(pipe: Pipe, value: int) -> Result:
+def _put(pipe: Pipe, value: int) -> CallResult:
     if pipe.reader.fds == 0:
         return "-EPIPE"
     if pipe.held == PIPE_PAGES:
@@ -413,7 +413,7 @@ class Results:
     def __init__(self) -> None:
         self._inodes: list[Inode | Pipe] = []
 
-    def text(self, given: Result) -> ResultText:
+    def text(self, given: CallResult) -> ResultText:
         match given:
             case Stat():
                 if given.inode not in self._inodes:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bigiron.matrix.model.calls import FIRST_FD, Argument, ResultText, SystemCall, Test
-from bigiron.matrix.model.model import Ends, Nothing, Result, Results, State
+from bigiron.matrix.model.model import CallResult, Ends, Nothing, Results, State
 from bigiron.matrix.model.symbolic import Flag, InitialMapping, Name, Situation, World
 
 # Where descriptors wait until they are where they belong, and stay if they are to be open elsewhere too.
@@ -48,7 +48,7 @@ class Calls:
         self.made: list[tuple[SystemCall, ResultText]] = []
         self._state, self._results = state, Results()
 
-    def make(self, name: str, process: int, *arguments: Argument) -> Result:
+    def make(self, name: str, process: int, *arguments: Argument) -> CallResult:
         call = SystemCall(name, process, arguments)
         given = self._state.make(name, process, call.named())
         self.made.append((call, self._results.text(given)))

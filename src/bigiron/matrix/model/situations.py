@@ -25,7 +25,7 @@ from bigiron.matrix.model.extended.model import ExtendedState
 from bigiron.matrix.model.extended.set_up import test_of as extended_test_of
 from bigiron.matrix.model.extended.shape import shape as extended_shape
 from bigiron.matrix.model.extended.symbolic import ExtendedUnknown, ExtendedWorld
-from bigiron.matrix.model.model import Result, State
+from bigiron.matrix.model.model import CallResult, State
 from bigiron.matrix.model.set_up import test_of
 from bigiron.matrix.model.shape import shape
 from bigiron.matrix.model.symbolic import (
@@ -84,7 +84,7 @@ def situations(a: str, b: str, same: bool, family: Family = COMMUTER) -> Iterato
 def _made(situation: Situation, order: tuple[int, int], family: Family) -> After:
     unknown = family.before(situation.world)
     state = family.state(unknown)
-    given: dict[int, Result] = {}
+    given: dict[int, CallResult] = {}
     for role in order:
         name, process = situation.calls[role], situation.process(role)
         given[role] = state.make(name, process, situation.arguments[role])

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bigiron.errors import UserError
 from bigiron.readers.figure import Reading, lines
 from bigiron.util.english import join_and
-from bigiron.util.measured import Kind, MeasuredPart, MeasuredProfile, MeasuredThing, is_time, symbol
+from bigiron.util.measured import MeasuredPart, MeasuredProfile, MeasuredThing, ProfileKind, is_time, symbol
 
 LEAVES_CPU = re.compile(
     r"(__|io_|preempt_)?schedule(_timeout\w*|_hrtimeout\w*|_preempt_disabled|_irq|_common|_notrace|_idle)?"
@@ -63,7 +63,11 @@ def without_quotes(text: str) -> str:
 
 
 def measured(
-    kind: Kind, unit: str, things: Iterable[MeasuredThing], text: ProfileText, notes: Iterable[str] = ()
+    kind: ProfileKind,
+    unit: str,
+    things: Iterable[MeasuredThing],
+    text: ProfileText,
+    notes: Iterable[str] = (),
 ) -> MeasuredProfile:
     """The profile, its largest things first."""
     ranked = sorted(things, key=lambda thing: -thing.weight)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import by_hand, unnamed
-from bigiron.readers.robot_mail.envelope import MOST_BYTES, Line, MailText, depth_of, texts, unquoted
+from bigiron.readers.robot_mail.envelope import MOST_BYTES, MailLine, MailText, depth_of, texts, unquoted
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
 from bigiron.readers.robot_mail.reading import COMMIT, FIELD, KEYS, NOTICED, SUBJECT, MailReader
 from bigiron.readers.robot_mail.table import header
@@ -34,7 +34,7 @@ def read(content: bytes, called: str) -> RobotMail:
     Of several mails it is the first that is a whole report; else an answer that quotes one; else a part.
     Where there are several whole reports, a note says how many.
     """
-    best: tuple[int, str, list[Line]] | None = None
+    best: tuple[int, str, list[MailLine]] | None = None
     table = ""
     reports = set[tuple[str, str]]()
     for text in texts(content, called):
@@ -65,14 +65,14 @@ def _depths(text: MailText) -> list[int]:
     return sorted(found)[:_MOST_DEPTHS]
 
 
-def _subject_of(report: list[Line]) -> tuple[str, str]:
+def _subject_of(report: list[MailLine]) -> tuple[str, str]:
     """The commit and the metric of a whole report, which distinguish it from another one."""
     commits = (match[1] for _, line in report if (match := COMMIT.match(line)))
     metrics = (match[3] for _, line in report if (match := NOTICED.search(line)))
     return next(commits, "")[:_SHORT], next(metrics, "")
 
 
-def _rank(subject: str, lines: list[Line], depth: int | None) -> int | None:
+def _rank(subject: str, lines: list[MailLine], depth: int | None) -> int | None:
     """0 for a whole report, 1 for one that is quoted, 2 for a part of one; None for something else.
 
     Whatever depth its lines are quoted at (None), a text is a part at best: answers quote answers.

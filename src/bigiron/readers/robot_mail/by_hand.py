@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-from bigiron.readers.robot_mail.envelope import Line
+from bigiron.readers.robot_mail.envelope import MailLine
 
 _MARKS = re.compile(r"[>\s|+]*")
 _MMTESTS = re.compile(r"(?:[HAG]mean|B[HA]mean-\d+|CoeffVar|[123](?:st|nd|rd)-qrtle)\s+\S.*\d")
@@ -29,7 +29,7 @@ _NEAR = 6  # lines between the heads of columns and the first figures
 _LEAST = 2  # rows
 
 
-def table_in(lines: Iterable[Line]) -> str:
+def table_in(lines: Iterable[MailLine]) -> str:
     """What kind of figures a text has; "": none."""
     above, rows = 0, 0  # how many lines may still be between the heads and the figures; rows so far
     printed = ""

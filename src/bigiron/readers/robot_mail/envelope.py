@@ -23,7 +23,7 @@ _MBOX = re.compile(rb"^From \S+[ \t]+\w{3}[ \t]+\w{3}[ \t]+\d+[ \t]+\d\d:\d\d:\d
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)  # by mboxrd
 _QUOTE = re.compile(r"(?:> ?)+")
 
-Line = tuple[int, str]
+MailLine = tuple[int, str]
 """A line of a mail's text, with its number."""
 
 
@@ -32,7 +32,7 @@ class MailText:
     """A text of a mail, as it was sent or alone. `subject`: that of the mail; "": there was none."""
 
     subject: str
-    lines: list[Line]
+    lines: list[MailLine]
 
 
 def texts(content: bytes, called: str) -> Iterator[MailText]:
@@ -64,7 +64,7 @@ def texts(content: bytes, called: str) -> Iterator[MailText]:
         )
 
 
-def unquoted(lines: list[Line], depth: int | None) -> list[Line]:
+def unquoted(lines: list[MailLine], depth: int | None) -> list[MailLine]:
     """The lines that are quoted so deep or deeper, without that many marks; None: all, without any.
 
     >>> unquoted([(1, "> a"), (2, "why?"), (3, ">> b")], 1)
@@ -150,7 +150,7 @@ def _decoded(content: bytes, charset: str) -> str:
     return content.decode("latin-1")
 
 
-def _lines(text: str, called: str) -> list[Line]:
+def _lines(text: str, called: str) -> list[MailLine]:
     """The lines, short enough to be matched, and with nothing that steers a terminal."""
     plain = text.replace("\r\n", "\n").replace("\xa0", " ")
     if (number := plain.count("\n")) > _MOST_LINES:

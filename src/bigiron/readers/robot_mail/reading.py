@@ -9,7 +9,7 @@ from bigiron.errors import UserError
 from bigiron.readers.figure import count, label, number
 from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
-from bigiron.readers.robot_mail.envelope import Line
+from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in, tasks_in
 from bigiron.readers.robot_mail.model import (
     Commit,
@@ -100,7 +100,7 @@ class MailReader:
         self._block = ""  # "parameters" or "commits": what the lines belong to
         self._at_end = False
 
-    def of(self, subject: str, lines: list[Line]) -> RobotMail:
+    def of(self, subject: str, lines: list[MailLine]) -> RobotMail:
         """All that a mail says."""
         for at, line in lines:
             self._line(at, line.rstrip())

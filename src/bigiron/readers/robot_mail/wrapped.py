@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from bigiron.readers.robot_mail.envelope import Line
+from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.reading import NOTICED
 
 _HEAD = re.compile(
@@ -31,7 +31,7 @@ _SPREAD = re.compile(r"(?:[^\w\s]|[^\x00-\x7f]){1,3}(?:\d+%)?")
 _OF_ALL = ("GEO-MEAN", "TOTAL")
 
 
-def joined(lines: list[Line]) -> Iterator[Line]:
+def joined(lines: list[MailLine]) -> Iterator[MailLine]:
     """The lines, each that was cut with what follows it."""
     position = 0
     while position < len(lines):

@@ -11,7 +11,7 @@ from bigiron.analysis.comparison import explain, make_rows, model
 from bigiron.analysis.comparison.costly import WEIGHTS
 from bigiron.analysis.comparison.explain import LEAST, Explained, RecordedPoint
 from bigiron.analysis.comparison.findings import CostlyFinding, Finding, LineFinding, LockFinding, WorkFinding
-from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, Measurements, Options, Point
+from bigiron.analysis.comparison.model import ComparedPoint, ComparedRow, CpusAndTasks, Measurements, Options
 from bigiron.analysis.comparison.profiles import ComparedFigure
 from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.analysis.lines import conflicts, shared_lines
@@ -77,7 +77,7 @@ def explanation(study: Study, options: Options, lines: SharedLines | None = None
     return replace(explained, alone=_explanation(study, alone, point, options, None))
 
 
-def _with_alignments(study: Study, point: Point, found: Explanation) -> Explanation:
+def _with_alignments(study: Study, point: CpusAndTasks, found: Explanation) -> Explanation:
     """With what each kernel would count wherever objects can lie, where the probe layout was recorded."""
     recorded = study.measured_with("", layout.PROBE).get(point, {})
     if found.contexts != conflicts.CONTEXTS[:1] or not set(found.recorded.variants) <= set(recorded):
@@ -112,7 +112,7 @@ def _of_variant(measured: Measurements, name: str) -> Measurements:
 def _explanation(
     study: Study,
     there: Mapping[str, Measurements],
-    point: Point,
+    point: CpusAndTasks,
     options: Options,
     lines: SharedLines | None,
 ) -> Explanation:
@@ -142,13 +142,13 @@ def _explanation(
     )
 
 
-def _costly(there: Mapping[str, Measurements], point: Point, options: Options) -> list[Costly]:
+def _costly(there: Mapping[str, Measurements], point: CpusAndTasks, options: Options) -> list[Costly]:
     cells = there["instructions"].points[point] if "instructions" in there else {}
     return instructions.costly_ones(cells, options) if cells else []
 
 
 def _held_by_instructions(
-    there: Mapping[str, Measurements], point: Point, options: Options, of_lock: ComparedPoint | None
+    there: Mapping[str, Measurements], point: CpusAndTasks, options: Options, of_lock: ComparedPoint | None
 ) -> set[tuple[str, str]]:
     if not of_lock or "instructions" not in there or len(of_lock.variants) < 2:
         return set()
@@ -163,9 +163,9 @@ def _held_by_instructions(
     return locks.held_by_instructions(shared, of_locks, of_work, of_lock.base, options.contexts)
 
 
-def _to_explain(read: Mapping[str, Measurements]) -> tuple[Point, dict[str, Measurements]]:
+def _to_explain(read: Mapping[str, Measurements]) -> tuple[CpusAndTasks, dict[str, Measurements]]:
     """The largest machine on which most variants were measured, and the probes that have all of them."""
-    variants: dict[Point, set[str]] = {}
+    variants: dict[CpusAndTasks, set[str]] = {}
     for measured in read.values():
         for point, cells in measured.points.items():
             variants.setdefault(point, set()).update(cells)
@@ -175,11 +175,11 @@ def _to_explain(read: Mapping[str, Measurements]) -> tuple[Point, dict[str, Meas
     return point, there
 
 
-def _only(points: Sequence[_AtPlace], place: Point) -> _AtPlace:
+def _only(points: Sequence[_AtPlace], place: CpusAndTasks) -> _AtPlace:
     return next(point for point in points if (point.cpus, point.tasks) == place)
 
 
-def _caveats(study: Study, read: Mapping[str, Measurements], point: Point) -> Iterator[str]:
+def _caveats(study: Study, read: Mapping[str, Measurements], point: CpusAndTasks) -> Iterator[str]:
     """Warnings about the counts, and what was not explained."""
     any_probe = next(iter(read.values()))
     yield from filter(None, [any_probe.machine_differences.get(point, ""), *any_probe.lost.get(point, ())])

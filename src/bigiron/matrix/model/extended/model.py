@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from bigiron.matrix.model.calls import SHARED_WORDS
 from bigiron.matrix.model.model import (
     ByteRead,
+    CallResult,
     Description,
     Fifo,
     Initial,
     LeftOutError,
-    Result,
     State,
     StateTable,
 )
@@ -117,17 +117,17 @@ class ExtendedState(State):
 
     # Processes.
 
-    def _getpid(self, me: int) -> Result:
+    def _getpid(self, me: int) -> CallResult:
         return "self"
 
-    def _getppid(self, me: int) -> Result:
+    def _getppid(self, me: int) -> CallResult:
         return "parent"
 
-    def _fork(self, me: int) -> Result:
+    def _fork(self, me: int) -> CallResult:
         self.children[me] += 1
         return "child"  # by whatever number
 
-    def _wait(self, me: int) -> Result:
+    def _wait(self, me: int) -> CallResult:
         if self.children[me] == 0:
             return "-ECHILD"
         self.children[me] -= 1
@@ -135,15 +135,15 @@ class ExtendedState(State):
 
     # Futexes.
 
-    def _futex_wait(self, me: int, word: int, value: int) -> Result:
+    def _futex_wait(self, me: int, word: int, value: int) -> CallResult:
         return "-ETIMEDOUT" if self.words[_owner(me, word)] == value else "-EAGAIN"
 
-    def _futex_wake(self, me: int, word: int) -> Result:
+    def _futex_wake(self, me: int, word: int) -> CallResult:
         return 0
 
     # Sockets.
 
-    def _socket(self, me: int) -> Result:
+    def _socket(self, me: int) -> CallResult:
         made = Socket()
         made.description = Description(made)
         return self._install(me, made.description)
@@ -159,7 +159,7 @@ class ExtendedState(State):
         found = self.addresses[address]
         return found if found and found.is_open else None
 
-    def _bind(self, me: int, fd: int, address: str) -> Result:
+    def _bind(self, me: int, fd: int, address: str) -> CallResult:
         bound = self._socket_of(me, fd)
         if isinstance(bound, str):
             return bound
@@ -171,7 +171,7 @@ class ExtendedState(State):
         bound.bind()
         return 0
 
-    def _sendto(self, me: int, fd: int, address: str, value: int) -> Result:
+    def _sendto(self, me: int, fd: int, address: str, value: int) -> CallResult:
         sender = self._socket_of(me, fd)
         if isinstance(sender, str):
             return sender
@@ -181,7 +181,7 @@ class ExtendedState(State):
         receiver.put(value)
         return 1
 
-    def _recvfrom(self, me: int, fd: int) -> Result:
+    def _recvfrom(self, me: int, fd: int) -> CallResult:
         receiver = self._socket_of(me, fd)
         if isinstance(receiver, str):
             return receiver
@@ -189,12 +189,12 @@ class ExtendedState(State):
 
     # Epoll.
 
-    def _epoll_create(self, me: int) -> Result:
+    def _epoll_create(self, me: int) -> CallResult:
         made = Epoll()
         made.description = Description(made)
         return self._install(me, made.description)
 
-    def _epoll_ctl(self, me: int, fd: int, adds: bool, to: int) -> Result:
+    def _epoll_ctl(self, me: int, fd: int, adds: bool, to: int) -> CallResult:
         epoll = self.fds[me, fd]
         if epoll is None:
             return "-EBADF"
@@ -214,7 +214,7 @@ class ExtendedState(State):
         epoll.target.changed[to, what] = bool(adds)
         return 0
 
-    def _epoll_wait(self, me: int, fd: int) -> Result:
+    def _epoll_wait(self, me: int, fd: int) -> CallResult:
         epoll = self.fds[me, fd]
         if epoll is None:
             return "-EBADF"
@@ -222,7 +222,7 @@ class ExtendedState(State):
 
     # To set up.
 
-    def _store(self, me: int, word: int, value: int) -> Result:
+    def _store(self, me: int, word: int, value: int) -> CallResult:
         self.words[_owner(me, word)] = value
         return 0
 
