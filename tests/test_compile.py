@@ -61,6 +61,25 @@ def test_nothing_is_compiled_twice(source: Path, gcc: Path) -> None:
     assert (gcc / "calls").read_text() == "--version\n"
 
 
+def test_checkouts_with_the_same_sources_share_what_they_compile(
+    tmp_path: Path, gcc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compiled_in(checkout: str, header: str = "int global;\n") -> Path:
+        folder = tmp_path / checkout / "guest"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "mine.h").write_text(header)
+        (folder / "mine.c").write_text('#include "mine.h"\n')
+        monkeypatch.setattr(compile, "_HERE", folder.parent)
+        flags = ("-c", "-iquote", str(folder))
+        return compile._compile("mine.o", "gcc", flags, [folder / "mine.c"], "the source")
+
+    first = compiled_in("one")
+    (gcc / "calls").unlink()
+    assert compiled_in("another") == first
+    assert (gcc / "calls").read_text() == "--version\n"
+    assert compiled_in("another", "char global;\n") != first == compiled_in("one")
+
+
 @pytest.mark.slow
 def test_the_agent_s_own_files_are_compiled_once_for_all_workloads(source: Path, gcc: Path) -> None:
     first = agent(source, ())

@@ -50,7 +50,7 @@ def main() -> None:
     tools = install_tools()
     source = copy_of_tracked_files()
     print("wheel: compiling the programs of virtual machines", flush=True)
-    staged = dict(os.environ, PYTHONPATH=str(source / "src"), BIGIRON_CACHE=str(BUILD / "cache"))
+    staged = dict(os.environ, PYTHONPATH=str(source / "src"))
     programs = BUILD / f"compiled-{asked.arch}"
     run(sys.executable, __file__, "--arch", asked.arch, "--programs", programs, env=staged)
     shutil.copytree(programs, source / "src/bigiron/compiled")

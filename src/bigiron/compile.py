@@ -238,14 +238,8 @@ def _compile(
         advice = distribution.install(*_packages(compiler))
         raise UserError(f"no {compiler} on PATH to compile {what}: {advice}")
     store = cache_folder("compiled")
-    command = (
-        program,
-        _version(program),
-        name,
-        *flags,
-        *map(str, sources),
-        *libraries,
-    )
+    words = (program, _version(program), name, *flags, *map(str, sources), *libraries)
+    command = tuple(map(_in_package, words))
     inputs_of = store / f"{_sha256(*command)}.inputs"
     final = store / _known_digest(inputs_of, command) / name
     if final.exists():
@@ -258,7 +252,7 @@ def _compile(
         linking = [] if {"-c", "-r"} & set(flags) else ["-Wl,--trace"]
         trace = _run([program, *flags, *linking, *map(str, sources), "-o", str(made), *libraries], what)
         objects = _linked(trace) if linking else []
-        listed.write_text("\n".join([*texts, *objects]))
+        listed.write_text("\n".join(map(_in_package, [*texts, *objects])))
         final = store / _sha256(*command, *before, *_contents(objects)) / name
         final.parent.mkdir(exist_ok=True)
         made.replace(final)
@@ -299,9 +293,15 @@ def _linked(trace: str) -> list[str]:
 def _known_digest(inputs_of: Path, command: Sequence[str]) -> str:
     """Of the command and its inputs as they are now; of nothing that exists if they are not known."""
     try:
-        return _sha256(*command, *_contents(inputs_of.read_text().splitlines()))
+        inputs = [str(_HERE / line) for line in inputs_of.read_text().splitlines()]
+        return _sha256(*command, *_contents(inputs))
     except (OSError, UnicodeDecodeError):
         return "unknown"
+
+
+def _in_package(word: str) -> str:
+    """A path without this package's own folder: checkouts with the same sources share what they compile."""
+    return word.removeprefix(f"{_HERE}/")
 
 
 def _contents(files: Iterable[str]) -> list[str]:
