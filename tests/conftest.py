@@ -175,11 +175,18 @@ NEEDS_MORE = {
 }  # fmt: skip
 COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doctor"}
 
+# The files that take longest, in that order: a worker that began one of them last would leave the others idle.
+LONGEST = (
+    "wheel", "cases", "fleet", "judge", "file_systems", "machine", "hotplug", "aarch64", "blocked", "snapshot",
+    "clock", "kernel_build", "programs_in_vms", "objects", "history", "bad_input", "ppc64le", "shape",
+)  # fmt: skip
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make check` leaves out: tests whose code, or whose fixtures', comes to what needs more.
 
-    Their files come first: one worker runs all of a file, and short ones fill the others' time at the end.
+    Their files come first, those that take longest before the others: one worker runs all of a file, and
+    short ones fill the others' time at the end.
     """
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("needs_more"):
@@ -189,7 +196,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if runs or NEEDS_MORE & (words | set(item.fixturenames)):
                 item.add_marker(pytest.mark.needs_more)
     long = {item.path for item in items if item.get_closest_marker("needs_more")}
-    items.sort(key=lambda item: item.path not in long)
+    rank = {f"test_{name}.py": number for number, name in enumerate(LONGEST, -len(LONGEST))}
+    items.sort(key=lambda item: rank.get(item.path.name, 0) if item.path in long else 1)
 
 
 def pytest_collection_finish() -> None:
