@@ -74,7 +74,7 @@ def test_on_as_many_cpus_as_asked(tool: Path, tmp_path: Path) -> None:
         ("echo hello", "", 3, "hello\nbigiron: .*: the command's output has no metric .*"),
         ("echo 'figure nan'", "", 3, "bigiron: .*: line 1: value is 'nan', not a number"),
         ("printf 'figure \\033[2J'", "", 3, r"figure \\x1b\[2J\nbigiron: .*: line 1: value is"),
-        ("sleep 1000", "--deadline 15", 2, "bigiron: .*: the command was not done in 15 s: see --deadline"),
+        ("sleep 1000", "--deadline 5", 2, "bigiron: .*: the command was not done in 5 s: see --deadline"),
         ("yes", "--deadline 60", 2, "bigiron: .*: the command has printed more than 2 MiB"),
     ],
 )
