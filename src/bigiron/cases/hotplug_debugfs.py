@@ -321,7 +321,7 @@ CASE = Case(
     name="hotplug-debugfs",
     description="smt=off takes twice as long since the scheduler's domains are shown in debugfs (v5.13)",
     studies=("growth",),
-    quick={"growth": Quick(cpus=[4, 8, 16], without=("6.1, patched",))},
+    quick={"growth": Quick(cpus=[4, 6, 8], without=("6.1, patched",))},
     report=report,
     builds=(Build("hotplug-debugfs-patched", "debian/6.1", "x86_64", ("domains-on-demand.patch",)),),
 )
