@@ -32,6 +32,10 @@ TWO_CPUS = ("--cpus", "2", "--operations", "50")
 SMALL = ("--kernel", KERNEL, *TWO_CPUS)
 
 
+def kernel_with(fs: str) -> str:
+    return WITH_ALL_MODULES if fs == "f2fs" else KERNEL
+
+
 # Options of mkfs
 
 
@@ -191,7 +195,7 @@ def test_what_cannot_be_asked(arguments: str, complaint: str, tmp_path: Path) ->
 )
 def test_a_mount_option_that_the_kernel_refuses(fs: str, options: str, reason: str, tmp_path: Path) -> None:
     """In its own words."""
-    asked = ("--kernel", WITH_ALL_MODULES, *TWO_CPUS, "--fs", fs, "--mount-options", options)
+    asked = ("--kernel", kernel_with(fs), *TWO_CPUS, "--fs", fs, "--mount-options", options)
     answer = bigiron("run", "open1", *asked, "-o", tmp_path / "s")
     assert answer.status == 2
     refused = f"the kernel does not mount {fs} with the options {options}: Invalid argument: {reason}"
@@ -271,10 +275,6 @@ def appended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     asked = ("--kernel", kernel_with(request.param), *TWO_CPUS, "--fs", request.param)
     measured("fxmark/DWAL", *asked, "--probe", "locks,instructions", "-o", study)
     return request.param, study
-
-
-def kernel_with(fs: str) -> str:
-    return WITH_ALL_MODULES if fs == "f2fs" else KERNEL
 
 
 def test_the_workload_works_on_the_file_system(appended: tuple[str, Path]) -> None:

@@ -177,9 +177,14 @@ def test_counts_of_virtual_machines(tmp_path: Path) -> None:
 
 
 def test_shapes_are_checked_on_a_fleet(tmp_path: Path) -> None:
-    """A second variant's machines are like the first's of the same shape, and not like others."""
-    check = ("--set-sweep", "/proc/sys/vm/stat_interval=1,2", "--check-shape")
-    answer = bigiron("run", *GUEST, *check, "--fleet", "local:2", "-o", tmp_path / "s")
+    """A second variant's machines are like the first's of the same shape, and not like others.
+
+    They are those of test_shape.py.
+    """
+    shape = ("--kernel", "debian/6.12", "--cpus", "2", "--memory", "512", "--check-shape")
+    asked = ("getppid1", *shape, "--set-sweep", "/proc/sys/vm/stat_interval=1,2", "--operations", "100")
+    fleet = ("--probe", "conflicts,instructions", "--fleet", "local:2")
+    answer = bigiron("run", *asked, *fleet, "-o", tmp_path / "s")
     assert (answer.status, answer.out.split(":")[0]) == (0, "12 of 12 cells measured"), answer.err
     assert compared(tmp_path / "s")["rows"] == []  # it shares nothing, whatever the shape
 

@@ -564,13 +564,12 @@ def rows(study: Path) -> dict[str, float]:
     return {row["object"]: row["cells"][KERNEL]["accesses_per_op"] for row in compared(study)["rows"]}
 
 
-def test_a_resumed_machine_counts_what_a_booted_one_does(cache: Path, tmp_path: Path) -> None:
+def test_a_resumed_machine_counts_what_a_booted_one_does(real: Path, tmp_path: Path) -> None:
     booted, first, second = (tmp_path / name for name in ("booted", "first", "second"))
     measured(*OPEN1, "--fresh-boot", "-o", booted)
-    assert not json.loads(bigiron("snapshot", "list", "--format", "json").out)
-    measured(*OPEN1, "-o", first)
     (kept,) = json.loads(bigiron("snapshot", "list", "--format", "json").out)
-    assert (kept["CPUs"], kept["nodes"]) == ("2", "1")
+    assert (kept["snapshot"], kept["CPUs"], kept["nodes"]) == (real.name, "2", "1")
+    measured(*OPEN1, "-o", first)
     measured(*OPEN1, "--reps", "2", "-o", second)
     assert len(snapshot.list_snapshots()) == 2, "each repetition has a boot of its own"
     expected = rows(booted)
