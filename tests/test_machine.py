@@ -203,7 +203,7 @@ def test_the_kernel_sees_the_topology_and_the_settings(tmp_path: Path) -> None:
 
 def test_cpus_whose_numbers_have_nine_bits(tmp_path: Path) -> None:
     # x86 numbers them by socket, core and thread: this is the smallest machine that has a number above 254.
-    options = ("--topology", "sockets=5,cores=5,threads=5", "--memory", "4000")
+    options = ("--topology", "sockets=5,cores=5,threads=5", "--memory", "4000", "--operations", "20")
     measured("getppid1", "--kernel", "debian/6.1", *options, "--probe", "conflicts", "-o", tmp_path / "s")
     (record,) = library.open_study(tmp_path / "s").records()
     assert record.measured and record.cpus == 125
