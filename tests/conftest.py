@@ -175,10 +175,11 @@ NEEDS_MORE = {
 }  # fmt: skip
 COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doctor"}
 
-# The files that take longest, in that order: a worker that began one of them last would leave the others idle.
+# The files that take longest, in that order: a worker that began one of them last would leave others idle.
 LONGEST = (
-    "wheel", "cases", "fleet", "judge", "file_systems", "machine", "hotplug", "aarch64", "blocked", "snapshot",
-    "clock", "kernel_build", "programs_in_vms", "objects", "history", "bad_input", "ppc64le", "shape",
+    "wheel", "cases", "fleet", "judge", "file_systems", "machine", "hotplug", "aarch64", "blocked",
+    "snapshot", "clock", "kernel_build", "programs_in_vms", "objects", "history", "bad_input", "ppc64le",
+    "shape",
 )  # fmt: skip
 
 
