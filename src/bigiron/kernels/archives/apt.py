@@ -185,7 +185,6 @@ Dir::Etc::parts "/dev/null";
 Dir::Etc::sourcelist "/dev/null";
 Dir::Etc::preferences "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
-Dir::Cache::pkgcache "";
 Dir::Cache::srcpkgcache "";
 Acquire::By-Hash "force";
 Acquire::Retries "3";
