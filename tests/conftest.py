@@ -177,9 +177,8 @@ COMMANDS_THAT_DO = {"run", "history", "case", "fetch", "build", "measure", "doct
 
 # The files that take longest, in that order: a worker that began one of them last would leave others idle.
 LONGEST = (
-    "wheel", "cases", "fleet", "judge", "file_systems", "machine", "hotplug", "aarch64", "blocked",
-    "snapshot", "clock", "kernel_build", "programs_in_vms", "objects", "history", "bad_input", "ppc64le",
-    "shape",
+    "wheel", "cases", "programs_in_vms", "bad_input", "machine", "fleet", "judge", "blocked", "hotplug",
+    "recorder", "objects", "file_systems", "matrix_run", "kernel_build", "snapshot", "workloads",
 )  # fmt: skip
 
 
