@@ -3,10 +3,12 @@
 import random
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from conftest import Answer, bigiron, compared, measured
 
@@ -17,7 +19,7 @@ from bigiron.machines.messages import Message
 from bigiron.probes.recording import RecordedProgram, Recording, program_operations
 from bigiron.study import extend, program
 from bigiron.study.resolve import command_words
-from bigiron.study.spec import Spec
+from bigiron.study.spec import Spec, to_toml
 
 TOOL = Path(__file__).with_name("tool.c")
 KERNEL = ("--kernel", "debian/6.12")
@@ -92,10 +94,14 @@ def test_what_is_shown_says_the_unit(root: Path, tmp_path: Path) -> None:
     assert "recorded    the whole command" in shown
     assert bigiron("report", study, "-o", tmp_path / "r.html").status == 0
     assert "tool (per system call)" in (tmp_path / "r.html").read_text()
-    # As an older version would have counted the second cell.
-    assert in_vm(root, "tool count 500", "--per", "system-call", "--reps", "2", study=study).status == 0
-    (second,) = study.glob("cells/*-r2/cell.json")
-    second.write_text(second.read_text().replace('"system call"', '"million instructions"'))
+    # As an older version would have counted a second cell.
+    (first,) = open_study(study).records()
+    second = msgspec.structs.replace(first, id=first.id.replace("-r1", "-r2"), repetition=2)
+    twice = msgspec.structs.replace(open_study(study).spec, repetitions=2)
+    (study / "study.toml").write_bytes(to_toml(twice))
+    shutil.copytree(study / "cells" / first.id, study / "cells" / second.id)
+    counted = msgspec.json.encode(second).replace(b'"system call"', b'"million instructions"')
+    (study / "cells" / second.id / "cell.json").write_bytes(counted)
     assert "has counts per million instructions and system call" in bigiron("compare", study).complaint
 
 
