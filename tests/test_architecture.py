@@ -1,4 +1,4 @@
-"""The layers and paths of docs/contributing/architecture.md; lengths of sources and folders; names of classes."""
+"""The layers and paths of docs/contributing/architecture.md; sizes of files and folders; names of classes."""
 
 import ast
 import re

@@ -279,7 +279,7 @@ def test_csv_says_which_findings_are_what_limits_the_base() -> None:
     """Of a program whose variants are alike."""
     measured = of("conflicts", base=counts(*(count(cpu, "f", 0, 50, object="shared") for cpu in range(4))))
     (point,) = shared_lines.line_up_all(measured, Options("base")).points
-    alone = Explanation("s", "w", ("process",), explain.explain(Recorded(point, None, None)), 1, ())
+    alone = Explanation("s", "w", ("process",), explain.explain(RecordedPoint(point, None, None)), 1, ())
     none = replace(alone, explained=replace(alone.explained, findings=[]))
     for found, wanted in (alone, "False"), (replace(none, alone=alone), "True"):
         rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))

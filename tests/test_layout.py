@@ -549,7 +549,7 @@ def test_objects_of_several_cpus_are_aligned_to_the_processor_s_cache_line(line:
     written = [offset for _, offset, *_ in WIDGET]
     accesses = [(cpu, at(cpu, offset), 4, 0, 100, "counts") for cpu in range(4) for offset in written]
     found = replace(found_in(accesses), line_bytes=line)
-    assert search.proposals(fields.Members(found), Outcome(found))[0].changes == (Align(line),)
+    assert search.proposals(fields.Members(found), LayoutOutcome(found))[0].changes == (Align(line),)
 
 
 class OfEach32Bytes(Containers):

@@ -17,7 +17,7 @@ from bigiron.util.distribution import Distribution
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
 NEWEST = (11, 1)
-"""The newest whose plugin interface the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tested."""
+"""The newest whose plugin interface the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tried."""
 
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
