@@ -96,6 +96,28 @@ def test_one_that_is_done_in_rounds_compiles_without_a_warning(workload: Workloa
     subprocess.run([*CC, "-fsyntax-only", workload.source], check=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "mib"),
+    [("lmbench/pagefault", 1), ("vm-scalability/anon-w-seq", 16), ("vm-scalability/anon-r-rand", 16)],
+)
+def test_each_of_the_kernel_s_pages_is_touched_once(name: str, mib: int, tmp_path: Path) -> None:
+    """Whatever their size: with touches 4 KiB apart, 15 of 16 would find a page of 64 KiB there."""
+    program = tmp_path / "touched"
+    sources = [workloads.find(name).source, Path(__file__).with_name("touched_pages_test.c")]
+    subprocess.run([*CC, "-Wl,--wrap=mmap", *sources, "-o", program], check=True)
+    for page_bytes in 4096, 65536:
+        pages = (mib << 20) // page_bytes
+        done = subprocess.run(
+            [program, str(pages // 16 + 1)],
+            env={"PAGE_BYTES": str(page_bytes)},
+            capture_output=True,
+            text=True,
+            timeout=SAFETY_NET_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, f"{pages}\n"), done
+
+
 HELPERS_ALL_THE_TIME = """
 #include <unistd.h>
 

@@ -6,39 +6,39 @@
 char *testcase_description = "map a shared file of 1 MiB, and read its pages in random order";
 char *testcase_differs = "a file of 1 MiB";
 
-#define PAGE 4096UL
-#define PAGES 256
-#define STEP 97 /* has no divisor in common with PAGES: each page comes once */
+#define BYTES (1UL << 20)
+#define STEP 97 /* has no divisor in common with the number of pages: each comes once */
 
 static char path[] = "/tmp/lmbench.XXXXXX";
 
 void testcase_prepare(unsigned long nr_tasks)
 {
-	static const char page[PAGE] = "page";
+	static const char piece[4096] = "piece";
 	int fd = mkstemp(path);
 
 	(void)nr_tasks;
 	if (fd < 0)
 		die("pagefault: mkstemp");
-	for (int pages = 0; pages < PAGES; pages++)
-		if (write(fd, page, PAGE) != (ssize_t)PAGE)
+	for (unsigned long bytes = 0; bytes < BYTES; bytes += sizeof(piece))
+		if (write(fd, piece, sizeof(piece)) != sizeof(piece))
 			die("pagefault: write");
 	close(fd);
 }
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {
+	unsigned long page = getpagesize(), pages = BYTES / page;
 	int fd = open(path, O_RDONLY);
 
 	(void)nr;
 	while (1) {
-		volatile char *file = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+		volatile char *file = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 
-		if (file == MAP_FAILED || msync((void *)file, PAGES * PAGE, MS_INVALIDATE))
+		if (file == MAP_FAILED || msync((void *)file, BYTES, MS_INVALIDATE))
 			die("pagefault: mmap");
-		for (int pages = 0; pages < PAGES; pages++)
-			file[pages * STEP % PAGES * PAGE];
-		munmap((void *)file, PAGES * PAGE);
+		for (unsigned long at = 0; at < pages * STEP; at += STEP)
+			file[(at & (pages - 1)) * page];
+		munmap((void *)file, BYTES);
 		(*iterations)++;
 	}
 }

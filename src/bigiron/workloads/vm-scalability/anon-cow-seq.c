@@ -27,7 +27,7 @@ static void __attribute__((noreturn)) write_all(struct ends ends)
 {
 	char byte;
 
-	for (unsigned long nr = 0; nr < PAGES; nr += AT_ONCE) {
+	for (unsigned long nr = 0; nr < pages; nr += AT_ONCE) {
 		if (read(ends.wait, &byte, 1) != 1)
 			_exit(1);
 		touch_some(memory, nr);
@@ -60,7 +60,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	for (;;) {
 		pid_t child = start_child((struct ends){ .wait = there[0], .tell = back[1] });
 
-		for (nr = 0; nr < PAGES; nr += AT_ONCE) {
+		for (nr = 0; nr < pages; nr += AT_ONCE) {
 			if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
 				die("anon-cow: pipe");
 			(*iterations)++;

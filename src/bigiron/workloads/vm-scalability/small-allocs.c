@@ -5,7 +5,7 @@
 
 char *testcase_description = "map ten pages and read them";
 
-#define SMALL (10 * PAGE)
+#define SMALL (10 * page_bytes)
 #define MAPS 1024
 
 static volatile char *map_some(int fd)
@@ -25,7 +25,7 @@ void testcase(unsigned long long *iterations, unsigned long nr)
 	for (nr = 0;;) {
 		maps[nr] = map_some(fd);
 		for (unsigned long page = 0; page < 10; page++)
-			maps[nr][page * PAGE];
+			maps[nr][page * page_bytes];
 		if (++nr == MAPS)
 			while (nr)
 				munmap((void *)maps[--nr], SMALL);

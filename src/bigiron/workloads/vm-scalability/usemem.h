@@ -2,7 +2,7 @@
 /*
  * What vm-scalability's cases have in common. The original's program usemem touches each word of gigabytes, once, and ends.
  * Here a task touches each page of 16 MiB, drops them all, and touches them again; 16 pages are an operation. A case
- * defines WRITES, RANDOM (all pages in another order), and PAGES where it has other than 4,096.
+ * defines WRITES, RANDOM (all pages in another order), and BYTES where it has other than 16 MiB.
  */
 #ifndef USEMEM_H
 #define USEMEM_H
@@ -26,12 +26,11 @@
 #endif
 
 #define OURS __attribute__((unused)) static
-#define PAGE 4096UL
-#ifndef PAGES
-#define PAGES 4096UL /* a power of two: see touch() */
+#ifndef BYTES
+#define BYTES (16UL << 20)
 #endif
 #define AT_ONCE 16
-#define BYTES (PAGES * PAGE)
+#define PIECE (64UL << 10)
 #define HUGE_PAGE (2UL << 20)
 #define TMPFS 0x01021994 /* linux/magic.h */
 
@@ -41,15 +40,24 @@ OURS void die(const char *what)
 	_exit(1);
 }
 
+static unsigned long page_bytes, pages; /* pages: a power of two, see touch() */
+
+/* Before the tasks: none of their instructions asks for it. */
+static void __attribute__((constructor)) use_the_kernel_s_pages(void)
+{
+	page_bytes = getpagesize();
+	pages = BYTES / page_bytes;
+}
+
 /* An odd factor permutes the pages. */
 OURS void touch(volatile char *memory, unsigned long nr)
 {
-	unsigned long page = (RANDOM ? nr * 0x9e3779b1 : nr) % PAGES;
+	unsigned long page = (RANDOM ? nr * 0x9e3779b1 : nr) & (pages - 1);
 
 	if (WRITES)
-		memory[page * PAGE] = 1;
+		memory[page * page_bytes] = 1;
 	else
-		memory[page * PAGE];
+		memory[page * page_bytes];
 }
 
 OURS void touch_some(volatile char *memory, unsigned long first)
@@ -130,7 +138,7 @@ OURS void unmap_pages(volatile char *memory)
 OURS void __attribute__((noreturn)) use_memory(unsigned long long *iterations, volatile char *memory, int fd)
 {
 	for (unsigned long nr = 0;; nr += AT_ONCE) {
-		if (nr == PAGES) {
+		if (nr == pages) {
 			nr = 0;
 			if (fd == NO_FILE)
 				unmap_pages(memory);
@@ -145,15 +153,15 @@ OURS void __attribute__((noreturn)) use_memory(unsigned long long *iterations, v
 /* Read the file in pieces, each so many times. A piece has half of the bytes that cp reads at once. */
 OURS void __attribute__((noreturn)) read_file(unsigned long long *iterations, int fd, int times)
 {
-	static __thread char piece[AT_ONCE * PAGE];
+	static __thread char piece[PIECE];
 
-	for (unsigned long nr = 0;; nr += AT_ONCE) {
-		if (nr == PAGES) {
-			nr = 0;
+	for (unsigned long at = 0;; at += PIECE) {
+		if (at == BYTES) {
+			at = 0;
 			empty_file(fd);
 		}
 		for (int done = 0; done < times; done++)
-			if (pread(fd, piece, sizeof(piece), nr * PAGE) != sizeof(piece))
+			if (pread(fd, piece, PIECE, at) != PIECE)
 				die("vm-scalability: pread");
 		(*iterations)++;
 	}
