@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,44 @@ def _guard_of(agent: int) -> int:
     children = [int(pid) for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
     (guard,) = [child for child in children if os.getsid(child) == child]
     return guard
+
+
+@pytest.fixture
+def half_a_cpu() -> Iterator[Path]:
+    """A control group with a quota, in one that has none of its own."""
+    group = Path("/sys/fs/cgroup/cpu/bigiron-tests")
+    if not group.parent.is_dir():
+        group = Path("/sys/fs/cgroup/bigiron-tests")
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made here")
+    try:
+        inner = group / "inner"
+        inner.mkdir()
+        v2, v1 = group / "cpu.max", group / "cpu.cfs_quota_us"
+        if not v2.exists() and not v1.exists():
+            pytest.skip("no control group has a quota of CPU time here")
+        (v2 if v2.exists() else v1).write_text("50000")
+        yield inner
+    finally:
+        wait_until(lambda: not (group / "inner/cgroup.procs").read_text())
+        inner.rmdir()
+        group.rmdir()
+
+
+@needs_root
+def test_a_quota_of_the_control_group(half_a_cpu: Path, tmp_path: Path) -> None:
+    there = f'echo $$ >{half_a_cpu}/cgroup.procs; exec "$@"'
+    asked = ("run", "getppid1", "--machine", "host", "--tasks", "1", "-o", tmp_path / "s")
+    done = subprocess.run(
+        ["sh", "-c", there, "sh", BIGIRON, *asked], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stderr.startswith(
+        f"bigiron: the control group on this machine has a quota of 0.5 CPUs, and tasks run on {CPUS}: "
+    ), done
+    (record,) = library.open_study(tmp_path / "s").records()
+    assert record.environment["cpu_quota"] == 0.5
 
 
 def test_cpus_that_are_asked_for_are_not_taken_for_the_default() -> None:

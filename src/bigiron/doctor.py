@@ -19,6 +19,7 @@ from bigiron.architectures import X86_64, Architecture, architectures
 from bigiron.errors import UserError
 from bigiron.kernels import builder
 from bigiron.kernels.archives import debian
+from bigiron.machines.real import cpu_quota, real
 from bigiron.machines.vm.qemu import find_qemu, how_to_get
 from bigiron.roots import image, packages
 from bigiron.util import distribution, host_memory, subprocesses
@@ -175,7 +176,12 @@ def _memory() -> Check:
 
 def _cpus() -> Check:
     cpus = len(os.sched_getaffinity(0))
-    return Check("CPUs", "ok", f"{cpus}; virtual machines can have more than that")
+    quota = cpu_quota.parse(real.remote_output("", cpu_quota.SCRIPT, cpu_quota.OWN, cpu_quota.TOP))
+    found = f"{cpus}; virtual machines can have more than that"
+    if 0 < quota < cpus:
+        advice = "for real machines: raise cpu.max of the control group"
+        return Check("CPUs", "limited", f"{found}; a quota of {quota:g} CPUs throttles tasks here", advice)
+    return Check("CPUs", "ok", found)
 
 
 def _apt() -> Check:

@@ -9,6 +9,7 @@ CPUs are put back as they were (guest/real/guard.c), and the folder is removed.
 import functools
 import hashlib
 import io
+import logging
 import os
 import re
 import selectors
@@ -27,11 +28,13 @@ from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.outcome import MachineOutcome
-from bigiron.machines.real import ssh
+from bigiron.machines.real import cpu_quota, ssh
 from bigiron.util import distribution
 from bigiron.util.sanitize import sanitize
 from bigiron.util.subprocesses import last_line
 from bigiron.util.threads import StoppedError
+
+_log = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
@@ -46,6 +49,7 @@ _RUN_AGENT = (
     'cd "$folder"; head -c "$1" | tar -xf -; ./agent job'
 )
 _DESCRIBE = (
+    f"{cpu_quota.SCRIPT}; "
     'say() { printf "@%s=%s\\n" "$1" "$2"; }; '
     'say arch "$(uname -m)"; say release "$(uname -r)"; say version "$(uname -v)"; '
     'say cpus "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)"; '
@@ -67,6 +71,7 @@ class System:
     release: str
     version: str
     cpus: int  # that tasks may use
+    cpu_quota: float  # CPUs whose time the control group may use; 0: no quota
     boot_line: str
     cpu_model: str  # "" where /proc/cpuinfo gives no name
     memory_mib: int
@@ -119,7 +124,14 @@ class RealEngine(Engine):
         return BootedKernel(running.release, hashlib.sha256(identity).hexdigest())
 
     def prepare(self, cpus: list[int]) -> None:
-        """It is there, as it has said how many CPUs it has."""
+        """It is there, as it has said how many CPUs it has. Warns where it may not use them all the time."""
+        quota = system(self.address).cpu_quota
+        if 0 < quota < max(cpus):
+            _log.warning(
+                "the control group on %s has a quota of %g CPUs, and tasks run on %d: more than %g tasks are "
+                "throttled; raise cpu.max, or use fewer --tasks",
+                *(self._name, quota, max(cpus), quota),
+            )
 
     def side_by_side(self, cpus: int) -> int:
         """It is one machine."""
@@ -140,6 +152,7 @@ class RealEngine(Engine):
             "boot": there.boot_line,
             "cpu": there.cpu_model,
             "memory_mib": there.memory_mib,
+            **({"cpu_quota": there.cpu_quota} if there.cpu_quota else {}),
         }
 
     def run(
@@ -169,13 +182,15 @@ class RealEngine(Engine):
 @functools.cache
 def system(address: str) -> System:
     """What the machine is; UserError where it cannot be asked."""
-    said = dict(re.findall(r"^@(\w+)=(.*)$", remote_output(address, _DESCRIBE), re.MULTILINE))
+    output = remote_output(address, _DESCRIBE, cpu_quota.OWN, cpu_quota.TOP)
+    said = dict(re.findall(r"^@(\w+)=(.*)$", output, re.MULTILINE))
     try:
         return System(
             arch=said["arch"],
             release=said["release"],
             version=said["version"],
             cpus=int(said["cpus"]),
+            cpu_quota=cpu_quota.parse(output),
             boot_line=said["boot"].strip(),
             cpu_model=said["cpu"].partition(":")[2].strip(),
             memory_mib=int(said["memory"].split()[1]) >> 10,
