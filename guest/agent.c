@@ -23,6 +23,7 @@
 #include "protocol/recorder.h"
 #include "protocol/report.h"
 #include "real/guard.h"
+#include "real/machine_lock.h"
 #include "tasks/die_with.h"
 #include "tasks/tasks.h"
 #include "workload/measure.h"
@@ -101,6 +102,8 @@ int main(int argc, char **argv)
 		return fprintf(stderr, "usage: agent JOB\n"), 2;
 
 	report_open(is_init ? SECOND_SERIAL_LINE : NULL);
+	if (!is_init && lock_machine())
+		return 1;
 	report_hello();
 	capture_workload_stderr();
 

@@ -1,5 +1,6 @@
 """The host machine: the same workloads and probes, times of its own, and everything as it was afterwards."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -63,6 +64,40 @@ def test_settings_are_put_back_however_it_ends(victim: str, tmp_path: Path) -> N
     if victim == "agent":
         assert "the agent ended by signal 9" in complaint
         measured(tmp_path / "s")
+
+
+@pytest.fixture
+def machine_lock() -> Iterator[int]:
+    """That of this machine, locked: no other test measures here."""
+    lock = os.open("/sys/devices/system/cpu", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield lock
+    os.close(lock)
+
+
+def test_one_that_measures_here_is_waited_for(machine_lock: int, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = [BIGIRON, "run", "getppid1", "--machine", "host", "--tasks", "1", "-o", tmp_path / "s"]
+    for interrupted in True, False:
+        with subprocess.Popen(
+            command,
+            env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as run:
+            assert run.stderr
+            assert run.stderr.readline() == (
+                f"bigiron: waiting for another bigiron that measures on this machine: process {os.getpid()}\n"
+            )
+            assert not library.open_study(tmp_path / "s").records()
+            if interrupted:
+                run.send_signal(signal.SIGINT)
+            else:
+                fcntl.flock(machine_lock, fcntl.LOCK_UN)
+            run.communicate()
+        assert run.returncode == (130 if interrupted else 0)
+        wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 
 def _agent_of(pid: int) -> int:

@@ -148,6 +148,12 @@ void report_test_failed(unsigned long test, const char *call, const char *expect
 	}
 }
 
+void report_waiting(int pid)
+{
+	WITH_REPORT("waiting", out)
+		fprintf(out, "{\"pid\":%d}", pid);
+}
+
 void report_hello(void)
 {
 	struct utsname name;

@@ -40,6 +40,8 @@ void json_operations(FILE *out, const uint64_t *operations, unsigned long tasks)
 void json_names(FILE *out, const char *const *names, const int *absent, unsigned long number, int wanted);
 
 void report_open(const char *path); /* NULL: standard output */
+/* Another agent measures, of which that is the process; 0: not known. */
+void report_waiting(int pid);
 void report_hello(void);
 /* The controllers of the tasks' cgroup: which the kernel has, and which it lacks (`absent`: 1). */
 void report_cgroup(const char *const *controllers, const int *absent, unsigned long number);

@@ -12,6 +12,7 @@
 
 #include "machine/settings.h"
 #include "protocol/report.h"
+#include "real/machine_lock.h"
 #include "tasks/tasks.h"
 #include "tracing/tracing.h"
 #include "workload/hotplug.h"
@@ -107,6 +108,7 @@ int guard_begin(const struct job *job)
 	if (!guard)
 		guard_main(agent, ready);
 	close(life[0]);
+	leave_machine_lock();
 	wait_until_ready(ready);
 	return leave_stdin_to_guard();
 }

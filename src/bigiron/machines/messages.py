@@ -34,6 +34,12 @@ class Room(msgspec.Struct, frozen=True):
     runs: list[tuple[int, int]]
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """Another agent measures on this real machine; which process that is, 0: not known."""
+
+    pid: int
+
+
 class Hello(msgspec.Struct, frozen=True):
     """The agent has started."""
 
@@ -196,6 +202,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "room": Room,
+    "waiting": Waiting,
     "hello": Hello,
     "cgroup": CgroupMade,
     "stage": Stage,

@@ -20,6 +20,7 @@ class MachineOutcome:
     seconds_to_agent: float = 0.0
     seconds: float = 0.0
     stage: str = "starting"
+    waits: bool = False  # for another agent on a real machine: its time has not begun
     damaged: int = 0  # messages that came damaged, and were skipped
     results: Path = Path()  # where the recorder's files are, if there was one
     ram: GuestRam | None = None  # the machine's memory, where something was recorded in it
@@ -36,7 +37,10 @@ class MachineOutcome:
         if message.type != "room" and not self._continues_a_file(message):
             self.messages.append(message)
         self.seconds = seconds
-        if message.type in ("room", "hello"):
+        self.waits = message.type == "waiting"
+        if self.waits:
+            self.stage = "waiting for another bigiron"
+        elif message.type in ("room", "hello"):
             self.seconds_to_agent = seconds
             if message.content.get("protocol") != PROTOCOL:
                 spoken = message.content.get("protocol")

@@ -299,9 +299,12 @@ def _listen(
                     outcome.damaged = decoder.damaged
                     outcome.receive(message, time.monotonic() - started)
                     _check_kernel(machine, message)
+                    _say_whether_it_waits(machine, message)
                     on_stage(outcome.stage)
             if stop.is_set():
                 raise StoppedError
+            if outcome.waits:
+                started = time.monotonic()
             if time.monotonic() - started > machine.deadline_s:
                 deadline = f"its deadline of {machine.deadline_s:.0f} s"
                 raise MachineError(f"the agent was still {outcome.stage} after {deadline}")
@@ -326,6 +329,13 @@ def _check_kernel(machine: RealMachine, message: Message) -> None:
     said = message.content.get("release"), message.content.get("version")
     if message.type == "hello" and said != running:
         raise MachineError(f"{name(machine.address)} runs another kernel now: {said[0]}, {said[1]}")
+
+
+def _say_whether_it_waits(machine: RealMachine, message: Message) -> None:
+    if message.type == "waiting":
+        pid = message.content["pid"]
+        which = f": process {pid}" if pid else ""
+        _log.warning("waiting for another bigiron that measures on %s%s", name(machine.address), which)
 
 
 def _write(stream: IO[bytes], left: memoryview) -> int:
