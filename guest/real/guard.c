@@ -4,28 +4,42 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "machine/settings.h"
+#include "protocol/job.h"
 #include "protocol/report.h"
 #include "real/machine_lock.h"
+#include "real/temporary.h"
 #include "tasks/tasks.h"
 #include "tracing/tracing.h"
 #include "workload/hotplug.h"
 
 static pid_t guard;
-static int life[2]; /* never written: a read ends when all processes that could write have ended */
+static int life[2]; /* names of temporary files, until all processes that could tell of one have ended */
 
-/* Nothing is ever written to either descriptor; both are read until their end. */
-static int has_ended(const struct pollfd *fd)
+/* Nothing is ever written to it; it is read until its end. */
+static int stdin_has_ended(const struct pollfd *fd)
 {
 	char bytes[64];
 
 	return fd->revents && read(fd->fd, bytes, sizeof(bytes)) <= 0;
+}
+
+static int life_has_ended(const struct pollfd *fd)
+{
+	char name[PATH_MAX];
+	ssize_t length = fd->revents ? read(fd->fd, name, sizeof(name)) : 0;
+
+	if (length > 0)
+		temporary_take(name, length);
+	return fd->revents && length <= 0;
 }
 
 static int has_other_side(int fd)
@@ -43,9 +57,9 @@ static void watch_over(pid_t agent)
 	for (;;) {
 		if (poll(ends, 2, -1) < 0)
 			continue;
-		if (has_ended(&ends[0]))
+		if (life_has_ended(&ends[0]))
 			return;
-		if (has_ended(&ends[1])) {
+		if (stdin_has_ended(&ends[1])) {
 			kill(agent, SIGKILL);
 			ends[1].fd = -1;
 		}
@@ -58,8 +72,10 @@ static int restore_all(void)
 	return hotplug_restore() | tracing_restore() | restore_settings();
 }
 
-static void guard_main(pid_t agent, const int *ready)
+static void guard_main(const struct job *job, pid_t agent, const int *ready)
 {
+	int lost;
+
 	setsid();
 	close(life[1]);
 	for (int signal = 1; signal < NSIG; signal++)
@@ -67,7 +83,9 @@ static void guard_main(pid_t agent, const int *ready)
 	close(ready[0]);
 	close(ready[1]);
 	watch_over(agent);
-	_exit(restore_all());
+	lost = restore_all();
+	temporary_remove(job->tasks);
+	_exit(lost);
 }
 
 /* Until a signal to the agent's group no longer ends the guard: the pipe is never written, and the read ends. */
@@ -100,15 +118,16 @@ int guard_begin(const struct job *job)
 	hotplug_remember();
 	if (tracing_remember(job) || remember_settings(job))
 		return 1;
-	if (pipe2(life, O_CLOEXEC) || pipe2(ready, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, life) || pipe2(ready, O_CLOEXEC))
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
 	guard = fork();
 	if (guard < 0)
 		return report_error("machine", "cannot guard what the machine's settings are: %m");
 	if (!guard)
-		guard_main(agent, ready);
+		guard_main(job, agent, ready);
 	close(life[0]);
 	leave_machine_lock();
+	temporary_tell(life[1]);
 	wait_until_ready(ready);
 	return leave_stdin_to_guard();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * On a real machine everything gets back what it had, however the agent ends: a process of its own waits for that end,
- * and brings it about when a pipe that is the agent's standard input ends, as it does with who started the agent.
+ * and brings it about when a pipe that is the agent's standard input ends, as it does with who started the agent. It also
+ * removes what the workload has left (temporary.h).
  */
 #ifndef GUARD_H
 #define GUARD_H

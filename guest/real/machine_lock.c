@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
-#include "real/machine_lock.h"
+#include "machine_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* On a real machine one agent measures at a time, whoever started it: two would slow each other down. */
+/* On a real machine one agent measures at a time: two would slow each other down. */
 #ifndef MACHINE_LOCK_H
 #define MACHINE_LOCK_H
 
-/* Wait for all others, after reporting so; ends the agent where its standard input ends. Returns 0, or 1 on an error. */
+/*
+ * Wait until no other agent has the lock, after reporting which has; the end of standard input ends the wait, and the agent.
+ * Returns 0, or 1 after reporting the error.
+ */
 int lock_machine(void);
 /* The lock is a child's alone from now on: the tasks do not inherit it. */
 void leave_machine_lock(void);

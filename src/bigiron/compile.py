@@ -33,6 +33,8 @@ _FLAGS = ("-std=gnu11", "-O2")
 RECORDER_FLAGS = (*_FLAGS, "-flto=auto", "-fPIC", "-fvisibility=hidden", "-iquote", str(_HERE / "plugin"))
 # A loop that calls no function would keep its number of operations in a register. GCC has it since 12.
 STORE_IN_LOOPS = "-fno-move-loop-stores"
+# A workload's own files, for the agent to remove from a real machine (guest/real/temporary.h).
+_TOLD = ("-Dmkstemp=mkstemp_told", "-Dmkdtemp=mkdtemp_told")
 
 
 def agent(
@@ -58,7 +60,7 @@ def agent(
     own = _compile("agent.o", compiler, (*flags, "-r"), ours, "the agent", where)
     if not workload:
         return _compile("agent", compiler, flags, [own], "the agent", libbpf)
-    what, theirs = f"workload {workload.source}", workload.source
+    what, theirs, flags = f"workload {workload.source}", workload.source, (*flags, *_TOLD)
     if time_slices:
         watched = (*flags, "-fsanitize-coverage=trace-pc", "-c")
         theirs = _compile("workload.o", compiler, watched, [theirs], what)

@@ -42,11 +42,13 @@ _ANSWER_S = 60  # that a machine may take to say what it is
 _COMMAND_S = 3600  # that a command may take, unless the study says otherwise
 _LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
 
-# One line, as a csh takes no other; $1 is the archive's size, as nothing may read past it.
+# One line, as a csh takes no other; $1 is the archive's size, as nothing may read past it. A command that is
+# being killed may still make temporary files while the folder is removed.
 _RUN_AGENT = (
     'set -e; umask 077; folder=$(mktemp -d "${TMPDIR:-/tmp}/bigiron-XXXXXX"); '
-    "trap 'cd /; rm -rf \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM PIPE; "
-    'cd "$folder"; head -c "$1" | tar -xf -; ./agent job'
+    'trap \'cd /; rm -rf "$folder" || { sleep 1; rm -rf "$folder"; }\' EXIT; '
+    "trap 'exit 143' HUP INT TERM PIPE; "
+    'cd "$folder"; export TMPDIR="$folder"; head -c "$1" | tar -xf -; ./agent job'
 )
 _DESCRIBE = (
     f"{cpu_quota.SCRIPT}; "
