@@ -21,3 +21,11 @@ def exact_instructions(folder: Path, operations: int, functions: Sequence[str]) 
     for function in functions:
         assert found[function] and found[function] % 1 == 0, function
     return table
+
+
+def mostly_process(study: Path, function: str) -> bool:
+    """Whether a function is executed in process context, but by some kernel threads made meanwhile."""
+    opened = bigiron.open_study(study)
+    table = opened.tables("instructions").filter(function=function)
+    by_context = dict(table.group_by("context").agg(pl.col("instructions").sum()).iter_rows())
+    return bool(by_context.get("process", 0) > 0.9 * sum(by_context.values()))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from conftest import WORKLOADS, compared, measured, says
 from conftest import bigiron as command
-from executed import exact_instructions
+from executed import exact_instructions, mostly_process
 
 import bigiron
 from bigiron.analysis.replay import synthetic_operation
@@ -101,6 +101,14 @@ def test_counts_have_the_number_of_system_calls(open1_on_arm: Path) -> None:
     counted = synthetic_operation.count(conflicts, nothing_taken, work, 4 * 500, 4, 4, threads=False)
     assert (counted.system_calls, counted.faults) == pytest.approx((2, 0), abs=0.01)
     assert "el0_svc" in counted.root.calls
+
+
+@pytest.mark.parametrize("kernel", ["debian/6.12", "debian/7.2"])
+def test_the_first_steps_of_a_child_are_its_own(kernel: str, tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    few = ("--cpus", "2", "--operations", "100", "--probe", "instructions")
+    measured("unixbench/spawn", *ARM, kernel, *few, "-o", study)
+    assert mostly_process(study, "schedule_tail")
 
 
 def test_call_paths_begin_with_the_system_call(open1_on_arm: Path) -> None:

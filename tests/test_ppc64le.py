@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import WORKLOADS, compared, measured, says
-from executed import exact_instructions
+from executed import exact_instructions, mostly_process
 
 POWER = ("--arch", "ppc64le", "--kernel")
 
@@ -39,6 +39,14 @@ def test_what_an_operation_executes_is_exact(open1_on_power: Path) -> None:
     table = exact_instructions(open1_on_power, 4 * 500, functions)
     late = pl.concat_str("path", "function", separator=";").str.contains("timer_interrupt|irq_exit|__do_irq")
     assert table.filter(late & (pl.col("context") == "process")).is_empty()
+
+
+@pytest.mark.parametrize("kernel", ["debian/6.1", "debian/6.12"])
+def test_the_first_steps_of_a_child_are_its_own(kernel: str, tmp_path: Path) -> None:
+    study = tmp_path / "s"
+    few = ("--cpus", "2", "--operations", "100", "--probe", "instructions")
+    measured("unixbench/spawn", *POWER, kernel, *few, "-o", study)
+    assert mostly_process(study, "schedule_tail")
 
 
 def test_objects_have_names(tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ class RecordedCell:
 PER_SYSTEM_CALL, PER_INSTRUCTION = "system-call", "instruction"
 _MILLION = 1_000_000
 _ENDS = ("exit", "exit_group")
+_AGENT_CALLS = 1  # that are recorded when it begins a part, before its stack is known
 _EXIT_INSTRUCTIONS = 10_000  # at least what libc executes after its last write
 
 _LINES, _OTHER_LINES = "lines", "other_lines"  # the files of shared cache lines, and of the rest
@@ -195,7 +196,7 @@ def _only_ends(program: RecordedProgram, architecture: Architecture) -> bool:
     """Whether only the program's end was recorded: just before it, libc writes what it has held back."""
     calls = compile.system_calls(architecture.compiler)
     others = program.all_system_calls - sum(program.system_calls.get(calls[end], 0) for end in _ENDS)
-    return not others and program.instructions["user"] < _EXIT_INSTRUCTIONS
+    return others <= _AGENT_CALLS and program.instructions["user"] < _EXIT_INSTRUCTIONS
 
 
 def recorded(raw: RawOutput) -> RecordedCell:
