@@ -154,6 +154,7 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
         "neighbours": _on_debian(case, tmp_path, "neighbours", cpus=[2], tasks=[1, 2], operations=20),
         "traces": _on_debian(case, tmp_path, "traces", cpus=[2], tasks=[2], operations=20),
         "tasks": _on_debian(case, tmp_path, "tasks", tasks=[9, 63, 65]),
+        "layouts": _on_debian(case, tmp_path, "layouts", repetitions=2),
     }
     report = case.measure_up(studies)
     figures = {figure.what: figure for figure in report.figures}
@@ -169,7 +170,13 @@ def test_dwal_percpu_s_report(tmp_path: Path) -> None:
         "simulated, predicted" in figure.ours or "replayed, predicted" in figure.ours
         for figure in apart.values()
     )
+    at_once = "63 tasks, 63 CPUs online, 3 reads at once"
+    lost = apart[f"throughput against one line, {at_once}"]
+    assert lost.published == "-52.4 %" and lost.ours.startswith("two lines: -")
+    assert apart[f"times as long as with one line a sum takes, {at_once}"].published == "2.64"
     traced = {claim.says: claim for claim in report.simulated.claims}
+    online = traced["The machine has 288 CPUs online while 63 tasks run"]
+    assert online.agrees is False and "12.5% of the CPUs' time, and 23.66 %" in online.evidence
     more = "Sums instead of reads cost more throughput than published, with 63 tasks, from traces"
     assert traced[more].agrees is False  # it is one kernel
     assert traced["Sums cost throughput with 63 tasks, from traces"].agrees is None

@@ -147,6 +147,11 @@ impl Cpu {
         self.peek_same_line(word)
     }
 
+    /// All caches lose the cache line of a word, as other lines take its place in each. The next access is of memory.
+    pub(crate) fn evict(&self, word: Word) {
+        self.state.borrow_mut().evict(word);
+    }
+
     /// Requests the cache line of a word for writing, without waiting for it (`prefetchw`). CPUs that spin on a copy
     /// of the line lose the copy and read the line again.
     pub fn prefetch_to_write(&self, word: Word) {

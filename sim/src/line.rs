@@ -171,6 +171,12 @@ impl Line {
         Served { begin, done: begin + latency }
     }
 
+    /// All caches lose the line: memory has it.
+    pub fn evict(&mut self) {
+        self.forget_copies();
+        (self.owner, self.last, self.at_home) = (NO_ID, NO_ID, false);
+    }
+
     fn forget_copies(&mut self) {
         self.sharers.clear();
         (self.all, self.any, self.caches) = (u32::MAX, 0, 0);

@@ -5,23 +5,29 @@
 //! the shared count, which is off by up to a batch per CPU. An exact sum reads the part of every online CPU, each on
 //! a cache line that its CPU writes. If that happens under the reservation lock, all tasks wait for it.
 //!
+//! What a sum costs depends on the layout: how many cache lines the parts are on, what else their CPUs write there,
+//! and whether a cache keeps the lines until its CPU's next sum. Per-CPU areas lie a multiple of a page apart, so in a
+//! cache that is indexed by the address all CPUs' parts can compete for one set.
+//!
 //! Follows `lib/percpu_counter.c` and `fs/btrfs/space-info.c` (`__reserve_bytes`, `need_preemptive_reclaim`,
-//! `btrfs_block_rsv_release`) of 5.12, whose names it keeps. The sum's loads do not overlap here, as they do on an
-//! out-of-order CPU, so a sum costs too much.
+//! `btrfs_block_rsv_release`) of 5.12, whose names it keeps. Tasks run on one thread of each core first. Left out are
+//! page walks, and prefetchers: none of them crosses a page.
 //!
 //! Invariants, which are checked: a sum lies between the least and the greatest value that the counter had meanwhile,
 //! and a read is off by at most a batch per CPU.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::cpu::Cpu;
 use crate::designs::design::{Design, Figure, InputError, Parameter, Values};
-use crate::engine::Word;
+use crate::engine::{Counter, LineId, Word};
 use crate::locks::{AnyLock, QSpinlock};
+use crate::machine::{Machine, active, placement};
 use crate::report::Report;
 use crate::simulation::Simulation;
-use crate::time::Time;
+use crate::time::{Time, ms, ns};
 
 pub const DESIGN: Design = Design {
     name: "percpu-counter",
@@ -36,8 +42,29 @@ pub const DESIGN: Design = Design {
         Parameter {
             name: "layout",
             default: "padded",
-            meaning: "of the CPUs' parts: padded, a line each; packed, 16 a line",
+            meaning: "of the CPUs' parts: padded, a line each; joined, a CPU's parts on one line; packed, 16 CPUs' on one",
         },
+        Parameter {
+            name: "beside",
+            default: "none",
+            meaning: "variables on the parts' lines: none; written, by a task's CPU in each operation, by others each ms",
+        },
+        Parameter {
+            name: "caches",
+            default: "keep",
+            meaning: "what becomes of the lines that a sum has read: keep, or evict",
+        },
+        Parameter {
+            name: "online",
+            default: "all",
+            meaning: "CPUs whose parts a sum reads: all; tasks, only CPUs with a task, as fxmark takes the others offline",
+        },
+        Parameter {
+            name: "reads",
+            default: "1",
+            meaning: "of parts that a sum has under way at once, 1 at least",
+        },
+        Parameter { name: "instructions", default: "0", meaning: "of a sum per CPU" },
         Parameter {
             name: "counters",
             default: "2",
@@ -65,15 +92,28 @@ pub const DESIGN: Design = Design {
 /// `s32` parts in a cache line of 64 bytes.
 const PACKED: usize = 16;
 
+/// What all counters share: the CPUs that are online, and how a CPU reads their parts.
+struct Walk {
+    online: Vec<usize>,
+    /// Parts that are under way at once.
+    reads: usize,
+    /// What a CPU executes per part.
+    step: Time,
+    evicts: bool,
+    /// A seeded bug: a sum leaves out a CPU.
+    skips: bool,
+    sums: Counter,
+    sum_ns: Counter,
+}
+
 /// `struct percpu_counter`. Its lock protects the count, and keeps parts from being folded during a sum.
 struct PercpuCounter {
     lock: QSpinlock,
     count: Word,
     parts: Vec<Word>,
+    walk: Rc<Walk>,
     batch: u64,
     amount: u64,
-    /// A seeded bug: a sum leaves out a CPU.
-    skips: bool,
     /// For the check of the invariant: what was added, and how much of it other CPUs see at least. Stores wait in a
     /// CPU's store buffer.
     added: Cell<u64>,
@@ -81,25 +121,21 @@ struct PercpuCounter {
 }
 
 impl PercpuCounter {
-    fn new(sim: &mut Simulation, name: &str, sizes: (u64, u64), packed: bool, skips: bool) -> PercpuCounter {
+    fn new(
+        sim: &mut Simulation,
+        name: &str,
+        sizes: (u64, u64),
+        lines: &[LineId],
+        walk: &Rc<Walk>,
+    ) -> PercpuCounter {
         let (batch, amount) = sizes;
-        let machine = sim.machine();
-        let part = format!("{name} of a CPU");
-        let mut line = None;
-        let parts = (0..machine.cpus()).map(|cpu| {
-            if !packed || cpu % PACKED == 0 {
-                line = Some(sim.line(&part, machine.node_of(cpu)));
-            }
-            sim.word_on(line.expect("made for the first"))
-        });
-        let parts = parts.collect();
         PercpuCounter {
             lock: QSpinlock::new(sim, &format!("{name} lock"), 0),
             count: sim.word(name, 0),
-            parts,
+            parts: lines.iter().map(|line| sim.word_on(*line)).collect(),
+            walk: Rc::clone(walk),
             batch,
             amount,
-            skips,
             added: Cell::new(0),
             visible: Cell::new(0),
         }
@@ -138,19 +174,38 @@ impl PercpuCounter {
 
     /// `percpu_counter_sum_positive`.
     async fn sum(&self, cpu: &Cpu) -> u64 {
+        let walk = &self.walk;
         cpu.lock(&self.lock).await;
-        let least = self.visible.get();
+        let (start, least) = (cpu.now(), self.visible.get());
         let mut sum = cpu.read(self.count).await;
-        let online = self.parts.len() - usize::from(self.skips);
-        for part in &self.parts[..online] {
-            sum += cpu.read(*part).await;
+        let mut coming = VecDeque::new();
+        for &online in &walk.online[usize::from(walk.skips)..] {
+            let part = self.parts[online];
+            sum += cpu.peek_same_line(part);
+            coming.push_back(cpu.prefetch(part));
+            if walk.evicts {
+                cpu.evict(part);
+            }
+            if coming.len() == walk.reads {
+                until(cpu, coming.pop_front()).await;
+            }
+            cpu.work(walk.step).await;
         }
+        until(cpu, coming.pop_back()).await;
         let most = self.added.get(); // it only grows
         cpu.check((least..=most).contains(&sum), || {
             format!("the counter is summed to {sum}, and was {least} to {most} meanwhile")
         });
+        cpu.count(walk.sums, 1);
+        cpu.count(walk.sum_ns, (cpu.now() - start).as_ns() as u64);
         cpu.unlock(&self.lock).await;
         sum
+    }
+}
+
+async fn until(cpu: &Cpu, time: Option<Time>) {
+    if let Some(time) = time {
+        cpu.work(time.since(cpu.now())).await;
     }
 }
 
@@ -168,6 +223,8 @@ struct Dwal {
     space_info: AnyLock,
     bytes_may_use: Word,
     counters: Vec<PercpuCounter>,
+    /// By CPU: what else it writes on the lines of its parts.
+    beside: Vec<Vec<Word>>,
     look: Look,
     amount: u64,
     think: Time,
@@ -184,8 +241,23 @@ impl Dwal {
             self.need_preemptive_reclaim(&cpu).await;
             cpu.unlock(&self.space_info).await;
             self.counters[0].add(&cpu).await;
+            self.write_beside(&cpu).await;
             self.btrfs_block_rsv_release(&cpu).await;
             cpu.operation();
+        }
+    }
+
+    async fn write_beside(&self, cpu: &Cpu) {
+        for word in &self.beside[cpu.id()] {
+            cpu.write(*word, 1).await;
+        }
+    }
+
+    /// What the timer's ticks do on a CPU without a task, with HZ=1000.
+    async fn ticks(self: Rc<Self>, cpu: Cpu) {
+        loop {
+            cpu.sleep_until(cpu.now() + cpu.exponential(ms(1))).await;
+            self.write_beside(&cpu).await;
         }
     }
 
@@ -208,11 +280,63 @@ impl Dwal {
     }
 }
 
+/// The line of each counter's part of each CPU.
+fn lines(sim: &mut Simulation, counters: usize, layout: &str) -> Vec<Vec<LineId>> {
+    let machine = sim.machine();
+    let mut lines: Vec<Vec<LineId>> = Vec::new();
+    for counter in 0..counters {
+        let name = format!("percpu_counter {counter} of a CPU");
+        let mut of_counter = Vec::new();
+        for cpu in 0..machine.cpus() {
+            let line = match layout {
+                "joined" if counter > 0 => lines[0][cpu],
+                "packed" if cpu % PACKED > 0 => of_counter[cpu - 1],
+                _ => sim.line(&name, machine.node_of(cpu)),
+            };
+            of_counter.push(line);
+        }
+        lines.push(of_counter);
+    }
+    lines
+}
+
+/// How long a number of instructions takes on CPUs that all have tasks.
+fn takes(machine: &Machine, instructions: u64, cpus: &[usize]) -> Result<Time, InputError> {
+    match (instructions, machine.processor()) {
+        (0, _) => Ok(Time::ZERO),
+        (_, None) => Err(InputError(format!(
+            "instructions={instructions}: {} describes no processor: use 0",
+            machine.name
+        ))),
+        (_, Some(processor)) => {
+            let (cores, threads) = active(machine, cpus)[0];
+            Ok(ns(instructions as f64 * processor.ns_per_instruction(processor.ghz(cores), threads)))
+        }
+    }
+}
+
+fn walk(sim: &mut Simulation, values: &Values, tasks: &[usize]) -> Result<Walk, InputError> {
+    let machine = sim.machine();
+    let mut online = match values.choice("online", &["all", "tasks"])? {
+        "all" => (0..machine.cpus()).collect(),
+        _ => tasks.to_vec(),
+    };
+    online.sort_unstable();
+    Ok(Walk {
+        online,
+        reads: values.count("reads")?.max(1) as usize,
+        step: takes(&machine, values.count("instructions")?, tasks)?,
+        evicts: values.choice("caches", &["keep", "evict"])? == "evict",
+        skips: values.choice("bug", &["none", "skip"])? == "skip",
+        sums: sim.counter("sums"),
+        sum_ns: sim.counter("sums, ns"),
+    })
+}
+
 fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
-    let cpus = sim.cpus();
-    let tasks = values.tasks(cpus)?;
-    let skips = values.choice("bug", &["none", "skip"])? == "skip";
-    let packed = values.choice("layout", &["padded", "packed"])? == "packed";
+    let mut tasks = placement(&sim.machine(), false);
+    tasks.truncate(values.tasks(tasks.len())?);
+    let walk = Rc::new(walk(sim, values, &tasks)?);
     let look = match values.choice("look", &["none", "read", "sum"])? {
         "none" => Look::None,
         "read" => Look::Read,
@@ -221,28 +345,49 @@ fn build(sim: &mut Simulation, values: &Values) -> Result<(), InputError> {
     let (batch, amount) = (values.count("batch")?.max(1), values.count("amount")?);
     let kinds: Vec<&str> = AnyLock::KINDS.iter().map(|(kind, _)| *kind).collect();
     let lock = values.choice("lock", &kinds)?;
-    let names = (0..values.count("counters")?.max(1)).map(|number| format!("percpu_counter {number}"));
+    let layout = values.choice("layout", &["padded", "joined", "packed"])?;
+    let lines = lines(sim, values.count("counters")?.max(1) as usize, layout);
+    let mut beside = vec![Vec::new(); sim.cpus()];
+    if values.choice("beside", &["none", "written"])? == "written" {
+        let of_lines = if layout == "joined" { &lines[..1] } else { &lines[..] };
+        for (cpu, words) in beside.iter_mut().enumerate() {
+            words.extend(of_lines.iter().map(|lines| sim.word_on(lines[cpu])));
+        }
+    }
+    let counters = lines.iter().enumerate().map(|(number, lines)| {
+        PercpuCounter::new(sim, &format!("percpu_counter {number}"), (batch, amount), lines, &walk)
+    });
     let dwal = Rc::new(Dwal {
+        counters: counters.collect(),
         space_info: AnyLock::new(lock, sim, RESERVATION, 0).expect("one of the kinds"),
         bytes_may_use: sim.word("space_info", 0),
-        counters: names.map(|name| PercpuCounter::new(sim, &name, (batch, amount), packed, skips)).collect(),
+        beside,
         look,
         amount,
         think: values.time("think")?,
         hold: values.time("hold")?,
     });
-    for cpu in 0..tasks {
+    for &cpu in &tasks {
         let dwal = Rc::clone(&dwal);
         sim.program(cpu, |cpu| dwal.program(cpu));
+    }
+    for &cpu in walk.online.iter().filter(|&&cpu| !tasks.contains(&cpu) && !dwal.beside[cpu].is_empty()) {
+        let dwal = Rc::clone(&dwal);
+        sim.program(cpu, |cpu| dwal.ticks(cpu));
     }
     Ok(())
 }
 
-/// The share of their time that tasks wait for the reservation lock.
+/// The share of their time that tasks wait for the reservation lock, and how long an exact sum takes.
 fn figures(report: &Report, _: &Values) -> Vec<Figure> {
     let total = report.total();
     let busy = total.user + total.kernel();
     let waiting = report.locks.iter().filter(|lock| lock.name == RESERVATION).map(|lock| lock.waiting);
     let share = waiting.sum::<Time>().share_of(busy);
-    vec![Figure { name: "waiting for the lock", value: 100.0 * share, unit: "%" }]
+    let (sums, sum_ns) = (report.counter("sums"), report.counter("sums, ns"));
+    let mut figures = vec![Figure { name: "waiting for the lock", value: 100.0 * share, unit: "%" }];
+    if sums > 0 {
+        figures.push(Figure { name: "exact sum", value: sum_ns as f64 / sums as f64, unit: "ns" });
+    }
+    figures
 }

@@ -102,6 +102,12 @@ impl State {
         self.wake_watchers(line);
     }
 
+    /// All caches lose the cache line of a word.
+    pub fn evict(&mut self, word: Word) {
+        let line = self.words[word.0 as usize].line;
+        self.lines[line as usize].evict();
+    }
+
     /// When all stores in the CPU's store buffer will have arrived.
     #[inline]
     fn drained(&self, cpu: usize) -> Time {
