@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bigiron.util.lazy import polars as pl
 
-_BLOCK = 64  # the recorder's unit of counting: a cache line, or on POWER half of one (plugin/lines.h)
+_BLOCK = 64  # the unit of counting, a cache line or on POWER half of one: plugin/cache_lines/lines.h
 _WHOLE = (1, 2, 4, 8)  # bytes that one access of the kernel has, unless it copies or fills memory
 
 
