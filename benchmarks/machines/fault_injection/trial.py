@@ -29,7 +29,7 @@ FIGURE = 7  # that the external command prints
 UNHURRIED_S = 900  # that anything may take where it is not looked at how long it does
 SETTLE_S = 60  # that what was killed may take to be gone
 TRIES = 4  # to make a study whole: on a machine that is busier than before, a cell may miss its deadline
-_MEASURED = re.compile(r".+: measured in \d+\.\d s")
+_PROGRESS = re.compile(r".+: measured in \d+\.\d s|bigiron: waiting for another bigiron that measures on .+")
 _LATE = re.compile(r"after its deadline|made no operation in \d+ s|not answered for")
 
 
@@ -200,7 +200,7 @@ class Trial:
         self._check_study()
 
     def _check_run(self, run: Run, killed: bool) -> None:
-        lines = [line for line in run.err.splitlines() if not _MEASURED.fullmatch(line)]
+        lines = [line for line in run.err.splitlines() if not _PROGRESS.fullmatch(line)]
         if re.search(r"Traceback|Exception ignored|^\w*(Error|Exception)\b|leaked", run.err, re.MULTILINE):
             self.violations.append(f"traceback: {run.err[-1500:]}")
         if killed and run.status < 0:
