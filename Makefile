@@ -65,7 +65,7 @@ lint-c: build/linted-c
 
 # All of them take ten seconds: only those that have changed, or all if a header or this file has.
 build/linted-c: $(C_SOURCES) $(C_HEADERS) Makefile
-	gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest -iquote guest/workload -iquote guest/tasks -iquote plugin $(if $(filter-out %.c,$?),$(C_SOURCES),$?)
+	gcc -Wall -Wextra -Werror -fsyntax-only -iquote guest -iquote guest/workload -iquote guest/tasks -iquote guest/probes -iquote plugin $(if $(filter-out %.c,$?),$(C_SOURCES),$?)
 	@mkdir -p build && touch $@
 
 wheel: setup ## the package for machines without a compiler, in dist/ (docs/howto/install.md)

@@ -54,7 +54,7 @@ program   unshare                      util-linux       keeps the scripts of pac
 program   newuidmap                    uidmap           does so for users other than root
 program   rm                           coreutils        removes what was left of a root that was not completed
 program   ssh                          openssh-client   reaches the machines of --machine ssh
-qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10.0 to 11.1, as older ones crash newer kernels and newer ones are not known
+qemu      qemu-system-x86_64           qemu-system-x86  boots those kernels: QEMU 10.0 to 10.2 or 11.1, as older ones crash newer kernels and others are not known
 END
     [ "$(uname -m)" = x86_64 ] || cat <<'END'
 program   x86_64-linux-gnu-gcc         gcc-x86-64-linux-gnu       compiles the guest agent and kernels for x86_64
@@ -62,13 +62,13 @@ crosslib  x86_64-linux-gnu-gcc         libc6-dev-amd64-cross      has the static
 emulator  qemu-x86_64-static           qemu-user-static runs the scripts of packages for x86_64
 END
     [ "$purpose" != ppc64le ] && [ "$purpose" != test ] || cat <<'END'
-qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 to 11.1, too
+qemu      qemu-system-ppc64            qemu-system-ppc  boots kernels of ppc64le: QEMU 10.0 to 10.2 or 11.1, too
 program   powerpc64le-linux-gnu-gcc    gcc-powerpc64le-linux-gnu  compiles the guest agent and kernels for ppc64le
 crosslib  powerpc64le-linux-gnu-gcc    libc6-dev-ppc64el-cross    has the static C library for ppc64le
 emulator  qemu-ppc64le-static          qemu-user-static runs the scripts of packages for ppc64le
 END
     [ "$purpose" != aarch64 ] && [ "$purpose" != test ] || cat <<'END'
-qemu      qemu-system-aarch64          qemu-system-arm  boots kernels of aarch64: QEMU 10.0 to 11.1, too
+qemu      qemu-system-aarch64          qemu-system-arm  boots kernels of aarch64: QEMU 10.0 to 10.2 or 11.1, too
 program   aarch64-linux-gnu-gcc        gcc-aarch64-linux-gnu      compiles the guest agent and kernels for aarch64
 crosslib  aarch64-linux-gnu-gcc        libc6-dev-arm64-cross      has the static C library for aarch64
 emulator  qemu-aarch64-static          qemu-user-static runs the scripts of packages for aarch64
@@ -256,7 +256,7 @@ library() { "${2-gcc}" -print-file-name="$1" 2>/dev/null; } # its bare name wher
 qemu_is_here() { # an option that needs plugins, then the version: both answered by one start
     local answer
     answer=$("$1" -plugin none --version 2>/dev/null) &&
-        [[ $answer =~ version\ (10\.[0-2]|11\.[01])\. ]]
+        [[ $answer =~ version\ (10\.[0-2]|11\.1)\. ]]
 }
 
 emulator_is_here() { have "$1" || have "${1%-static}"; } # Debian 13's, all of which are static

@@ -60,7 +60,7 @@ static void on_cpu_init(void)
 /* QEMU looks at it before it calls anything, and refuses versions older than its callbacks' arguments. */
 __attribute__((constructor)) static void choose_api_version(void)
 {
-	bool is_new = dlsym(RTLD_DEFAULT, "qemu_plugin_set_pc"); /* which came with them */
+	bool is_new = dlsym(RTLD_DEFAULT, "qemu_plugin_set_pc"); /* since version 6, which no release that was tried has */
 
 	qemu_plugin_version = is_new ? NEW_API_VERSION : OLD_API_VERSION;
 }

@@ -46,7 +46,8 @@ def _on_debian(
 ) -> Study:
     """One of a case's studies, cut down; where it has kernels of the case's own, on Debian's.
 
-    Variants are the same machine then, unless their `settings` stay. So many of those are `really` measured,
+    Variants are the same machine then, without boot parameters, unless their `settings` stay.
+    So many of those are `really` measured,
     and the others' cells are the last one's: what differs by chance between machines, these do not show.
     No more boots follow where these differ.
     """

@@ -12,7 +12,7 @@ from test_setup import ROOT
 
 from bigiron.architectures import architectures
 from bigiron.libbpf import PACKAGES
-from bigiron.machines.vm.qemu import Qemu, how_to_get
+from bigiron.machines.vm.qemu import Qemu, how_to_get, known_versions
 from bigiron.util import distribution
 from bigiron.util.distribution import parse
 
@@ -38,6 +38,7 @@ TUMBLEWEED = (
 NIXOS = 'NAME=NixOS\nID=nixos\nVERSION_ID="26.05"\n'
 UNKNOWN = "NAME=\"Plan '9\nID=plan9\nno line of an os-release\n"
 
+KNOWN = f"QEMU {known_versions()}"
 OLD = Qemu(Path("/usr/bin/qemu-system-x86_64"), "8.2.2", True)
 
 
@@ -85,14 +86,18 @@ def test_what_a_distribution_lacks_is_said() -> None:
         (DEBIAN_12, OLD, "apt-get install -t bookworm-backports qemu-system-x86"),
         (DEBIAN_13, None, "apt-get install qemu-system-x86"),
         (FEDORA_43, None, "dnf install qemu-system-x86"),
-        (NIXOS, None, "nix-shell -p qemu, if that is QEMU 10.0 to 11.1; else build QEMU 10.0 to 11.1 from "),
-        (ROCKY_9, None, "build QEMU 10.0 to 11.1 from its source, "),  # it has only qemu-kvm
-        (MINT_22, None, "apt-get install qemu-system-x86, if that is QEMU 10.0 to 11.1; else build QEMU "),
-        (UBUNTU_24_04, None, "Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 to 11.1 from its source, "),
-        (UBUNTU_24_04, OLD, "Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 to 11.1 from its source, "),
+        (NIXOS, None, f"nix-shell -p qemu, if that is {KNOWN}; else build {KNOWN} from "),
+        (ROCKY_9, None, f"build {KNOWN} from its source, "),  # it has only qemu-kvm
+        (MINT_22, None, f"apt-get install qemu-system-x86, if that is {KNOWN}; else build "),
+        (UBUNTU_24_04, None, f"Ubuntu 24.04 has QEMU 8.2: build {KNOWN} from its source, "),
+        (UBUNTU_24_04, OLD, f"Ubuntu 24.04 has QEMU 8.2: build {KNOWN} from its source, "),
         (TUMBLEWEED, None, "zypper install qemu-x86"),
-        (ARCH, None, "pacman -S qemu-system-x86, if that is QEMU 10.0 to 11.1; else build QEMU "),
-        (ARCH, OLD, "build QEMU 10.0 to 11.1 from its source, "),  # what pacman installed will not do
+        (ARCH, None, f"pacman -S qemu-system-x86, if that is {KNOWN}; else build QEMU "),
+        (
+            ARCH,
+            OLD,
+            f"build {KNOWN} from its source, ",
+        ),  # what pacman installed will not do
     ],
 )
 def test_a_qemu_that_will_do(os_release: str, found: Qemu | None, advice: str) -> None:
@@ -130,7 +135,10 @@ def test_doctor_where_there_are_no_tools(tmp_path: Path) -> None:
     )
     assert done.returncode == 2 and done.stderr.endswith("cannot run bigiron yet: see above\n"), done
     assert "missing,gcc,no gcc on PATH,apt-get install gcc\n" in done.stdout
-    assert 'no qemu-system-x86_64 on PATH,"Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 to 11.1' in done.stdout
+    assert (
+        'no qemu-system-x86_64 on PATH,"Ubuntu 24.04 has QEMU 8.2: build QEMU 10.0 to 10.2 and 11.1'
+        in done.stdout
+    )
 
 
 def test_the_page_names_the_same_versions() -> None:

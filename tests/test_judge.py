@@ -585,26 +585,19 @@ def test_a_kernel_that_does_not_boot_fails_with_a_line(
     )
 
 
-@pytest.mark.needs_more
 def test_a_line_that_is_written_more_often_is_coherence(
-    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(second_opinion, "BOOTS", (1, 2))  # what differs is looked at again
-    study, kernels = tmp_path / "s", ["debian/6.12", "debian/6.1"]
-
-    def printed(format: str = "text") -> str:
-        judge_command.judge(report, kernel=kernels, cpus="2", output=study, format=format)
-        return capsys.readouterr().out
-
-    text = printed()
-    assert len(text.splitlines()) <= 60 and max(map(len, text.splitlines())) <= 72
-    words = " ".join(text.split())
-    assert text.startswith("Judgement: coherence, worse: ")
-    assert "2 boots of each kernel" in words
+    study = tmp_path / "s"
+    arguments = ("--kernel", "debian/6.12", "--kernel", "debian/6.1", "--cpus", "2", "-o", study)
+    answer = judged(report, *arguments)
+    words = " ".join(answer.out.split())
+    assert answer.out.startswith("Judgement: coherence, worse: ")
     assert "CPUs access struct aa_label.count.count more often" in words
     assert "2.000 on debian/6.12, 6.000 on debian/6.1" in words
     assert "the report does not give the machine's memory size" in words
-    found = json.loads(printed("json"))
+    again = bigiron("judge", report, *arguments, "--format", "json")
+    found = json.loads(again.out)
     assert (found["kind"], found["tasks"], found["at_tasks"]) == ("coherence", 2, 104)
     assert "apparmor_file_open" in found["changes"][0]["writers"]
     assert "layout the same wherever struct aa_label begins in a cache line" in words

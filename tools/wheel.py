@@ -25,6 +25,7 @@ import msgspec
 
 from bigiron import compile, prebuilt, workloads
 from bigiron.architectures import X86_64
+from bigiron.machines.vm.qemu import known_versions
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/wheel"
@@ -151,9 +152,7 @@ def made_with(arch: str) -> Iterator[str]:
         version = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True)
         yield version.stdout.partition("\n")[0]
     yield f"static programs: {os.confstr('CS_GNU_LIBC_VERSION')}, LGPL-2.1-or-later"
-    header = prebuilt.FOLDER.with_name("plugin") / "qemu/qemu_api.h"
-    oldest, newest = re.findall(r"define (?:QEMU_PLUGIN|NEWEST)_API_VERSION (\d+)", header.read_text())
-    yield f"recorder: QEMU plugin API {oldest} to {newest}, glibc {GLIBC[0]}.{GLIBC[1]} or newer"
+    yield f"recorder: QEMU {known_versions()}, glibc {GLIBC[0]}.{GLIBC[1]} or newer"
 
 
 def check_tag(tools: Path, wheel: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -176,7 +177,9 @@ def _memory() -> Check:
 
 def _cpus() -> Check:
     cpus = len(os.sched_getaffinity(0))
-    quota = cpu_quota.parse(real.remote_output("", cpu_quota.SCRIPT, cpu_quota.OWN, cpu_quota.TOP))
+    quota = 0.0
+    with suppress(OSError):  # no shell
+        quota = cpu_quota.parse(real.remote_output("", cpu_quota.SCRIPT, cpu_quota.OWN, cpu_quota.TOP))
     found = f"{cpus}; virtual machines can have more than that"
     if 0 < quota < cpus:
         advice = "for real machines: raise cpu.max of the control group"

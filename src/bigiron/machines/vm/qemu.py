@@ -16,8 +16,8 @@ from bigiron.util.distribution import Distribution
 
 OLDEST = 10
 """QEMU 7.2 crashed kernel 6.12 in four of ten boots, with and without a plugin; 10.0.2 in none."""
-NEWEST = (11, 1)
-"""The newest whose plugin interface the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tried."""
+KNOWN = ((10, 0), (10, 1), (10, 2), (11, 1))
+"""Whose plugin interfaces the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tried."""
 
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
@@ -40,21 +40,30 @@ class Qemu:
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "7.2.0", True).fault
         'is QEMU 7.2.0, and versions before 10 crash newer kernels'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "11.2.0", True).fault
-        'is QEMU 11.2.0, but the recorder supports only the plugin interfaces of 10.0 to 11.1'
+        'is QEMU 11.2.0, but the recorder needs 10.0 to 10.2 or 11.1'
         >>> Qemu(Path("/usr/bin/qemu-system-x86_64"), "10.0.2", True).fault
         ''
         """
         if not self.version:
             return "does not print its version"
         major, minor, *_ = [*map(int, self.version.split(".")), 0]
-        if (major, minor) > NEWEST:
-            known = f"{OLDEST}.0 to {NEWEST[0]}.{NEWEST[1]}"
-            return f"is QEMU {self.version}, but the recorder supports only the plugin interfaces of {known}"
         if major < OLDEST:
             return f"is QEMU {self.version}, and versions before {OLDEST} crash newer kernels"
+        if (major, minor) not in KNOWN:
+            return f"is QEMU {self.version}, but the recorder needs {known_versions()}"
         if not self.plugins:
             return f"is QEMU {self.version} built without plugin support, which recording needs"
         return ""
+
+
+def known_versions() -> str:
+    """The versions of QEMU that bigiron can use, in words.
+
+    >>> known_versions()
+    '10.0 to 10.2 or 11.1'
+    """
+    *first, last = ("{}.{}".format(*version) for version in KNOWN)
+    return f"{first[0]} to {first[-1]} or {last}"
 
 
 def find_qemu(binary: str) -> Qemu | None:
@@ -83,7 +92,7 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     if (system.id, system.codename) == ("debian", "bookworm"):
         return f"apt-get install -t bookworm-backports {package}"
     target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
-    versions = f"QEMU {OLDEST}.0 to {'.'.join(map(str, NEWEST))}"
+    versions = f"QEMU {known_versions()}"
     build = (
         f"build {versions} from its source, and put it first on PATH: "
         f"./configure --target-list={target} --enable-plugins && make install"
