@@ -33,16 +33,35 @@ uint32_t curr_cflags(const uint32_t *cpu)
 	return cpu[FLAGS];
 }
 
-void cpu_exit(void *cpu)
+static void leave(void *cpu)
 {
 	printf("CPU %td leaves\n", ((uint32_t *)cpu - states[0]) / WORDS);
 }
+
+#ifdef CPU_EXIT_KICKS /* as in QEMU 10.2 */
+EXPORT void tcg_kick_vcpu_thread(void *cpu);
+
+void tcg_kick_vcpu_thread(void *cpu)
+{
+	leave(cpu);
+}
+
+void cpu_exit(void *cpu)
+{
+	cpus_get_accel()[16](cpu);
+}
+#else
+void cpu_exit(void *cpu)
+{
+	leave(cpu);
+}
+#endif
 
 void rr_kick_vcpu_thread(void *cpu)
 {
 	(void)cpu;
 	for (int i = 0; i < NR_CPUS; i++)
-		cpu_exit(states[i]);
+		leave(states[i]);
 }
 
 kick_fn **cpus_get_accel(void)

@@ -1634,16 +1634,17 @@ EVERY_CPU = [f"CPU {cpu} leaves" for cpu in range(4)]
         ("00020000", "20000 0", EVERY_CPU),  # of a cluster: not known
     ],
 )
+@pytest.mark.parametrize("qemu", [["-DHAS_QEMU"], ["-DHAS_QEMU", "-DCPU_EXIT_KICKS"]], ids=["10.0", "10.2"])
 def test_qemu_kicks_one_cpu_and_forgets_code_of_one(
-    flags: str, after: str, leave: list[str], tmp_path: Path
+    flags: str, after: str, leave: list[str], qemu: list[str], tmp_path: Path
 ) -> None:
-    program = built("many_cpus", ["many_cpus"], tmp_path, "-rdynamic", "-DHAS_QEMU")
+    program = built("many_cpus", ["many_cpus", "leave"], tmp_path, "-rdynamic", *qemu)
     done = subprocess.run([program, *[flags] * 4], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [*[after] * 4, *leave, "own", *EVERY_CPU]
 
 
 def test_without_qemu_s_functions_it_stays_as_it_is(tmp_path: Path) -> None:
-    program = built("many_cpus", ["many_cpus"], tmp_path)
+    program = built("many_cpus", ["many_cpus", "leave"], tmp_path)
     done = subprocess.run([program, "ff020000"], capture_output=True, text=True, check=True)
     assert done.stdout == "ff020000 0\n"
 
@@ -1654,7 +1655,7 @@ def test_without_qemu_s_functions_it_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def time_slices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("time_slices")
-    return built("time_slices", ["time_slices"], folder, "-rdynamic", "-DHAS_CPU_EXIT")
+    return built("time_slices", ["time_slices", "leave"], folder, "-rdynamic", "-DHAS_CPU_EXIT")
 
 
 def ended(time_slices: Path, *commands: str) -> list[str]:
@@ -1698,7 +1699,7 @@ def test_random_time_slices_are_as_long_on_average(time_slices: Path) -> None:
 
 
 def test_without_qemu_s_function_time_slices_end_by_time(tmp_path: Path) -> None:
-    program = built("time_slices", ["time_slices"], tmp_path)
+    program = built("time_slices", ["time_slices", "leave"], tmp_path)
     assert ended(program, "set 100 0", "block 0 1000") == ["set 0"]
 
 

@@ -84,6 +84,9 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	close(ready[1]);
 	watch_over(agent);
 	lost = restore_all();
+	/* All is said: who waits for the end of the output need not wait for what is removed. */
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
 	temporary_remove(job->tasks);
 	_exit(lost);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -35,28 +36,28 @@ static int holder(void)
 			found = pid;
 	if (all)
 		fclose(all);
-	return found;
+	return found && kill(found, 0) && errno == ESRCH ? 0 : found;
 }
 
-int lock_machine(void)
+void lock_machine(void)
 {
 	int waits = 0;
 
 	lock = open(PLACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	while (lock < 0 || flock(lock, LOCK_EX | LOCK_NB)) {
+	while (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB)) {
 		struct pollfd input = { .fd = STDIN_FILENO, .events = POLLRDHUP };
 
 		if (errno != EWOULDBLOCK)
-			return report_error("machine", "cannot lock " PLACE ", by which one agent measures at a time: %m");
+			return;
 		if (!waits++)
 			report_waiting(holder());
 		if (poll(&input, 1, LOOK_MS) > 0)
 			_exit(1);
 	}
-	return 0;
 }
 
 void leave_machine_lock(void)
 {
-	close(lock);
+	if (lock >= 0)
+		close(lock);
 }

@@ -5,9 +5,9 @@
 
 /*
  * Wait until no other agent has the lock, after reporting which has; the end of standard input ends the wait, and the agent.
- * Returns 0, or 1 after reporting the error.
+ * Where there is no such lock to be had, as in some containers, there is nothing to wait for.
  */
-int lock_machine(void);
+void lock_machine(void);
 /* The lock is a child's alone from now on: the tasks do not inherit it. */
 void leave_machine_lock(void);
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include "qemu/leave.h"
 #include "qemu/qemu_api.h"
 
 /* Flags with which code is translated for a CPU: include/exec/translation-block.h. With -icount there are more. */
@@ -18,7 +19,7 @@ typedef void kick_fn(void *cpu);
 /* QEMU exports its functions if it is built with modules, as distributions do. NULL: not found. */
 static struct {
 	uint32_t (*flags_of)(void *cpu); /* curr_cflags() */
-	void (*exit)(void *cpu); /* cpu_exit() */
+	leave_fn *leave;
 	kick_fn *kick_all;	 /* rr_kick_vcpu_thread() */
 	void **running;		 /* current_cpu of the thread that runs all CPUs */
 } qemu;
@@ -39,7 +40,7 @@ static void kick(void *cpu)
 	do {
 		kicked = __atomic_load_n(qemu.running, __ATOMIC_SEQ_CST);
 		if (kicked)
-			qemu.exit(kicked);
+			qemu.leave(kicked);
 	} while (kicked != __atomic_load_n(qemu.running, __ATOMIC_SEQ_CST));
 }
 
@@ -49,9 +50,9 @@ static void kick_one_cpu(void)
 	kick_fn **ops = accel_ops ? accel_ops() : NULL;
 
 	qemu.kick_all = (kick_fn *)dlsym(RTLD_DEFAULT, "rr_kick_vcpu_thread");
-	qemu.exit = (void (*)(void *))dlsym(RTLD_DEFAULT, "cpu_exit");
+	qemu.leave = qemu_leave();
 	qemu.running = &current_cpu;
-	for (size_t i = 0; ops && qemu.kick_all && qemu.exit && i < ACCEL_OPS_WORDS; i++) {
+	for (size_t i = 0; ops && qemu.kick_all && qemu.leave && i < ACCEL_OPS_WORDS; i++) {
 		if (ops[i] == qemu.kick_all) {
 			ops[i] = kick;
 			return;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#define _GNU_SOURCE
 #include "qemu/time_slices.h"
 
-#include <dlfcn.h>
-
 #include "lib/attributes.h"
+#include "qemu/leave.h"
 
 struct time_slice time_slice;
 
 static uint64_t random_state; /* 0: their lengths are not random */
 
-/* QEMU's cpu_exit(): before its next block, the CPU gives its thread to the next one. NULL: not found. */
-static void (*leave)(void *cpu);
+static leave_fn *leave;
 
 /* Marsaglia's xorshift. */
 static uint64_t next_random(void)
@@ -43,9 +40,8 @@ static void on_block(unsigned int nr UNUSED, void *nr_insns)
 
 void time_slices_set(uint64_t instructions, uint64_t seed)
 {
-	/* QEMU exports it if it is built with modules, as distributions do. */
 	if (!leave)
-		leave = (void (*)(void *))dlsym(RTLD_DEFAULT, "cpu_exit");
+		leave = qemu_leave();
 	time_slice = (struct time_slice){ .instructions = leave ? instructions : 0 };
 	random_state = seed * 0x9e3779b97f4a7c15;
 }

@@ -48,7 +48,7 @@ _RUN_AGENT = (
     'set -e; umask 077; folder=$(mktemp -d "${TMPDIR:-/tmp}/bigiron-XXXXXX"); '
     'trap \'cd /; rm -rf "$folder" || { sleep 1; rm -rf "$folder"; }\' EXIT; '
     "trap 'exit 143' HUP INT TERM PIPE; "
-    'cd "$folder"; export TMPDIR="$folder"; head -c "$1" | tar -xf -; ./agent job'
+    'cd "$folder"; head -c "$1" | tar -xf -; ./agent job'
 )
 _DESCRIBE = (
     f"{cpu_quota.SCRIPT}; "

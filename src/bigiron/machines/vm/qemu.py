@@ -29,6 +29,7 @@ class Qemu:
     path: Path
     version: str  # "10.0.2", or "" where it did not say
     plugins: bool
+    modules: bool = True  # whether it was built for modules, and exports what the recorder needs
     ends_time_slices: bool = (
         True  # whether the recorder can end a CPU's time slice after so many instructions
     )
@@ -53,6 +54,8 @@ class Qemu:
             return f"is QEMU {self.version}, but the recorder needs {known_versions()}"
         if not self.plugins:
             return f"is QEMU {self.version} built without plugin support, which recording needs"
+        if not self.modules:
+            return f"is QEMU {self.version} built without --enable-modules, so that it exports too little"
         return ""
 
 
@@ -95,7 +98,7 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     versions = f"QEMU {known_versions()}"
     build = (
         f"build {versions} from its source, and put it first on PATH: "
-        f"./configure --target-list={target} --enable-plugins && make install"
+        f"./configure --target-list={target} --enable-plugins --enable-modules && make install"
     )
     if system.qemu:
         fault = Qemu(Path(binary), system.qemu, True).fault
@@ -116,7 +119,11 @@ def _identify(path: str, mtime_ns: int) -> Qemu:
     line = with_plugin or _first_line(path, "--version")
     version = re.search(r"version (\d+(?:\.\d+)*)", line)
     return Qemu(
-        Path(path), version[1] if version else "", bool(with_plugin), _exports(Path(path), b"cpu_exit")
+        Path(path),
+        version[1] if version else "",
+        bool(with_plugin),
+        _exports(Path(path), b"current_cpu"),
+        _exports(Path(path), b"cpu_exit"),
     )
 
 
