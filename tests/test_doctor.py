@@ -156,9 +156,9 @@ def test_a_machine_without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
             "is QEMU 7.2.1, and versions before 10 crash",
         ),
         (
-            "echo QEMU emulator version 11.1.3",
+            "echo QEMU emulator version 11.2.0",
             ("limited", "ok"),
-            "is QEMU 11.1.3, but the recorder supports only",
+            "is QEMU 11.2.0, but the recorder needs",
         ),
         (
             '[ "$1" = --version ] && echo QEMU version 10.1',
