@@ -112,6 +112,30 @@ def test_only_what_the_workload_has_made_is_removed(tmp_path: Path) -> None:
     assert (others / "kept").is_dir()
 
 
+@needs_root
+def test_what_is_mounted_in_a_temporary_folder_is_kept(tmp_path: Path) -> None:
+    """Also folders and files of the same file system, and what is mounted on the folder itself."""
+    program, guest = tmp_path / "remove_temporary", Path(compile.__file__).parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "remove_temporary.c", guest / "real/temporary.c"]
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-iquote", guest, *sources, "-o", program]
+    subprocess.run(command, check=True)
+    made, over, others = tmp_path / "made", tmp_path / "over", tmp_path / "others"
+    for folder in (made / "in" / "mounted", made / "plain" / "deep", tmp_path / "made.0", over, others):
+        folder.mkdir(parents=True)
+    for file in (made / "in" / "file", made / "plain" / "deep" / "gone", others / "kept"):
+        file.touch()
+    script = (
+        "mount --bind others made/in/mounted && mount --bind others/kept made/in/file && "
+        'mount --bind others over && ./remove_temporary "$PWD/made" "$PWD/over"'
+    )
+    subprocess.run(["unshare", "--mount", "sh", "-c", script], cwd=tmp_path, check=True)
+    assert (others / "kept").exists()
+    assert {file for top in (made, over) for file in (top, *top.rglob("*"))} == {
+        *(made, made / "in", made / "in" / "mounted", made / "in" / "file", over)
+    }
+    assert not (tmp_path / "made.0").exists()
+
+
 @pytest.fixture
 def machine_lock() -> Iterator[int]:
     """That of this machine, locked: no other test measures here."""
