@@ -18,7 +18,7 @@ import pytest
 import yaml
 from test_setup import ROOT
 
-from bigiron import probes
+from bigiron import compile, probes, workloads
 from bigiron.analysis.lines import rules
 from bigiron.analysis.replay import trace
 from bigiron.analysis.statistics.verdict import Look
@@ -163,6 +163,17 @@ def test_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     file = page(transcript("counts", "$ no-such-program"), tmp_path, monkeypatch)
     (complaint,) = docs.make_page(file, write=True)
     assert complaint.startswith("page.md:5: `no-such-program` ended with 127: ")
+
+
+def test_the_page_about_workloads_names_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an agent that can load BPF programs, the folders of headers left out."""
+    used = set[str]()
+    monkeypatch.setattr(compile, "_compile", lambda name, cc, flags, *rest: used.update(flags) or Path())
+    compile.agent(workloads.find("open1"), "gcc", ["-lbpf"])
+    page = (ROOT / "docs/howto/workloads/write-a-workload.md").read_text()
+    named = " ".join(re.findall(r"`(?:gcc )?(-[^`]+)`", page.partition("\nIt runs as root")[0]))
+    folders = {"-iquote", *compile.guest_includes()}
+    assert set(named.split()) == used - folders - {"-r"}
 
 
 # Links

@@ -2,17 +2,24 @@
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from conftest import BIGIRON, bigiron, measured, wait_until
 
 import bigiron as library
+from bigiron import compile, workloads
 from bigiron.errors import UserError
+from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.real import real
 from bigiron.machines.real.real import RealEngine
+from bigiron.util.threads import StoppedError
 
 pytestmark = pytest.mark.usefixtures("settings_are_ours")
 SETTING = Path(
@@ -105,6 +112,30 @@ def test_only_what_the_workload_has_made_is_removed(tmp_path: Path) -> None:
     assert (others / "kept").is_dir()
 
 
+@needs_root
+def test_what_is_mounted_in_a_temporary_folder_is_kept(tmp_path: Path) -> None:
+    """Also folders and files of the same file system, and what is mounted on the folder itself."""
+    program, guest = tmp_path / "remove_temporary", Path(compile.__file__).parent / "guest"
+    sources = [Path(__file__).with_name("agent") / "remove_temporary.c", guest / "real/temporary.c"]
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-iquote", guest, *sources, "-o", program]
+    subprocess.run(command, check=True)
+    made, over, others = tmp_path / "made", tmp_path / "over", tmp_path / "others"
+    for folder in (made / "in" / "mounted", made / "plain" / "deep", tmp_path / "made.0", over, others):
+        folder.mkdir(parents=True)
+    for file in (made / "in" / "file", made / "plain" / "deep" / "gone", others / "kept"):
+        file.touch()
+    script = (
+        "mount --bind others made/in/mounted && mount --bind others/kept made/in/file && "
+        'mount --bind others over && ./remove_temporary "$PWD/made" "$PWD/over"'
+    )
+    subprocess.run(["unshare", "--mount", "sh", "-c", script], cwd=tmp_path, check=True)
+    assert (others / "kept").exists()
+    assert {file for top in (made, over) for file in (top, *top.rglob("*"))} == {
+        *(made, made / "in", made / "in" / "mounted", made / "in" / "file", over)
+    }
+    assert not (tmp_path / "made.0").exists()
+
+
 @pytest.fixture
 def machine_lock() -> Iterator[int]:
     """That of this machine, locked: no other test measures here."""
@@ -137,6 +168,86 @@ def test_one_that_measures_here_is_waited_for(machine_lock: int, tmp_path: Path)
             run.communicate()
         assert run.returncode == (130 if interrupted else 0)
         wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An agent whose workload starts a daemon, which has all of the agent's files open."""
+    source = tmp_path_factory.mktemp("daemon") / "daemon.c"
+    source.write_text("""
+        #include <unistd.h>
+        char *testcase_description = "leave a daemon";
+        void testcase_prepare(unsigned long nr_tasks)
+        {
+            if (!fork()) {
+                alarm(600);
+                for (;;)
+                    pause();
+            }
+        }
+        void testcase(unsigned long long *iterations, unsigned long nr)
+        {
+            for (;;)
+                ++*iterations;
+        }
+    """)
+    return compile.agent(workloads.from_file(source), "gcc")
+
+
+def job_of(sample_ms: int) -> str:
+    return f"mode process\ntasks 1\nwarmup 10\npatience_s 100\nsamples 1\nsample_ms {sample_ms}\n"
+
+
+def end_daemon(pid: int) -> None:
+    assert Path(f"/proc/{pid}/comm").read_text() == "agent\n"
+    os.kill(pid, signal.SIGKILL)
+
+
+def wait_for_machine_lock() -> None:
+    lock = os.open("/sys/devices/system/cpu", os.O_RDONLY)
+    wait_until(lambda: flocked(lock))
+    os.close(lock)
+
+
+def flocked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_outlives_the_agent_is_named(
+    stopped: bool, daemon: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = threading.Event()
+    monkeypatch.setattr(real, "_RESTORE_S", 15 if stopped else 1)
+    job = job_of(1_000_000 if stopped else 100)
+    machine = real.RealMachine("", real.system(""), daemon, job, deadline_s=100)
+    with pytest.raises(StoppedError) if stopped else nullcontext():
+        real.run(machine, stop, lambda stage: stop.set() if stopped and stage == "in samples" else None)
+    warning = caplog.messages[-1]  # what else measures here may have been waited for
+    named = re.fullmatch(r"process (\d+) of the workload still runs on this machine, which may .*", warning)
+    assert named, warning
+    end_daemon(int(named[1]))
+    wait_for_machine_lock()
+
+
+def test_the_lock_is_given_up_when_an_agent_is_killed(daemon: Path, tmp_path: Path) -> None:
+    """By whomever: its standard input stays open."""
+    decoder, messages = Decoder(), list[Message]()
+    (tmp_path / "job").write_text(job_of(1_000_000))
+    with subprocess.Popen([daemon, tmp_path / "job"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout
+        while not messages or messages[-1].type != "remains":
+            read = os.read(agent.stdout.fileno(), 1 << 16)
+            assert read
+            messages += decoder.feed(read)
+            if any(message.content == {"stage": "samples"} for message in messages):
+                agent.kill()
+        end_daemon(messages[-1].content["pid"])
+    wait_for_machine_lock()
 
 
 def _agent_of(pid: int) -> int:

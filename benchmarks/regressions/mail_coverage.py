@@ -1,14 +1,15 @@
 """Which of the kernel test robot's mails `bigiron judge` maps to something that runs, with nothing given.
 
-    benchmarks/regressions/mail_coverage.py REPORTS.csv
-                                             [--run FOLDER [--kernel OLD --kernel NEW] [--only REGEX]]
+    .venv/bin/python benchmarks/regressions/mail_coverage.py REPORTS.csv
+        [--run FOLDER [--kernel OLD --kernel NEW] [--only REGEX]]
 
 Writes docs/validation/regressions/mails.md. Families, their numbers of reports and their tests are in
-mail_families.toml. REPORTS.csv has a published report in each row, with the columns `id`, `benchmark and
-parameters`, `machine`.
+mail_families.toml. REPORTS.csv, which is not in this repository, has a published report in each row, with the
+columns `id`, `benchmark and parameters`, `machine`.
 
-With --run, an example of each family is judged first, on two kernels, in FOLDER; what came of it is kept in
-mail_examples.csv beside this file, which the page is made from.
+With --run, an example of each family is judged first, on two kernels, in FOLDER. What comes of it is written
+to mail_examples.csv beside this file; an example that is there is not judged again. The file exists only
+after such a run: without it, all of the page's column `judged` says no.
 """
 
 import argparse

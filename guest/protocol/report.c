@@ -154,6 +154,12 @@ void report_waiting(int pid)
 		fprintf(out, "{\"pid\":%d}", pid);
 }
 
+void report_remains(int pid)
+{
+	WITH_REPORT("remains", out)
+		fprintf(out, "{\"pid\":%d}", pid);
+}
+
 void report_hello(void)
 {
 	struct utsname name;

@@ -42,6 +42,8 @@ void json_names(FILE *out, const char *const *names, const int *absent, unsigned
 void report_open(const char *path); /* NULL: standard output */
 /* Another agent measures, of which that is the process; 0: not known. */
 void report_waiting(int pid);
+/* That process has outlived the agent, and all was put back without waiting for it any longer; 0: not known. */
+void report_remains(int pid);
 void report_hello(void);
 /* The controllers of the tasks' cgroup: which the kernel has, and which it lacks (`absent`: 1). */
 void report_cgroup(const char *const *controllers, const int *absent, unsigned long number);

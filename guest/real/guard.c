@@ -2,16 +2,21 @@
 #define _GNU_SOURCE
 #include "guard.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "machine/clock.h"
 #include "machine/settings.h"
 #include "protocol/job.h"
 #include "protocol/report.h"
@@ -21,8 +26,13 @@
 #include "tracing/tracing.h"
 #include "workload/hotplug.h"
 
+#define PATIENCE_NS 10000000000ull /* with what outlives the agent */
+#define LOOK_MS 100
+#define DONE "." /* from the agent, in place of a name, which begins with '/' */
+
 static pid_t guard;
 static int life[2]; /* names of temporary files, until all processes that could tell of one have ended */
+static struct stat their_end; /* of life[1], which the guard closes */
 
 /* Nothing is ever written to it; it is read until its end. */
 static int stdin_has_ended(const struct pollfd *fd)
@@ -32,13 +42,15 @@ static int stdin_has_ended(const struct pollfd *fd)
 	return fd->revents && read(fd->fd, bytes, sizeof(bytes)) <= 0;
 }
 
-static int life_has_ended(const struct pollfd *fd)
+static int life_has_ended(const struct pollfd *fd, int *agent_is_done)
 {
 	char name[PATH_MAX];
 	ssize_t length = fd->revents ? read(fd->fd, name, sizeof(name)) : 0;
 
-	if (length > 0)
+	if (length > 0 && *name == '/')
 		temporary_take(name, length);
+	else if (length > 0)
+		*agent_is_done = 1;
 	return fd->revents && length <= 0;
 }
 
@@ -49,21 +61,84 @@ static int has_other_side(int fd)
 	return !fstat(fd, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-/* Wait until the agent has ended, and end it at the end of its standard input: nothing reads its output any more. */
-static void watch_over(pid_t agent)
+/*
+ * Wait until the agent has ended and all that it started, and end it at the end of its standard input: nothing reads its
+ * output any more. Returns whether something has outlived it, for which there was no more patience: a workload's daemon,
+ * or a task that no signal ends.
+ */
+static int watch_over(pid_t agent)
 {
-	struct pollfd ends[] = { { life[0], POLLIN, 0 }, { has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 } };
+	struct pollfd ends[] = {
+		{ life[0], POLLIN, 0 },
+		{ has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 },
+		{ syscall(SYS_pidfd_open, agent, 0), POLLIN, 0 }, /* none before Linux 5.3 */
+	};
+	uint64_t deadline = 0;
+	int done = 0;
 
-	for (;;) {
-		if (poll(ends, 2, -1) < 0)
+	while (!deadline || clock_ns() < deadline) {
+		if (poll(ends, 3, deadline ? LOOK_MS : -1) < 0)
 			continue;
-		if (life_has_ended(&ends[0]))
-			return;
+		if (life_has_ended(&ends[0], &done))
+			return 0;
+		if (ends[2].revents) {
+			done = 1;
+			ends[2].fd = -1;
+		}
 		if (stdin_has_ended(&ends[1])) {
-			kill(agent, SIGKILL);
+			if (!done)
+				kill(agent, SIGKILL);
+			done = 1;
 			ends[1].fd = -1;
 		}
+		if (done && !deadline)
+			deadline = clock_ns() + PATIENCE_NS;
 	}
+	return 1;
+}
+
+/* The next of a folder's names that are numbers; 0 at the end. */
+static int next_number(DIR *folder)
+{
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)))
+		if (atoi(entry->d_name) > 0)
+			return atoi(entry->d_name);
+	return 0;
+}
+
+/* One of its threads may have it where the first has ended: a file that was inherited has the same number everywhere. */
+static int has_their_end(int pid)
+{
+	char path[80];
+	DIR *threads;
+	int found = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	threads = opendir(path);
+	for (int thread; !found && (thread = next_number(threads));) {
+		struct stat file;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", pid, thread, life[1]);
+		found = !stat(path, &file) && file.st_dev == their_end.st_dev && file.st_ino == their_end.st_ino;
+	}
+	if (threads)
+		closedir(threads);
+	return found;
+}
+
+/* A process that has outlived the agent; 0: not known. */
+static int who_remains(void)
+{
+	DIR *all = opendir("/proc");
+	int pid;
+
+	while ((pid = next_number(all)) && !has_their_end(pid))
+		;
+	if (all)
+		closedir(all);
+	return pid;
 }
 
 /* All of it, also where a part fails. */
@@ -74,16 +149,22 @@ static int restore_all(void)
 
 static void guard_main(const struct job *job, pid_t agent, const int *ready)
 {
-	int lost;
+	int lost, outlived;
 
 	setsid();
+	fstat(life[1], &their_end);
 	close(life[1]);
 	for (int signal = 1; signal < NSIG; signal++)
 		sigaction(signal, &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
 	close(ready[0]);
 	close(ready[1]);
-	watch_over(agent);
+	outlived = watch_over(agent);
 	lost = restore_all();
+	if (outlived) {
+		report_remains(who_remains());
+		/* To remove files may take as long. */
+		leave_machine_lock();
+	}
 	/* All is said: who waits for the end of the output need not wait for what is removed. */
 	close(STDOUT_FILENO);
 	close(STDERR_FILENO);
@@ -141,6 +222,7 @@ int guard_end(void)
 
 	if (!guard)
 		return 0;
+	send(life[1], DONE, 1, MSG_NOSIGNAL);
 	close(life[1]);
 	if (waitpid(guard, &status, 0) == guard && WIFEXITED(status))
 		return status;

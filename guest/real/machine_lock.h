@@ -8,7 +8,10 @@
  * Where there is no such lock to be had, as in some containers, there is nothing to wait for.
  */
 void lock_machine(void);
-/* The lock is a child's alone from now on: the tasks do not inherit it. */
+/*
+ * The lock is a child's alone from now on: the tasks do not inherit it. Where the child calls this too, it is another
+ * agent's turn.
+ */
 void leave_machine_lock(void);
 
 #endif

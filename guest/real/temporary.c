@@ -2,7 +2,8 @@
 #define _GNU_SOURCE
 #include "temporary.h"
 
-#include <ftw.h>
+#include <fcntl.h>
+#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #define MOST_TOLD 1024 /* by a process: where to make files is the operation, the guard is not to work beside it */
-#define MOST_OPEN 16   /* folders at once */
 
 static int told = -1;
 
@@ -69,20 +69,29 @@ static int is_ours(const char *path)
 	return !lstat(path, &status) && status.st_uid == geteuid();
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+/* Also where the same file system is mounted once more. Linux says so since 5.8; before, FTS_XDEV sees the others. */
+static int is_mount(const char *path)
 {
-	(void)status;
-	(void)kind;
-	(void)place;
-	remove(path);
-	return 0;
+	struct statx status;
+
+	return !statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &status) &&
+	       status.stx_attributes & status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT;
 }
 
 /* Neither through a link nor past a mount. */
-static void remove_all(const char *path)
+static void remove_all(char *path)
 {
-	if (is_ours(path))
-		nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	char *const paths[] = { path, NULL };
+	FTS *walk = is_ours(path) ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL) : NULL;
+
+	for (FTSENT *each; walk && (each = fts_read(walk));) {
+		if (each->fts_info != FTS_D)
+			remove(each->fts_path);
+		else if (is_mount(each->fts_path))
+			fts_set(walk, each, FTS_SKIP);
+	}
+	if (walk)
+		fts_close(walk);
 }
 
 void temporary_remove(unsigned long tasks)

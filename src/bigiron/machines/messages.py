@@ -40,6 +40,12 @@ class Waiting(msgspec.Struct, frozen=True):
     pid: int
 
 
+class Remains(msgspec.Struct, frozen=True):
+    """All is put back, though a process has outlived the agent; which one, 0: not known."""
+
+    pid: int
+
+
 class Hello(msgspec.Struct, frozen=True):
     """The agent has started."""
 
@@ -203,6 +209,7 @@ class Lost(msgspec.Struct, frozen=True):
 _PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "room": Room,
     "waiting": Waiting,
+    "remains": Remains,
     "hello": Hello,
     "cgroup": CgroupMade,
     "stage": Stage,

@@ -26,7 +26,7 @@ from typing import IO
 
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
-from bigiron.machines.messages import Decoder, Message
+from bigiron.machines.messages import Decoder, Message, check
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import cpu_quota, ssh
 from bigiron.util import distribution
@@ -245,11 +245,12 @@ def run(machine: RealMachine, stop: threading.Event, on_stage: Callable[[str], N
             stderr=stderr,
             start_new_session=True,  # a Ctrl-C is for us, not for it
         )
-        decoder = Decoder()
+        decoder, outcome = Decoder(), MachineOutcome()
         try:
-            return _listen(machine, process, archive, decoder, stderr, stop, on_stage)
+            _listen(machine, process, archive, decoder, outcome, stderr, stop, on_stage)
         finally:
-            _wait_until_all_is_put_back(machine, process, decoder)
+            _wait_until_all_is_put_back(machine, process, decoder, outcome)
+    return outcome
 
 
 def _command(address: str, script: str, *arguments: str) -> list[str]:
@@ -276,13 +277,14 @@ def _listen(
     process: subprocess.Popen[bytes],
     archive: bytes,
     decoder: Decoder,
+    outcome: MachineOutcome,
     stderr: IO[bytes],
     stop: threading.Event,
     on_stage: Callable[[str], None],
-) -> MachineOutcome:
+) -> None:
     """Until the last word, handing over the archive meanwhile."""
     assert process.stdin and process.stdout
-    started, outcome, left = time.monotonic(), MachineOutcome(), memoryview(archive)
+    started, left = time.monotonic(), memoryview(archive)
     os.set_blocking(process.stdin.fileno(), False)
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdin, selectors.EVENT_WRITE)
@@ -310,7 +312,6 @@ def _listen(
             if time.monotonic() - started > machine.deadline_s:
                 deadline = f"its deadline of {machine.deadline_s:.0f} s"
                 raise MachineError(f"the agent was still {outcome.stage} after {deadline}")
-    return outcome
 
 
 def _status(process: subprocess.Popen[bytes]) -> int:
@@ -351,21 +352,39 @@ def _write(stream: IO[bytes], left: memoryview) -> int:
 
 
 def _wait_until_all_is_put_back(
-    machine: RealMachine, process: subprocess.Popen[bytes], decoder: Decoder
+    machine: RealMachine, process: subprocess.Popen[bytes], decoder: Decoder, outcome: MachineOutcome
 ) -> None:
-    """The end of its standard input ends the agent; who puts all back has its output open until then."""
+    """The end of its standard input ends the agent; who puts all back has its output open until then.
+
+    So may have what outlives the agent, for longer: of that the agent says so when all is put back.
+    """
+    in_time = True
     try:
         rest, _ = process.communicate(timeout=_RESTORE_S)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as waited:
         process.kill()
         process.wait()
+        rest, in_time = waited.output or b"", False
+    messages = decoder.feed(rest)
+    for message in (*outcome.messages, *messages):
+        if message.type == "remains":
+            _say_what_remains(machine, message)
+            in_time = True
+    if not in_time:
         where = f" of {machine.address}" if machine.address else ""
-        raise MachineError(
-            f"settings and CPUs{where} were not restored within {_RESTORE_S} s: check them"
-        ) from None
-    for message in decoder.feed(rest):
+        raise MachineError(f"settings and CPUs{where} were not restored within {_RESTORE_S} s: check them")
+    for message in messages:
         if message.type == "error":
             raise MachineError(sanitize(str(message.content.get("text"))))
+
+
+def _say_what_remains(machine: RealMachine, message: Message) -> None:
+    check(message)
+    which = f"process {message.content['pid']}" if message.content["pid"] else "a process"
+    _log.warning(
+        "%s of the workload still runs on %s, which may disturb what is measured next: end it",
+        *(which, name(machine.address)),
+    )
 
 
 def _why_it_ended(machine: RealMachine, status: int, stderr: IO[bytes], stage: str) -> str:
