@@ -61,6 +61,7 @@ class ReportedShape:
     like: str  # a machine file; "": the report does not contain enough
     base: str  # the machine whose latencies the file has
     why_not: str = ""
+    assumed: str = ""  # the number of sockets where the report implies none, and why that one
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def shape(mail: RobotMail) -> ReportedShape:
         return ReportedShape(
             "", "", f"the report's description of its machine is not enough for a machine file: {why}"
         )
-    return ReportedShape(str(file), found.base)
+    return ReportedShape(str(file), found.base, assumed=found.assumed)
 
 
 def spec(
@@ -348,4 +349,8 @@ def _not_considered(
     )
     if shaped.why_not:
         found.append("the shape of the report's machine: all CPUs here are on one socket")
+    if shaped.assumed:
+        found.append(
+            f"the report's number of sockets, which it does not give: here it is assumed ({shaped.assumed})"
+        )
     return found

@@ -9,6 +9,7 @@ No document specifies its form. Lines that are not understood are kept with thei
     by_hand     tables that developers write
     unnamed     tests whose parameters have no names
     metric      what the name of a metric says
+    processor   what the names of a processor and of a group of machines say
     model       what is returned
 """
 

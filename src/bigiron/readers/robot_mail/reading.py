@@ -11,15 +11,12 @@ from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
 from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in, tasks_in
-from bigiron.readers.robot_mail.model import (
-    Commit,
-    Elsewhere,
-    Reported,
-    ReportedMachine,
-    RobotMail,
+from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
+from bigiron.readers.robot_mail.processor import (
     code_name_in,
     code_name_of_group,
     sockets_of_group,
+    sockets_of_processor,
 )
 from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, MailTable, MetricRow, is_same
 
@@ -467,11 +464,13 @@ def _machine(text: str, called: str) -> ReportedMachine:
 
 
 def _completed(machine: ReportedMachine | None, group: str) -> ReportedMachine | None:
-    """With the code name and sockets that the machine's group implies, where the mail's words have none."""
+    """With the code name and sockets that names imply where the mail's words have none."""
     if machine is None:
         return None
     return replace(
         machine,
         code_name=machine.code_name or code_name_of_group(group),
-        sockets=machine.sockets or sockets_of_group(group),
+        sockets=machine.sockets
+        or sockets_of_group(group)
+        or sockets_of_processor(machine.processor, machine.cpus),
     )

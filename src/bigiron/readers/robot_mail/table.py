@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import label
-from bigiron.readers.robot_mail.model import (
-    Commit,
-    Reported,
-    ReportedMachine,
-    code_name_in,
-    code_name_of_group,
-)
+from bigiron.readers.robot_mail.model import Commit, Reported, ReportedMachine
+from bigiron.readers.robot_mail.processor import code_name_in, code_name_of_group
 
 MOST_FIGURES = 20_000  # rows of a mail
 MOST_COLUMNS = 5
