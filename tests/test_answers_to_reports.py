@@ -4,6 +4,7 @@ Each text has one thing that published mails have; commits, titles and people ar
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 from test_robot_mail import BASE, NEW, SUBJECT, TEXT, mail, pattern, quoted, read
@@ -64,6 +65,74 @@ def test_a_row_that_was_cut_between_its_columns_is_whole() -> None:
     row = f"  84998  -52.4%  40459  -9.1%  77263 ±  2%  -10.1%\n76413  {METRIC}\n"
     text = f"{HEADER}  v5.7\n{third}\n---\n{row}"
     assert row_of(of_subject(text)) == (84998, 40459, -0.524)
+
+
+NOTICE = f"noticed a -52.4% regression of {METRIC} due to commit:"
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        NOTICE.replace("due to", "due\nto"),
+        NOTICE.replace("due to", "due to\n"),
+        NOTICE.replace(" due", "\ndue"),
+        NOTICE.replace("regression of ", "regression\nof\n"),
+        NOTICE.replace("a -52", "a\n-52").replace("to commit", "to\ncommit"),
+        NOTICE.replace("will-it-", "will-it-\n").replace("to commit", "to\ncommit"),
+        NOTICE.replace("due to commit:", "\non:"),
+        NOTICE.replace("due to commit:", "due"),
+    ],
+)
+def test_a_line_of_the_regression_is_read_wherever_it_was_cut(cut: str) -> None:
+    text = TEXT.replace(f"noticed a -52.4% regression of {METRIC} on:", cut)
+    assert text != TEXT
+    for one in (text, quoted(text)):
+        assert replace(read(one), unknown=[]) == replace(read(TEXT), unknown=[])
+        assert [line for _, line in read(one).unknown] == ["something odd here"]
+
+
+def test_a_list_of_commits_after_the_line_of_the_regression_is_not_taken_for_its_end() -> None:
+    line = NOTICE.replace(" due to commit:", " on:")
+    text = f"FYI, we {line}\ncommit:\n  {BASE}\n  {NEW}\n\n{HEADER}\n{ROW}\n"
+    found = of_subject(text)
+    assert (found.base, row_of(found)) == (Commit(BASE), (84998, 40459, -0.524))
+
+
+TITLE = "vfs: a pattern, no commit of anybody's"
+
+
+@pytest.mark.parametrize(
+    ("title", "cut"),
+    [
+        (TITLE, '("vfs:\na pattern, no commit of anybody\'s")'),
+        (TITLE, '("vfs: a\npattern, no\ncommit of anybody\'s")'),
+        (TITLE, f'\n("{TITLE}")'),
+        (TITLE, '\n("vfs: a pattern,\nno commit of anybody\'s")'),
+        ("[RFC PATCH 2/3] vfs: file: open it (v3)", '("[RFC PATCH 2/3] vfs:\nfile: open it (v3)")'),
+        ("vfs: a list of [x] and [y]", '("vfs: a list of\n[x] and [y]")'),
+        ("vfs_{to,from}_iter(): open it", '\n("vfs_{to,from}_iter(): open it")'),
+        ('Revert "vfs: a change"', '("Revert "vfs: a\nchange"")'),
+    ],
+)
+def test_a_title_is_read_wherever_it_was_cut(title: str, cut: str) -> None:
+    line = f'commit: {NEW} ("{TITLE}")'
+    assert line in TEXT
+    text = TEXT.replace(line, f"commit: {NEW} {cut}".replace(" \n", "\n"))
+    for one in (text, quoted(text)):
+        found = read(one)
+        assert (found.new, found.unknown[0][1]) == (Commit(NEW, title), "something odd here")
+        assert found.figures == read(TEXT).figures
+    base = TEXT.replace(f'{BASE} ("vfs: what was before")', f"{BASE} {cut}".replace(" \n", "\n"))
+    assert read(base).base == Commit(BASE, title) and read(base).figures == read(TEXT).figures
+
+
+def test_a_title_without_an_end_takes_no_line_that_follows() -> None:
+    after = "https://git.example.com\n\n[still regression on a/b 1234567]"
+    text = TEXT.replace(f'("{TITLE}")', f'("vfs: a\n{after}', 1)
+    found = read(text)
+    assert found.new == Commit(NEW, "vfs: a") and [one.branch for one in found.elsewhere] == ["a/b"]
+    untitled = TEXT.replace(f' ("{TITLE}")', "").replace('  fedcba9876 ("vfs: what was before")', f"  {BASE}")
+    assert read(untitled).base == Commit(BASE) and read(untitled).figures == read(TEXT).figures
 
 
 # Parts of reports

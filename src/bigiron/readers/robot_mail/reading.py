@@ -29,7 +29,7 @@ _LONGEST = 120  # characters kept of a line that is not understood
 
 NOTICED = re.compile(
     r"noticed (?:an? |a\(n\) )?([-+]?\d+(?:\.\d+)?)\s?%\s+(regression|improvement)\s+of\s+"
-    r"(\S+?)(?:\s+(?:on|due to commit)\b.*|:)?\s*$"
+    r"(\S+?)(?:\s+(?:on|due)\b.*|:)?\s*$"
 )
 SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
 FIELD = re.compile(r"(?:(?:in|on) )?(testcase|test machine|config|compiler)\s*:\s*(\S.*?)\s*$")
