@@ -304,6 +304,36 @@ def test_rows_of_a_test_and_their_mean_are_told_apart() -> None:
     assert row_of(better) == (84998, 87500, 0.03)
 
 
+OF_A_TEST = "will-it-scale/performance-process-100%-open1-ucode=0x11/lkp-skl-pattern"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        f"v5.4  {NEW[:26]}\n{'5' * 26}  testcase/testparams/testbox",
+        f"{HEADER[:16]}  {NEW[:26]}\n{'5' * 26}\ntestcase/testparams/testbox",
+        f"{HEADER[:16]}  {NEW[:26]}\n{'5' * 26}  testcase/testparams/tes\ntbox",
+        f"{HEADER[:16]}  {NEW[:26]}  {'5' * 26}",
+    ],
+)
+def test_the_line_above_a_table_is_read_wherever_it_was_cut(columns: str) -> None:
+    rows = f"  84998  40459  47647 \n{OF_A_TEST}\n  84998  40459  47647  GEO-MEAN \n{METRIC}\n"
+    found = of_subject(f"{columns}\n---------------- ----------\n---------\n{rows}")
+    assert (found.benchmark, found.parameters["test"], found.mode) == ("will-it-scale", "open1", "process")
+    assert found.parameters["tbox_group"] == "lkp-skl-pattern"
+    assert row_of(found) == (84998, 40459, None) and found.unknown == []
+
+
+def test_the_part_of_a_test_that_the_metric_begins_with_is_the_benchmark() -> None:
+    row = "  347258  -52.4%  165295  {}\n  347258  -52.4%  165295  TOTAL vm-scalability.throughput\n"
+    for test in ("300s-lru/vm-scalability/ivb44", "ivb44/300s-lru/vm-scalability"):
+        text = f'{OF_OLD}\n\ncommit {NEW} ("a")\n\n{HEADER}\n{row.format(test)}'
+        for subject in (OLD_SUBJECT, f"[mm] {NEW[:10]}: vm-scalability.throughput -52.4% regression"):
+            assert of_subject(text, subject).benchmark == "vm-scalability"
+    found = of_subject(text, OLD_SUBJECT)
+    assert (found.parameters["tbox_group"], found.parameters["test"]) == ("ivb44", "lru")
+
+
 def test_the_sum_of_several_tests_is_no_figure() -> None:
     rows = "".join(
         f"  1000 ~ 3%  -35.0%  650 ~ 0%  box2/micro/vm-scalability/300s-{fs}-lru\n" for fs in ("xfs", "ext4")

@@ -81,6 +81,7 @@ class MailReader:
     def __init__(self, called: str) -> None:
         self._called = called
         self._metric, self._change, self._regression = "", "", True
+        self._of_subject: list[str] = []  # what the metrics in the mail's subject begin with
         self._commits: list[Commit] = []  # of the lines "commit: …"
         self._before: int | None = None  # how many of them come before the line of the regression
         self._fields: dict[str, str] = {}
@@ -99,9 +100,10 @@ class MailReader:
 
     def of(self, subject: str, lines: list[MailLine]) -> RobotMail:
         """All that a mail says."""
+        found = SUBJECT.search(subject)
+        self._of_subject = [found[2].partition(".")[0]] if found else unnamed.benchmarks_in(subject)
         for at, line in lines:
             self._line(at, line.rstrip())
-        found = SUBJECT.search(subject)
         if found and not self._metric:
             self._metric, self._change = found[2], found[3]
             self._regression = found[4] == "regression"
@@ -249,7 +251,7 @@ class MailReader:
 
     def _of_test(self, table: MailTable, test: str, order: Sequence[str]) -> None:
         """Take the keys of a test whose parameters have no names; of several tests, what they share."""
-        keys = unnamed.keys(test, order)
+        keys = unnamed.keys(test, order, [*self._of_subject, self._metric.partition(".")[0]])
         shared = {name: value for name, value in keys.items() if table.keys.get(name, value) == value}
         table.keys = {name: shared[name] for name in shared if name in (table.keys or shared)}
         table.test = test

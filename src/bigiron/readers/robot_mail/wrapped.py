@@ -23,7 +23,9 @@ _REST_OF_KEYS = re.compile(r"\s*[\w./-]*:\s*$")
 _COLUMNS = re.compile(
     r"\s*(?:v\d\S*|[0-9a-f]{15,16})(?:\s+(?:v\d\S*|[0-9a-f]{20,40}))+(?P<order>\s+test[\w/]*)?\s*$"
 )
-_MORE_COLUMNS = re.compile(r"\s*(?:v\d\S*|[0-9a-f]{20,40}|test\w+(?:/test\w+)+)\s*$")
+_MORE_COLUMNS = re.compile(
+    r"\s*(?:(?:(?:v\d\S*|[0-9a-f]{20,40})(?:\s+|$))+(?:test[\w/]*)?|test\w+(?:/test\w+)+)\s*$"
+)
 _REST_OF_ORDER = re.compile(r"[\w/]*(?:box|params|case)\s*$")
 """The line above a table that says which commits its columns are of."""
 
