@@ -98,6 +98,27 @@ def test_a_list_of_commits_after_the_line_of_the_regression_is_not_taken_for_its
     assert (found.base, row_of(found)) == (Commit(BASE), (84998, 40459, -0.524))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [
+        ("In testcase:", "on test machine:", "with following parameters:"),
+        ("in testcase:", "On test machine:", "With following parameters:"),
+        ("Testcase:", "Test machine:", "Parameters:"),
+    ],
+)
+def test_the_lines_of_the_test_are_read_whatever_letter_they_begin_with(
+    first: str, second: str, third: str
+) -> None:
+    text = TEXT.replace("testcase: w", f"{first} w").replace("parameters:", third, 1)
+    text = text.replace("test machine: 104 threads 2", f"{second} 104 threads\n2")
+    for one in (text, quoted(text)):
+        assert read(one).notes == [] and read(one).unknown[0][1] == "something odd here"
+        assert replace(read(one), unknown=[]) == replace(read(TEXT), unknown=[])
+    of_answer = of_subject(quoted(text[text.index(first) :]))
+    assert (of_answer.benchmark, of_answer.notes) == ("will-it-scale", [])
+    assert of_answer.machine == read(TEXT).machine
+
+
 TITLE = "vfs: a pattern, no commit of anybody's"
 
 

@@ -62,7 +62,7 @@ def read(content: bytes, called: str) -> RobotMail:
 
 def _depths(text: MailText) -> list[int]:
     """How deep the lines are quoted that make a report."""
-    found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line}
+    found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line.lower()}
     return sorted(found)[:_MOST_DEPTHS]
 
 

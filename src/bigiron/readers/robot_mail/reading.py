@@ -32,11 +32,11 @@ NOTICED = re.compile(
     r"(\S+?)(?:\s+(?:on|due)\b.*|:)?\s*$"
 )
 SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
-FIELD = re.compile(r"(?:(?:in|on) )?(testcase|test machine|config|compiler)\s*:\s*(\S.*?)\s*$")
+FIELD = re.compile(r"(?:(?:[Ii]n|[Oo]n) )?([Tt]estcase|[Tt]est machine|config|compiler)\s*:\s*(\S.*?)\s*$")
 COMMIT = re.compile(r"commit(?::\s*|\s+)([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
 _OF_TABLE = re.compile(r"\s*([0-9a-f]{7,40}|v\d[\w.+-]*)(?:\s+\(\"?(.*?)\"?\)?)?(?:\s*(?:<-|=\s).*)?\s*$")
 """A commit that a table compares, with its title, and what a developer adds to it."""
-_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$")
+_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
 _OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
 """Characters that no parameter of the robot's has, and that a shell would act on."""
@@ -293,7 +293,7 @@ class MailReader:
             if len(self._commits) < _MOST_OTHERS:
                 self._commits.append(Commit(found[1], found[2] or ""))
         elif found := FIELD.match(line):
-            self._fields.setdefault(found[1], found[2])
+            self._fields.setdefault(found[1].lower(), found[2])
         elif found := _HARDWARE.match(line):
             self._hardware[found[1]] = found[2]
         elif found := _ELSEWHERE.match(line):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.reading import NOTICED
 
-_MACHINE = re.compile(r"(?:on )?test machine\s*:")
+_MACHINE = re.compile(r"(?:on )?test machine\s*:", re.IGNORECASE)
 _LONGEST = 400  # characters
 _MOST_LINES = 4  # that continue one
 _HYPHENED = re.compile(r"\S-\s*$")
