@@ -117,3 +117,28 @@ def test_an_odd_number_of_cpus_has_not_two_sockets() -> None:
     assert found and found.sockets is None
     with pytest.raises(UserError, match="71 CPUs do not divide among 2 sockets"):
         reported_machine.like(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "group", "code_name", "called"),
+    [
+        ("20 threads 1 sockets (Commit Lake)", "lkp-cml-d02", "Comet Lake", r"\(Commit Lake\)"),
+        ("20 threads 1 sockets (Comet Lake)", "lkp-cml-d02", "Comet Lake", r"\(Comet Lake\)"),
+        ("20 threads 1 sockets", "lkp-cml-d02", "Comet Lake", "Comet Lake"),
+        ("16 threads", "lkp-rkl-d01", "Rocket Lake", "Rocket Lake"),
+    ],
+)
+def test_nothing_is_predicted_for_a_desktop_of_which_there_is_no_file(
+    words: str, group: str, code_name: str, called: str
+) -> None:
+    found = read(described(words, group))
+    assert found.machine and (found.machine.sockets, found.machine.code_name) == (1, code_name)
+    assert found.figures == read(TEXT).figures
+    shaped = second_opinion.shape(found)
+    assert re.fullmatch(f"no machine file is like {called}", shaped.why_not)
+
+
+def test_a_table_of_another_desktop_is_left_out() -> None:
+    found = read(described("20 threads 1 sockets (Commit Lake)", "lkp-rkl-d01"))
+    assert found.figures == []
+    assert "it is of another machine (lkp-rkl-d01: Rocket Lake)" in found.notes[0]

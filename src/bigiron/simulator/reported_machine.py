@@ -88,7 +88,8 @@ def like(machine: ReportedMachine) -> Likeness:
     it is not known which cores share a cache, or where the CPUs do not divide among sockets and threads.
     """
     name = _GENERATIONS.get(generation(machine.processor) or generation(machine.code_name), "")
-    unlike = f"no machine file is like {machine.processor or 'a processor without a name'}"
+    called = machine.processor or machine.code_name or "a processor without a name"
+    unlike = f"no machine file is like {called}"
     if not name and not _is_intel(machine.processor.lower()):
         raise UserError(unlike)
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)

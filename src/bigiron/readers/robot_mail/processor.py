@@ -14,17 +14,22 @@ _CODES = {
     "snb": "Sandy Bridge",
     "ivb": "Ivy Bridge",
     "hsw": "Haswell",
+    "hsx": "Haswell",
     "bdw": "Broadwell",
     "knl": "Knights Landing",
     "knm": "Knights Mill",
     "skl": "Skylake",
     "kbl": "Kaby Lake",
     "cfl": "Coffee Lake",
+    "cml": "Comet Lake",
     "csl": "Cascade Lake",
     "cpl": "Cooper Lake",
     "cpx": "Cooper Lake",
     "icl": "Ice Lake",
+    "tgl": "Tiger Lake",
+    "rkl": "Rocket Lake",
     "adl": "Alder Lake",
+    "rpl": "Raptor Lake",
     "spr": "Sapphire Rapids",
     "emr": "Emerald Rapids",
     "gnr": "Granite Rapids",
@@ -32,6 +37,8 @@ _CODES = {
     "cwf": "Clearwater Forest",
 }
 """Code names by the abbreviation in the name of a test machine's group, such as lkp-csl-2sp4."""
+
+_MISSPELT = {"commit lake": "comet lake"}  # by the robot
 
 _SOCKETS = (
     (r"\be5-4\d{3}|\be7-4\d{3}", 4),
@@ -95,7 +102,10 @@ def code_name_in(processor: str) -> str:
     >>> code_name_in("Intel(R) Xeon(R) CPU E5-2697 v2 @ 2.70GHz (Ivy Bridge-EP)")
     'Ivy Bridge'
     """
-    return next((name for name in _CODES.values() if name.lower() in processor.lower()), "")
+    written = processor.lower()
+    for wrong, right in _MISSPELT.items():
+        written = written.replace(wrong, right)
+    return next((name for name in _CODES.values() if name.lower() in written), "")
 
 
 def sockets_of_group(group: str) -> int | None:
