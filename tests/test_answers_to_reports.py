@@ -201,13 +201,32 @@ def test_without_a_line_that_names_it_the_benchmark_is_that_of_the_metric() -> N
 
 
 def test_of_a_table_that_lacks_the_commit_neither_base_nor_figures_are_taken() -> None:
-    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", "\n  5555555555 (")
+    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", '\n  5555555555 ("Not ')
     found = read(HEAD + other)
     assert (found.base, found.figures) == (None, []) and "test" not in found.parameters
     again = re.sub(r"-52\.4% +40459", "-50.1%  42414", TABLE)
     found = read(HEAD + again)
     assert found.figures == [] and found.parameters["test"] == "open1"
     assert found.notes[0] == "the parameters are those of tables whose figures are left out"
+
+
+def test_a_commit_of_the_same_title_is_the_same_one_rebased() -> None:
+    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", "\n  5555555555 (")
+    found = read(HEAD + other)
+    assert (found.new.id, found.base, row_of(found)) == (NEW, None, (84998, 40459, -0.524))
+    assert found.parameters["test"] == "open1"
+    assert found.notes == [
+        "a table's 5555555555 has the title of 0123456789ab: it is taken for the same, rebased"
+    ]
+    again = re.sub(r"-52\.4% +40459", "-50.1%  42414", other)
+    assert read(HEAD + again).figures == [] and read(HEAD + again).parameters["test"] == "open1"
+    patch = HEAD.replace('("vfs: a', '("[PATCH v2 1/3] vfs: a')
+    assert row_of(read(patch + other)) == row_of(found)
+    untitled = HEAD.replace(f' ("{TITLE}")', "")
+    assert read(untitled + other).figures == []
+    twice = other.replace("\n  5555555555 (", f'\n  6666666666 ("{TITLE}")\n  5555555555 (')
+    assert read(HEAD + twice).figures == []
+    assert read(HEAD + TABLE).notes == []
 
 
 def test_of_a_table_and_its_repeated_rows_the_one_with_keys_is_taken() -> None:

@@ -315,6 +315,11 @@ class MailReader:
         about = About(self._metric, size, benchmark, machine, self._parameters, new)
         chosen, others = tables.choose(self._tables, about)
         machine = machine or (chosen.machine if chosen else None)
+        for other in dict.fromkeys(one.rebased(new) for one in self._tables if one.rows):
+            if other:
+                self._notes.append(
+                    f"a table's {other} has the title of {new.id[:12]}: it is taken for the same, rebased"
+                )
         if chosen and chosen.test:
             test = chosen.test[:_LONGEST]
             self._notes.append(f"the report's parameters have no names: they are taken from {test}")
