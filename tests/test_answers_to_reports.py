@@ -14,6 +14,7 @@ from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, ReportedMachine, RobotMail
 from bigiron.workloads.of_benchmark import workload_of
 
+FXMARK = "fxmark.hdd_ext4_no_jnl_dbench_client_24_bufferedio.works/sec"
 TABLE = TEXT[TEXT.index("=" * 80) : TEXT.index("Disclaimer")]
 HEADER = f"{BASE}a59687 {NEW[:27]}"
 HEAD = TEXT[: TEXT.index("testcase:")]
@@ -192,12 +193,49 @@ def test_without_a_line_that_names_it_the_benchmark_is_that_of_the_metric() -> N
     found = of_subject(f"It is still there:\n\n{HEADER}\n{ROW}\n")
     assert (found.benchmark, row_of(found)) == ("will-it-scale", (84998, 40459, -0.524))
     assert found.notes == [
-        "no line names the benchmark: the metric will-it-scale.per_process_ops is that of will-it-scale"
+        "no line names the benchmark: the metric will-it-scale.per_process_ops is that of will-it-scale",
+        "no line names the benchmark's parameters: its defaults are assumed",
     ]
     with pytest.raises(UserError, match="does not say which test of will-it-scale was run"):
         workload_of(found.benchmark, found.parameters, found.metric)
     with pytest.raises(UserError, match="reports no regression"):
         of_subject("I will look at it.\n")
+
+
+@pytest.mark.parametrize(
+    ("metric", "benchmark", "runs"),
+    [
+        ("stress-ng.pagemove.page_remaps_per_sec", "stress-ng", "stress-ng"),
+        ("fxmark.ssd_xfs_MWCM_72_directio.works/sec", "fxmark", "fxmark/MWCM"),
+        ("fxmark.ssd_ext4_DWAL_2_directio.works/sec", "fxmark", "fxmark/DWAL-direct"),
+    ],
+)
+def test_a_metric_alone_names_the_benchmark(metric: str, benchmark: str, runs: str) -> None:
+    notice = f"> kernel test robot noticed a -4.4% regression of {metric} on"
+    found = read(f'{notice}\n> commit {NEW[:12]} ("vfs: a change")\n\nIt is a lookup.\n')
+    assert (found.benchmark, found.metric, found.change) == (benchmark, metric, -0.044)
+    assert workload_of(found.benchmark, found.parameters, found.metric).called.split()[0] == runs
+
+
+def test_the_name_of_a_metric_of_fxmark_is_its_parameters() -> None:
+    found = read(f"noticed a -9.8% regression of {FXMARK} on:\n\ncommit: {NEW}\n")
+    assert found.parameters == {
+        "disk": "hdd",
+        "media": "hdd",
+        "fstype": "ext4_no_jnl",
+        "test": "dbench_client",
+        "directio": "bufferedio",
+    }
+    assert (found.tasks, len(found.notes)) == (24, 1)
+    with pytest.raises(UserError, match="fxmark on ext4_no_jnl, which no machine here has"):
+        workload_of(found.benchmark, {**found.parameters, "test": "MWCL"}, found.metric)
+    of_lines = pattern(3).parameters
+    assert (of_lines["disk"], of_lines["fstype"], of_lines["test"]) == ("1SSD", "btrfs", "MWUM")
+
+
+def test_the_table_of_the_metrics_benchmark_names_it() -> None:
+    other = TABLE.replace("open1/will-it-scale", "open1/hackbench")
+    assert of_subject(f"{other}\n{TABLE}").benchmark == "will-it-scale"
 
 
 def test_of_a_table_that_lacks_the_commit_neither_base_nor_figures_are_taken() -> None:

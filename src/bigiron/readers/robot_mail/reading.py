@@ -10,7 +10,14 @@ from bigiron.readers.figure import count, label, number
 from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
 from bigiron.readers.robot_mail.envelope import MailLine
-from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in, tasks_in
+from bigiron.readers.robot_mail.metric import (
+    benchmark_in,
+    better,
+    is_of_operations,
+    mode_in,
+    parameters_in,
+    tasks_in,
+)
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
 from bigiron.readers.robot_mail.processor import (
     code_name_in,
@@ -356,11 +363,13 @@ class MailReader:
 
     def _benchmark(self, subject: str) -> str:
         of_tables = self._testcases()
+        of_metric = (one for one in of_tables if one and one == benchmark_in(self._metric))
         in_subject = (one for one in of_tables if one and unnamed.is_of(subject, one))
-        found = self._fields.get("testcase") or next(in_subject, of_tables[0])
-        if not found and any(one.rows and (one.columns or one.commits) for one in self._tables):
-            found = self._metric.partition(".")[0]
+        found = self._fields.get("testcase") or next(of_metric, next(in_subject, of_tables[0]))
+        if not found and (found := benchmark_in(self._metric)):
             self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
+            if not (self._parameters or parameters_in(self._metric)):
+                self._notes.append("no line names the benchmark's parameters: its defaults are assumed")
         if not found:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
         if not _NAME.match(found) or len(found) > _LONGEST:
@@ -383,10 +392,12 @@ class MailReader:
         return found
 
     def _complete(self, keys: Mapping[str, str]) -> None:
-        """Add the parameters that only the table has, and the mode that the metric's name implies."""
+        """Add the parameters that only the table has, and those that the metric's name has or implies."""
         for name, value in keys.items():
             if name != "testcase":
                 self._parameter(name, value)
+        for name, value in parameters_in(self._metric).items():
+            self._parameters.setdefault(name, value)
         if mode := mode_in(self._metric):
             self._parameters.setdefault("mode", mode)
 
