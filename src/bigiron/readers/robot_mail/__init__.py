@@ -5,10 +5,12 @@ No document specifies its form. Lines that are not understood are kept with thei
     envelope    a file to the texts of its mails
     wrapped     lines that were cut
     reading     the lines of a report
+    claim       what a mail claims of one test, completed by its tables
     table       its tables, and which of them is the report's own
     by_hand     tables that developers write
     unnamed     tests whose parameters have no names
     metric      what the name of a metric says
+    machine     the machine that words describe
     processor   what the names of a processor and of a group of machines say
     model       what is returned
 """
