@@ -18,6 +18,7 @@ from bigiron.errors import UserError
 from bigiron.judge import alignments, judgement
 from bigiron.judge.change import CountChange
 from bigiron.judge.judgement import Judgement, PredictedChange, ReportedClaim
+from bigiron.judge.regressions import NamedRegression
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.results import layout, measurements, prediction
 from bigiron.results.prediction import NothingPredictedError, Prediction
@@ -80,6 +81,7 @@ class Opinion:
     study: str = ""
     commits: int | None = 1  # after the base, up to the new kernel's; None: the kernels were given by hand
     replaces: bool = False  # whether the workload was given instead of the report's benchmark
+    further: tuple[NamedRegression, ...] = ()  # that the report names, too, and that can be judged
 
     @property
     def instructions(self) -> tuple[float | None, float | None]:

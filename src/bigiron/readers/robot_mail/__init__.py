@@ -5,6 +5,7 @@ No document specifies its form. Lines that are not understood are kept with thei
     envelope    a file to the texts of its mails
     wrapped     lines that were cut
     reading     the lines of a report
+    further     the table of further tests
     claim       what a mail claims of one test, completed by its tables
     table       its tables, and which of them is the report's own
     by_hand     tables that developers write

@@ -19,7 +19,7 @@ _OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
 
 
 @dataclass(frozen=True)
-class Claim:
+class MailClaim:
     """A regression, or an improvement, as a mail's lines name it."""
 
     metric: str
@@ -33,8 +33,8 @@ class Claim:
     def size(self) -> float:
         """The change as a share, with the sign that is printed.
 
-        >>> Claim("a.b", "-52.4", True, "a", None, {}).size, Claim("a.b", "94.7", True, "a", None, {}).size
-        (-0.524, 0.947)
+        >>> [MailClaim("a.b", change, True, "a", None, {}).size for change in ("-52.4", "94.7")]
+        [-0.524, 0.947]
         """
         size = round(number(self.change.lstrip("+-"), None, "the change") / 100, 6)
         return -size if self.change.startswith("-") else size
@@ -45,7 +45,7 @@ def is_parameter(value: str) -> bool:
     return not _OF_A_SHELL.search(value) and len(value) <= LONGEST and value.isprintable()
 
 
-def mail_of(claim: Claim, new: Commit, of_mail: list[MailTable], is_cut: bool = False) -> RobotMail:
+def mail_of(claim: MailClaim, new: Commit, of_mail: list[MailTable], is_cut: bool = False) -> RobotMail:
     """The claim with the figures, the parameters and the commits of the table that is of its test.
 
     Of a mail that is cut, whose lines give no parameters, those are taken that all tables of the test share.
@@ -85,7 +85,7 @@ def mail_of(claim: Claim, new: Commit, of_mail: list[MailTable], is_cut: bool = 
     return found
 
 
-def _parameters(claim: Claim, keys: Mapping[str, str]) -> dict[str, str]:
+def _parameters(claim: MailClaim, keys: Mapping[str, str]) -> dict[str, str]:
     """The parameters, with those that only the table has, and those that the metric's name has or implies."""
     found = dict(claim.parameters)
     for name, value in keys.items():
@@ -98,7 +98,7 @@ def _parameters(claim: Claim, keys: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _signed(claim: Claim, figures: list[Reported]) -> float:
+def _signed(claim: MailClaim, figures: list[Reported]) -> float:
     """What is reported, with the sign of the table, else the mail's, else the metric's by its name."""
     row = next((one for one in figures if one.name == claim.metric), None)
     if row and (changed := row.relative):

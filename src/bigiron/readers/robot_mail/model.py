@@ -101,6 +101,8 @@ class RobotMail:
     notes: list[str] = field(default_factory=list)
     """What contradicts itself in the mail, and which of its tables were left out."""
     elsewhere: list[Elsewhere] = field(default_factory=list)
+    further: list["RobotMail"] = field(default_factory=list)
+    """What the mail reports of further tests: each as a report of its own."""
     fixed_tasks: int | None = None
     """The number that the benchmark has whatever the mail says; the mail alone does not tell."""
 

@@ -1,15 +1,17 @@
 """The lines of a report: a state machine that keeps what each of them says."""
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import label
 from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
-from bigiron.readers.robot_mail.claim import LONGEST, Claim, is_parameter, mail_of
+from bigiron.readers.robot_mail.claim import LONGEST, MailClaim, is_parameter, mail_of
 from bigiron.readers.robot_mail.envelope import MailLine
+from bigiron.readers.robot_mail.further import FurtherTests
 from bigiron.readers.robot_mail.machine import machine_of
 from bigiron.readers.robot_mail.metric import benchmark_in, better, is_of_operations, parameters_in
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, ReportedMachine, RobotMail
@@ -80,6 +82,7 @@ class MailReader:
         self._more_unknown = 0
         self._notes: list[str] = []
         self._elsewhere: list[Elsewhere] = []
+        self._further = FurtherTests(called)
         self._hardware: dict[str, str] = {}  # of the machine of the table that comes next
         self._block = ""  # "parameters" or "commits": what the lines belong to
         self._at_end = False
@@ -132,6 +135,9 @@ class MailReader:
             self._tables.append(MailTable(at))
         elif self._keys and line.strip():
             self._values(at, line)
+        elif (understood := self._further.read(line)) is not None:
+            if not understood:
+                self._not_understood(at, line)
         elif _NEXT.match(line) or KEYS.match(line):
             self._begin_table(at, line)
         elif not (
@@ -296,7 +302,7 @@ class MailReader:
 
     def _whole(self, benchmark: str, new: Commit) -> RobotMail:
         of_lines = self._machine()
-        claim = Claim(self._metric, self._change, self._regression, benchmark, of_lines, self._parameters)
+        claim = MailClaim(self._metric, self._change, self._regression, benchmark, of_lines, self._parameters)
         try:
             found = mail_of(claim, new, self._tables, is_cut=not (self._parameters or self._fields))
         except UserError as error:  # a number of tasks that is none, before a kernel is built for it
@@ -307,7 +313,14 @@ class MailReader:
             more_unknown=self._more_unknown,
             notes=[*self._notes, *found.notes],
             elsewhere=self._elsewhere,
+            further=list(self._of_further_tests(new)),
         )
+
+    def _of_further_tests(self, new: Commit) -> Iterator[RobotMail]:
+        for claim in self._further.claims:
+            with contextlib.suppress(UserError):  # a number of tasks that is none
+                found = mail_of(claim, new, self._tables)
+                yield replace(found, unknown=self._unknown, more_unknown=self._more_unknown)
 
     def _testcases(self) -> list[str]:
         """The benchmarks of the tables; [""]: none has keys."""

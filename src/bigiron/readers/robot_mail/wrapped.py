@@ -15,6 +15,9 @@ _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
 _END_OF_NOTICE = re.compile(r"\s*(?:on|(?:(?:due )?to )?commit)\s*:\s*$")
 """What programs cut from `noticed a -5.0% regression of fsmark.files_per_sec due to commit:`."""
 
+_CELL = re.compile(r"\s*\|\s*(?:testcase: change|test machine|test parameters)\s*\|")
+"""The beginning of a row of the table of further tests."""
+
 _COMMIT = re.compile(r"(?:commit:?)?\s*(?:[0-9a-f]{7,40}|v\d\S*)(?:\s*$|\s+(?P<title>\(\"))")
 """A commit, with the beginning of its title or without."""
 _TITLE, _END_OF_TITLE = '("', '")'
@@ -96,6 +99,9 @@ def _joint(line: str, following: str) -> str | None:
     word = _between(line)
     if _is_cut_head(line):
         return None if _OWN_LINE.match(following) else word
+    if _CELL.match(line) and not line.rstrip().endswith("|"):
+        is_rest = following.rstrip().endswith("|") and not following.strip().startswith("| ")
+        return word if is_rest else None
     if _KEYS.match(line) and _REST_OF_KEYS.match(following):
         return ""
     if columns := _COLUMNS.match(line):
