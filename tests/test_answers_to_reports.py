@@ -4,6 +4,7 @@ Each text has one thing that published mails have; commits, titles and people ar
 """
 
 import re
+from dataclasses import replace
 
 import pytest
 from test_robot_mail import BASE, NEW, SUBJECT, TEXT, mail, pattern, quoted, read
@@ -13,6 +14,7 @@ from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, ReportedMachine, RobotMail
 from bigiron.workloads.of_benchmark import workload_of
 
+FXMARK = "fxmark.hdd_ext4_no_jnl_dbench_client_24_bufferedio.works/sec"
 TABLE = TEXT[TEXT.index("=" * 80) : TEXT.index("Disclaimer")]
 HEADER = f"{BASE}a59687 {NEW[:27]}"
 HEAD = TEXT[: TEXT.index("testcase:")]
@@ -66,6 +68,95 @@ def test_a_row_that_was_cut_between_its_columns_is_whole() -> None:
     assert row_of(of_subject(text)) == (84998, 40459, -0.524)
 
 
+NOTICE = f"noticed a -52.4% regression of {METRIC} due to commit:"
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        NOTICE.replace("due to", "due\nto"),
+        NOTICE.replace("due to", "due to\n"),
+        NOTICE.replace(" due", "\ndue"),
+        NOTICE.replace("regression of ", "regression\nof\n"),
+        NOTICE.replace("a -52", "a\n-52").replace("to commit", "to\ncommit"),
+        NOTICE.replace("will-it-", "will-it-\n").replace("to commit", "to\ncommit"),
+        NOTICE.replace("due to commit:", "\non:"),
+        NOTICE.replace("due to commit:", "due"),
+    ],
+)
+def test_a_line_of_the_regression_is_read_wherever_it_was_cut(cut: str) -> None:
+    text = TEXT.replace(f"noticed a -52.4% regression of {METRIC} on:", cut)
+    assert text != TEXT
+    for one in (text, quoted(text)):
+        assert replace(read(one), unknown=[]) == replace(read(TEXT), unknown=[])
+        assert [line for _, line in read(one).unknown] == ["something odd here"]
+
+
+def test_a_list_of_commits_after_the_line_of_the_regression_is_not_taken_for_its_end() -> None:
+    line = NOTICE.replace(" due to commit:", " on:")
+    text = f"FYI, we {line}\ncommit:\n  {BASE}\n  {NEW}\n\n{HEADER}\n{ROW}\n"
+    found = of_subject(text)
+    assert (found.base, row_of(found)) == (Commit(BASE), (84998, 40459, -0.524))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [
+        ("In testcase:", "on test machine:", "with following parameters:"),
+        ("in testcase:", "On test machine:", "With following parameters:"),
+        ("Testcase:", "Test machine:", "Parameters:"),
+    ],
+)
+def test_the_lines_of_the_test_are_read_whatever_letter_they_begin_with(
+    first: str, second: str, third: str
+) -> None:
+    text = TEXT.replace("testcase: w", f"{first} w").replace("parameters:", third, 1)
+    text = text.replace("test machine: 104 threads 2", f"{second} 104 threads\n2")
+    for one in (text, quoted(text)):
+        assert read(one).notes == [] and read(one).unknown[0][1] == "something odd here"
+        assert replace(read(one), unknown=[]) == replace(read(TEXT), unknown=[])
+    of_answer = of_subject(quoted(text[text.index(first) :]))
+    assert (of_answer.benchmark, of_answer.notes) == ("will-it-scale", [])
+    assert of_answer.machine == read(TEXT).machine
+
+
+TITLE = "vfs: a pattern, no commit of anybody's"
+
+
+@pytest.mark.parametrize(
+    ("title", "cut"),
+    [
+        (TITLE, '("vfs:\na pattern, no commit of anybody\'s")'),
+        (TITLE, '("vfs: a\npattern, no\ncommit of anybody\'s")'),
+        (TITLE, f'\n("{TITLE}")'),
+        (TITLE, '\n("vfs: a pattern,\nno commit of anybody\'s")'),
+        ("[RFC PATCH 2/3] vfs: file: open it (v3)", '("[RFC PATCH 2/3] vfs:\nfile: open it (v3)")'),
+        ("vfs: a list of [x] and [y]", '("vfs: a list of\n[x] and [y]")'),
+        ("vfs_{to,from}_iter(): open it", '\n("vfs_{to,from}_iter(): open it")'),
+        ('Revert "vfs: a change"', '("Revert "vfs: a\nchange"")'),
+    ],
+)
+def test_a_title_is_read_wherever_it_was_cut(title: str, cut: str) -> None:
+    line = f'commit: {NEW} ("{TITLE}")'
+    assert line in TEXT
+    text = TEXT.replace(line, f"commit: {NEW} {cut}".replace(" \n", "\n"))
+    for one in (text, quoted(text)):
+        found = read(one)
+        assert (found.new, found.unknown[0][1]) == (Commit(NEW, title), "something odd here")
+        assert found.figures == read(TEXT).figures
+    base = TEXT.replace(f'{BASE} ("vfs: what was before")', f"{BASE} {cut}".replace(" \n", "\n"))
+    assert read(base).base == Commit(BASE, title) and read(base).figures == read(TEXT).figures
+
+
+def test_a_title_without_an_end_takes_no_line_that_follows() -> None:
+    after = "https://git.example.com\n\n[still regression on a/b 1234567]"
+    text = TEXT.replace(f'("{TITLE}")', f'("vfs: a\n{after}', 1)
+    found = read(text)
+    assert found.new == Commit(NEW, "vfs: a") and [one.branch for one in found.elsewhere] == ["a/b"]
+    untitled = TEXT.replace(f' ("{TITLE}")', "").replace('  fedcba9876 ("vfs: what was before")', f"  {BASE}")
+    assert read(untitled).base == Commit(BASE) and read(untitled).figures == read(TEXT).figures
+
+
 # Parts of reports
 
 
@@ -102,7 +193,8 @@ def test_without_a_line_that_names_it_the_benchmark_is_that_of_the_metric() -> N
     found = of_subject(f"It is still there:\n\n{HEADER}\n{ROW}\n")
     assert (found.benchmark, row_of(found)) == ("will-it-scale", (84998, 40459, -0.524))
     assert found.notes == [
-        "no line names the benchmark: the metric will-it-scale.per_process_ops is that of will-it-scale"
+        "no line names the benchmark: the metric will-it-scale.per_process_ops is that of will-it-scale",
+        "no line names the benchmark's parameters: its defaults are assumed",
     ]
     with pytest.raises(UserError, match="does not say which test of will-it-scale was run"):
         workload_of(found.benchmark, found.parameters, found.metric)
@@ -110,14 +202,69 @@ def test_without_a_line_that_names_it_the_benchmark_is_that_of_the_metric() -> N
         of_subject("I will look at it.\n")
 
 
+@pytest.mark.parametrize(
+    ("metric", "benchmark", "runs"),
+    [
+        ("stress-ng.pagemove.page_remaps_per_sec", "stress-ng", "stress-ng"),
+        ("fxmark.ssd_xfs_MWCM_72_directio.works/sec", "fxmark", "fxmark/MWCM"),
+        ("fxmark.ssd_ext4_DWAL_2_directio.works/sec", "fxmark", "fxmark/DWAL-direct"),
+    ],
+)
+def test_a_metric_alone_names_the_benchmark(metric: str, benchmark: str, runs: str) -> None:
+    notice = f"> kernel test robot noticed a -4.4% regression of {metric} on"
+    found = read(f'{notice}\n> commit {NEW[:12]} ("vfs: a change")\n\nIt is a lookup.\n')
+    assert (found.benchmark, found.metric, found.change) == (benchmark, metric, -0.044)
+    assert workload_of(found.benchmark, found.parameters, found.metric).called.split()[0] == runs
+
+
+def test_the_name_of_a_metric_of_fxmark_is_its_parameters() -> None:
+    found = read(f"noticed a -9.8% regression of {FXMARK} on:\n\ncommit: {NEW}\n")
+    assert found.parameters == {
+        "disk": "hdd",
+        "media": "hdd",
+        "fstype": "ext4_no_jnl",
+        "test": "dbench_client",
+        "directio": "bufferedio",
+    }
+    assert (found.tasks, len(found.notes)) == (24, 1)
+    with pytest.raises(UserError, match="fxmark on ext4_no_jnl, which no machine here has"):
+        workload_of(found.benchmark, {**found.parameters, "test": "MWCL"}, found.metric)
+    of_lines = pattern(3).parameters
+    assert (of_lines["disk"], of_lines["fstype"], of_lines["test"]) == ("1SSD", "btrfs", "MWUM")
+
+
+def test_the_table_of_the_metrics_benchmark_names_it() -> None:
+    other = TABLE.replace("open1/will-it-scale", "open1/hackbench")
+    assert of_subject(f"{other}\n{TABLE}").benchmark == "will-it-scale"
+
+
 def test_of_a_table_that_lacks_the_commit_neither_base_nor_figures_are_taken() -> None:
-    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", "\n  5555555555 (")
+    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", '\n  5555555555 ("Not ')
     found = read(HEAD + other)
     assert (found.base, found.figures) == (None, []) and "test" not in found.parameters
     again = re.sub(r"-52\.4% +40459", "-50.1%  42414", TABLE)
     found = read(HEAD + again)
     assert found.figures == [] and found.parameters["test"] == "open1"
     assert found.notes[0] == "the parameters are those of tables whose figures are left out"
+
+
+def test_a_commit_of_the_same_title_is_the_same_one_rebased() -> None:
+    other = TABLE.replace(NEW[:27], "5" * 27).replace("\n  0123456789 (", "\n  5555555555 (")
+    found = read(HEAD + other)
+    assert (found.new.id, found.base, row_of(found)) == (NEW, None, (84998, 40459, -0.524))
+    assert found.parameters["test"] == "open1"
+    assert found.notes == [
+        "a table's 5555555555 has the title of 0123456789ab: it is taken for the same, rebased"
+    ]
+    again = re.sub(r"-52\.4% +40459", "-50.1%  42414", other)
+    assert read(HEAD + again).figures == [] and read(HEAD + again).parameters["test"] == "open1"
+    patch = HEAD.replace('("vfs: a', '("[PATCH v2 1/3] vfs: a')
+    assert row_of(read(patch + other)) == row_of(found)
+    untitled = HEAD.replace(f' ("{TITLE}")', "")
+    assert read(untitled + other).figures == []
+    twice = other.replace("\n  5555555555 (", f'\n  6666666666 ("{TITLE}")\n  5555555555 (')
+    assert read(HEAD + twice).figures == []
+    assert read(HEAD + TABLE).notes == []
 
 
 def test_of_a_table_and_its_repeated_rows_the_one_with_keys_is_taken() -> None:
@@ -233,6 +380,36 @@ def test_rows_of_a_test_and_their_mean_are_told_apart() -> None:
         text.replace("-52%  40459", "3%  87500"), f"[vfs] {NEW[:10]}: {METRIC} 3.0% improvement"
     )
     assert row_of(better) == (84998, 87500, 0.03)
+
+
+OF_A_TEST = "will-it-scale/performance-process-100%-open1-ucode=0x11/lkp-skl-pattern"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        f"v5.4  {NEW[:26]}\n{'5' * 26}  testcase/testparams/testbox",
+        f"{HEADER[:16]}  {NEW[:26]}\n{'5' * 26}\ntestcase/testparams/testbox",
+        f"{HEADER[:16]}  {NEW[:26]}\n{'5' * 26}  testcase/testparams/tes\ntbox",
+        f"{HEADER[:16]}  {NEW[:26]}  {'5' * 26}",
+    ],
+)
+def test_the_line_above_a_table_is_read_wherever_it_was_cut(columns: str) -> None:
+    rows = f"  84998  40459  47647 \n{OF_A_TEST}\n  84998  40459  47647  GEO-MEAN \n{METRIC}\n"
+    found = of_subject(f"{columns}\n---------------- ----------\n---------\n{rows}")
+    assert (found.benchmark, found.parameters["test"], found.mode) == ("will-it-scale", "open1", "process")
+    assert found.parameters["tbox_group"] == "lkp-skl-pattern"
+    assert row_of(found) == (84998, 40459, None) and found.unknown == []
+
+
+def test_the_part_of_a_test_that_the_metric_begins_with_is_the_benchmark() -> None:
+    row = "  347258  -52.4%  165295  {}\n  347258  -52.4%  165295  TOTAL vm-scalability.throughput\n"
+    for test in ("300s-lru/vm-scalability/ivb44", "ivb44/300s-lru/vm-scalability"):
+        text = f'{OF_OLD}\n\ncommit {NEW} ("a")\n\n{HEADER}\n{row.format(test)}'
+        for subject in (OLD_SUBJECT, f"[mm] {NEW[:10]}: vm-scalability.throughput -52.4% regression"):
+            assert of_subject(text, subject).benchmark == "vm-scalability"
+    found = of_subject(text, OLD_SUBJECT)
+    assert (found.parameters["tbox_group"], found.parameters["test"]) == ("ivb44", "lru")
 
 
 def test_the_sum_of_several_tests_is_no_figure() -> None:

@@ -37,6 +37,7 @@ from bigiron.machines.vm.file_system import KINDS
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply, reply_json
+from bigiron.report.mail import understood
 from bigiron.results import prediction
 from bigiron.study import store
 from bigiron.workloads.of_benchmark import Mapped, MappedProgram
@@ -303,7 +304,7 @@ def test_more_tasks_than_cpus_are_not_considered(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_mail_is_reported() -> None:
     of_another = read(TEXT.replace("lkp-skl", "lkp-spr"))
-    assert reply.understood(of_another).splitlines()[0] == of_another.notes[0]
+    assert understood(of_another).splitlines()[0] == of_another.notes[0]
     assert json.loads(reply_json.as_json(replace(opinion(), mail=of_another)))["notes"] == of_another.notes
 
 

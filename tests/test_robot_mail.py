@@ -187,7 +187,7 @@ def test_further_tables_are_read_only_where_they_are_the_reports_own() -> None:
         ("process/100%", "process/50%", "its nr_task is 50%, and the report's parameter 100%"),
         ("lkp-skl-", "lkp-spr-", "it is of another machine (lkp-spr-pattern: Sapphire Rapids)"),
         ("-52.4%     40459", "-12.4%     40459", "changes -12.4%, and the reported change is -52.4%"),
-        ("\n  0123456789 (", "\n  0123456780 (", "it does not have the commit as its second column"),
+        ("\n  0123456789 (", '\n  0123456780 ("Not ', "it does not have the commit as its second column"),
     ],
 )
 def test_a_table_that_contradicts_the_report_gives_no_figures(old: str, new: str, why: str) -> None:
@@ -346,7 +346,10 @@ def test_a_report_without_its_table_is_read_as_far_as_it_goes() -> None:
     [
         ("Hello,\n\nthe build failed.\n", "reports no regression: no line says"),
         (TEXT[: TEXT.index("commit: ")], "does not say which commit it complains about"),
-        (TEXT[: TEXT.index("testcase:")], "does not say which benchmark was run"),
+        (
+            TEXT[: TEXT.index("testcase:")].replace("will-it-scale.per_process_ops", "perf-stat.overall.ipc"),
+            "does not say which benchmark was run",
+        ),
         ("a\0b", "is not text"),
         (TEXT.replace("104 threads", "many threads"), "no number of threads"),
         (TEXT.replace("104 threads", "104000 threads"), "Linux has 8192 CPUs at most"),

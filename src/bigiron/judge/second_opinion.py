@@ -18,6 +18,7 @@ from bigiron.errors import UserError
 from bigiron.judge import alignments, judgement
 from bigiron.judge.change import CountChange
 from bigiron.judge.judgement import Judgement, PredictedChange, ReportedClaim
+from bigiron.judge.regressions import NamedRegression
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.results import layout, measurements, prediction
 from bigiron.results.prediction import NothingPredictedError, Prediction
@@ -61,6 +62,7 @@ class ReportedShape:
     like: str  # a machine file; "": the report does not contain enough
     base: str  # the machine whose latencies the file has
     why_not: str = ""
+    assumed: str = ""  # the number of sockets where the report implies none, and why that one
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Opinion:
     study: str = ""
     commits: int | None = 1  # after the base, up to the new kernel's; None: the kernels were given by hand
     replaces: bool = False  # whether the workload was given instead of the report's benchmark
+    further: tuple[NamedRegression, ...] = ()  # that the report names, too, and that can be judged
 
     @property
     def instructions(self) -> tuple[float | None, float | None]:
@@ -114,7 +117,7 @@ def shape(mail: RobotMail) -> ReportedShape:
         return ReportedShape(
             "", "", f"the report's description of its machine is not enough for a machine file: {why}"
         )
-    return ReportedShape(str(file), found.base)
+    return ReportedShape(str(file), found.base, assumed=found.assumed)
 
 
 def spec(
@@ -348,4 +351,8 @@ def _not_considered(
     )
     if shaped.why_not:
         found.append("the shape of the report's machine: all CPUs here are on one socket")
+    if shaped.assumed:
+        found.append(
+            f"the report's number of sockets, which it does not give: here it is assumed ({shaped.assumed})"
+        )
     return found

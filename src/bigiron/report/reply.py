@@ -22,6 +22,7 @@ _CHANGES = 3  # shown in full
 _FUNCTIONS = 4
 _FIGURES = 4
 _ELSEWHERE = 2  # branches
+_FURTHER = 3  # regressions
 _HARDLY = 0.005  # a change of instructions whose sign says nothing
 _NAME = 160  # longest name from outside that is shown, in characters
 _NOISE = 0.5  # a spread of this share of the reported change may explain all of it
@@ -71,17 +72,6 @@ _TRIALS = (
 )
 
 
-def understood(mail: RobotMail) -> str:
-    """What is wrong with a mail, and its lines that were not understood."""
-    lines = [f"{note}\n" for note in mail.notes]
-    lines += [f"not understood, line {at}: {text}\n" for at, text in mail.unknown]
-    if mail.more_unknown:
-        lines.append(f"not understood: {mail.more_unknown} more lines\n")
-    if not mail.figures and not mail.notes:
-        lines.append("the report has no table of figures: it may be truncated\n")
-    return "".join(lines)
-
-
 def as_text(opinion: Opinion) -> str:
     """The reply. Where it would be too long, it shows fewer changes in full."""
     for most in range(_CHANGES, 0, -1):
@@ -104,6 +94,7 @@ def _lines(opinion: Opinion, most: int) -> Iterator[str]:
         _wrapped(_instructions(opinion)),
         _wrapped(_prediction(opinion)) if judgement else [],
         _wrapped(_own_figures(opinion.mail)),
+        _wrapped(_further(opinion)),
         _wrapped(f"Not examined: {'; '.join(opinion.not_considered)}."),
         _wrapped(_measured(opinion, judgement)) if judgement else [],
     ):
@@ -467,6 +458,13 @@ def _own(row: Reported) -> str:
     spread = max(row.base_spread or 0.0, row.new_spread or 0.0)
     changed = percent_change(row.change) if row.change is not None else f"{row.new - row.base:+g}"
     return f"{row.name[:_NAME]} {changed}" + (f" (± {spread:.0%})" if spread else "")
+
+
+def _further(opinion: Opinion) -> str:
+    """The report's other regressions that can be judged."""
+    named = [f"{one.described[:_NAME]} (--metric {one.number})" for one in opinion.further[:_FURTHER]]
+    more = f"; and {len(opinion.further) - _FURTHER} more" if len(opinion.further) > _FURTHER else ""
+    return f"The report also names, not judged here: {'; '.join(named)}{more}." if named else ""
 
 
 def _measured(opinion: Opinion, found: Judgement) -> str:

@@ -55,6 +55,15 @@ def as_json(opinion: Opinion) -> str:
         "not_understood": [{"line": at, "text": text} for at, text in mail.unknown],
         "notes": mail.notes,
         "elsewhere": [asdict(one) for one in mail.elsewhere],
+        "further": [
+            {
+                "number": one.number,
+                "metric": one.mail.metric,
+                "reported": one.mail.change,
+                "benchmark": one.mail.benchmark,
+            }
+            for one in opinion.further
+        ],
         "study": opinion.study or None,
     }
     return json_text(document)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import ReportedMachine
+from bigiron.readers.robot_mail.processor import has_four_sockets_or_more
 from bigiron.simulator import machine_files
+from bigiron.util.english import plural
 
 _GENERATIONS = {
     "ivy bridge": "ivybridge-ex-x8",
@@ -56,6 +58,9 @@ The first that matches counts. Ice Lake and Cooper Lake share a digit; the lette
 
 _OTHERS = {1: "x86-2s", 2: "x86-2s"}
 _MANY_SOCKETS = "x86-8s"
+_OF_MOST = {"ivybridge-ex-x8": 2, "xeon-e7-8895v3-x4": 2}
+"""Sockets of most machines of a generation where its file is of a larger one."""
+_OF_LARGE = 4  # sockets that a machine for several of them has at least
 _FEW = 17  # active cores: no file's clock rates have a row beyond, but for that of all cores
 _LEVEL = r'(name = "(?:{})"\ncount = )(\d+|\[.*\])'
 _DIRECTLY = 4  # sockets of Ivy Bridge and its like that are linked with each other
@@ -71,6 +76,8 @@ class Likeness:
 
     toml: str
     base: str
+    assumed: str = ""
+    """The number of sockets that is assumed, and why that one; "": the report implies it."""
 
 
 def like(machine: ReportedMachine) -> Likeness:
@@ -81,12 +88,14 @@ def like(machine: ReportedMachine) -> Likeness:
     it is not known which cores share a cache, or where the CPUs do not divide among sockets and threads.
     """
     name = _GENERATIONS.get(generation(machine.processor) or generation(machine.code_name), "")
-    unlike = f"no machine file is like {machine.processor or 'a processor without a name'}"
+    called = machine.processor or machine.code_name or "a processor without a name"
+    unlike = f"no machine file is like {called}"
     if not name and not _is_intel(machine.processor.lower()):
         raise UserError(unlike)
     name = name or _OTHERS.get(machine.sockets or 2, _MANY_SOCKETS)
     text = _of_one_die(machine_files.text(name))
-    sockets = machine.sockets or _count(text, _SOCKET)
+    assumed, why = _assumed_sockets(machine, name, text)
+    sockets = machine.sockets or assumed
     threads = _count(text, "thread") if re.search(_LEVEL.format("thread"), text) else 1
     of_socket, rest = divmod(machine.cpus, sockets * threads)
     if rest or not of_socket:
@@ -113,7 +122,16 @@ def like(machine: ReportedMachine) -> Likeness:
         memory = f'memory_gib = {machine.memory_gib:g}\nmemory_gib_source = "published: the report"\n'
         text = re.sub(r"^node = .*\n", lambda found: found[0] + memory, text, count=1, flags=re.MULTILINE)
     text = re.sub(r'^name = ".*"', 'name = "reported"', text, count=1)
-    return Likeness(text, name)
+    return Likeness(text, name, "" if machine.sockets else f"{plural(sockets, 'socket')}, {why}")
+
+
+def _assumed_sockets(machine: ReportedMachine, name: str, text: str) -> tuple[int, str]:
+    """The number of sockets of a machine whose report implies none, and why that one."""
+    if has_four_sockets_or_more(machine.processor):
+        return _OF_LARGE, "the fewest that machines with such processors have"
+    if name in _OF_MOST:
+        return _OF_MOST[name], "as most machines of that generation have"
+    return _count(text, _SOCKET), f"as {name} has"
 
 
 def generation(processor: str) -> str:

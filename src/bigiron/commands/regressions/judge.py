@@ -13,8 +13,9 @@ from bigiron.commands.common.measure import measure_study
 from bigiron.commands.common.options import Fragments, Jobs, choice, numbers
 from bigiron.commands.common.output import say
 from bigiron.errors import UserError
-from bigiron.judge import alignments, second_opinion
+from bigiron.judge import alignments, regressions, second_opinion
 from bigiron.judge.judgement import Judgement
+from bigiron.judge.regressions import NamedRegression
 from bigiron.judge.second_opinion import Opinion
 from bigiron.kernels import Kernel
 from bigiron.kernels.commits import (
@@ -28,6 +29,7 @@ from bigiron.kernels.image_equality import sameness
 from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import RobotMail
 from bigiron.report import reply
+from bigiron.report.mail import understood
 from bigiron.study import store
 from bigiron.study.store import Study
 from bigiron.util.english import plural
@@ -44,12 +46,25 @@ from bigiron.workloads.of_benchmark import (
 from bigiron.workloads.registry import find, from_file
 
 _STDIN = Path("-")
+_MOST_NAMED = 3  # regressions in an error
+
+Report = Annotated[
+    Path, typer.Argument(help="the kernel test robot's mail: a text or mbox file, or - for stdin")
+]
+WorkloadFile = Annotated[
+    Path | None,
+    typer.Option(help="a C file with will-it-scale's testcase() to run instead of the report's benchmark"),
+]
+OneMetric = Annotated[
+    str,
+    typer.Option(
+        help="judge another regression that the report names, by its metric or number  [default: the first]"
+    ),
+]
 
 
 def judge(
-    report: Annotated[
-        Path, typer.Argument(help="the kernel test robot's mail: a text or mbox file, or - for stdin")
-    ],
+    report: Report,
     linux: Annotated[Path | None, typer.Option(help="build both commits from this git tree")] = None,
     kernel: Annotated[
         list[str] | None,
@@ -62,12 +77,8 @@ def judge(
     workload: Annotated[
         str, typer.Option(help="a built-in workload to run instead of the report's benchmark")
     ] = "",
-    workload_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="a C file with will-it-scale's testcase() to run instead of the report's benchmark"
-        ),
-    ] = None,
+    workload_file: WorkloadFile = None,
+    metric: OneMetric = "",
     cpus: Annotated[
         str, typer.Option(help="CPU counts to measure with; the judgement is of the largest")
     ] = str(second_opinion.CPUS),
@@ -82,9 +93,10 @@ def judge(
     Example: `bigiron judge report.mbox --linux ~/linux -o s`
     """
     mail = _read(report)
-    print(reply.understood(mail), end="", file=sys.stderr)
-    what = _what(mail, workload, workload_file)
-    mail = replace(mail, fixed_tasks=what.tasks)
+    named, further = regressions.chosen(mail, metric), regressions.others(mail, metric)
+    print(understood(named.mail, further), end="", file=sys.stderr)
+    what = _what_or_further(named.mail, workload, workload_file, further)
+    mail = replace(named.mail, fixed_tasks=what.tasks)
     of_cpus = numbers("--cpus", cpus)
     if max(of_cpus) < 2:
         raise UserError(f"--cpus {cpus}: a single CPU shares no cache lines: give 2 or more")
@@ -102,10 +114,10 @@ def judge(
             not_considered=[second_opinion.MODULES],
         )
     else:
-        folder = output or Path(f"judge-{mail.new.id[:12]}")
+        folder = output or Path(f"judge-{mail.new.id[:12]}{named.suffix}")
         whole = any(map(is_whole, config or []))
         opinion = _boot_and_count(mail, both, what, of_cpus, folder, jobs, whole)
-    print(reply.FORMATS[format](replace(opinion, commits=commits)), end="")
+    print(reply.FORMATS[format](replace(opinion, commits=commits, further=further)), end="")
 
 
 def _boot_and_count(
@@ -151,6 +163,19 @@ def _read(report: Path) -> RobotMail:
             return robot_mail.read(file.read(robot_mail.MOST_BYTES + 1), str(report))
     except OSError as error:
         raise UserError(f"{report} cannot be read: {error.strerror}") from None
+
+
+def _what_or_further(
+    mail: RobotMail, workload: str, workload_file: Path | None, further: tuple[NamedRegression, ...]
+) -> Mapped:
+    """What to run; where nothing is mapped, the error names the regressions of the report that are."""
+    try:
+        return _what(mail, workload, workload_file)
+    except UserError as error:
+        if not further:
+            raise
+        named = ", ".join(f"--metric {one.number} ({one.described})" for one in further[:_MOST_NAMED])
+        raise UserError(f"{error}. The report also names what can be judged: {named}") from None
 
 
 def _what(mail: RobotMail, workload: str, workload_file: Path | None) -> Mapped:

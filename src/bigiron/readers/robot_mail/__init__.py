@@ -5,10 +5,14 @@ No document specifies its form. Lines that are not understood are kept with thei
     envelope    a file to the texts of its mails
     wrapped     lines that were cut
     reading     the lines of a report
+    further     the table of further tests
+    claim       what a mail claims of one test, completed by its tables
     table       its tables, and which of them is the report's own
     by_hand     tables that developers write
     unnamed     tests whose parameters have no names
     metric      what the name of a metric says
+    machine     the machine that words describe
+    processor   what the names of a processor and of a group of machines say
     model       what is returned
 """
 
@@ -61,7 +65,7 @@ def read(content: bytes, called: str) -> RobotMail:
 
 def _depths(text: MailText) -> list[int]:
     """How deep the lines are quoted that make a report."""
-    found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line}
+    found = {depth_of(line) for _, line in text.lines if "noticed " in line or "testcase" in line.lower()}
     return sorted(found)[:_MOST_DEPTHS]
 
 

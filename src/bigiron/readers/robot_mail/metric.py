@@ -18,10 +18,21 @@ _OF_SOMETHING_ELSE = re.compile(
     re.IGNORECASE,
 )
 """Extremes, percentiles and histograms of times, the time that the benchmark itself takes, and CPU time."""
+_MONITORS = (
+    "time", "perf-stat", "perf-profile", "perf-c2c", "proc-vmstat", "vmstat", "numa-vmstat", "meminfo",
+    "numa-meminfo", "turbostat", "sched_debug", "slabinfo", "softirqs", "interrupts", "cpuidle", "iostat",
+    "mpstat", "dmesg", "last_state",
+)  # fmt: skip
+"""What the robot observes beside every benchmark."""
 _OF_TIMES = ("boot-time", "cyclictest", "schbench", "rcuscale", "rcuperf", "autonuma-benchmark", "kbuild")
 """Benchmarks that measure nothing but times."""
 
+_FXMARK = re.compile(
+    r"fxmark\.(?P<media>[a-z]+)_(?P<fstype>[a-z0-9]+(?:_no_jnl)?)_(?P<test>[A-Za-z]\w*?)"
+    r"_(?P<tasks>\d{1,7})_(?P<directio>bufferedio|directio)\b"
+)
 _FXMARK_TASKS = re.compile(r"_(\d{1,7})_(?:buffered|direct)io\b")
+_MEMORY = "mem"  # fxmark's disk in memory
 _WILL_IT_SCALE = re.compile(
     r"will-it-scale\.(?:per_(?P<per>process|thread)_ops|(?P<tasks>\d{1,7})\."
     r"(?P<of>process|thread)(?:es|s))$"
@@ -65,6 +76,31 @@ def better(metric: str) -> Better:
     ('less', 'more')
     """
     return direction(metric) or "more"
+
+
+def benchmark_in(metric: str) -> str:
+    """The benchmark that a metric begins with; "": it is one of every benchmark's.
+
+    >>> [benchmark_in(name) for name in ("stress-ng.pagemove.ops", "time.user_time", "ops")]
+    ['stress-ng', '', '']
+    """
+    benchmark, dot, _ = metric.partition(".")
+    return benchmark if dot and benchmark not in _MONITORS else ""
+
+
+def parameters_in(metric: str) -> dict[str, str]:
+    """The parameters that a metric's name contains, as the robot names them; its tasks are left out.
+
+    >>> parameters_in("fxmark.ssd_xfs_dbench_client_72_directio.works/sec")
+    {'disk': 'ssd', 'media': 'ssd', 'fstype': 'xfs', 'test': 'dbench_client', 'directio': 'directio'}
+    >>> parameters_in("fxmark.mem_ext4_no_jnl_MWCL_1_bufferedio.works/sec")["fstype"]
+    'ext4_no_jnl'
+    """
+    found = _FXMARK.match(metric)
+    if not found:
+        return {}
+    disk = {} if found["media"] == _MEMORY else {"disk": found["media"]}
+    return disk | {name: found[name] for name in ("media", "fstype", "test", "directio")}
 
 
 def tasks_in(metric: str, benchmark: str) -> int | None:

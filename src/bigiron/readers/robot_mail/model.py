@@ -18,68 +18,6 @@ _ALWAYS = {"perf-bench-sched-pipe": 2, "postmark": 1, "aim9": 1}
 _AT_MOST = {"fsmark": 64}
 """The limit of a benchmark's tasks, whatever the parameters make."""
 
-_SOCKETS = re.compile(r"(?:(?P<number>[1-8])(?P<kind>sp|ep|ex|ap)|[de])\d+")
-"""The part of the name of a test machine's group that says its kind: 2sp7; d and e have one socket."""
-
-_CODES = {
-    "nhm": "Nehalem",
-    "nex": "Nehalem",
-    "wsm": "Westmere",
-    "snb": "Sandy Bridge",
-    "ivb": "Ivy Bridge",
-    "hsw": "Haswell",
-    "bdw": "Broadwell",
-    "knl": "Knights Landing",
-    "knm": "Knights Mill",
-    "skl": "Skylake",
-    "kbl": "Kaby Lake",
-    "cfl": "Coffee Lake",
-    "csl": "Cascade Lake",
-    "cpl": "Cooper Lake",
-    "cpx": "Cooper Lake",
-    "icl": "Ice Lake",
-    "adl": "Alder Lake",
-    "spr": "Sapphire Rapids",
-    "emr": "Emerald Rapids",
-    "gnr": "Granite Rapids",
-    "srf": "Sierra Forest",
-    "cwf": "Clearwater Forest",
-}
-"""Code names by the abbreviation in the name of a test machine's group, such as lkp-csl-2sp4."""
-
-
-def code_name_of_group(group: str) -> str:
-    """The processor's code name that the name of a group of test machines implies; "": none.
-
-    >>> code_name_of_group("lkp-csl-2sp4"), code_name_of_group("lkp-knm02"), code_name_of_group("lkp-9x-2sp4")
-    ('Cascade Lake', 'Knights Mill', '')
-    """
-    words = (word.rstrip("0123456789") for word in group.lower().split("-"))
-    return next((_CODES[word] for word in words if word in _CODES), "")
-
-
-def sockets_of_group(group: str) -> int | None:
-    """The number of sockets that the name of a group of test machines implies; None: none.
-
-    A processor of the kind `ap` has two dies, which Linux counts as sockets.
-
-    >>> [sockets_of_group(f"lkp-{name}") for name in ("skl-2sp7", "cpl-4sp1", "csl-2ap2", "ivb-d02", "knm01")]
-    [2, 4, 4, 1, None]
-    """
-    for word in group.lower().split("-"):
-        if found := _SOCKETS.fullmatch(word):
-            return int(found["number"]) * (2 if found["kind"] == "ap" else 1) if found["number"] else 1
-    return None
-
-
-def code_name_in(processor: str) -> str:
-    """The code name that a description of a processor contains; "": none.
-
-    >>> code_name_in("Intel(R) Xeon(R) CPU E5-2697 v2 @ 2.70GHz (Ivy Bridge-EP)")
-    'Ivy Bridge'
-    """
-    return next((name for name in _CODES.values() if name.lower() in processor.lower()), "")
-
 
 @dataclass(frozen=True)
 class Commit:
@@ -163,6 +101,8 @@ class RobotMail:
     notes: list[str] = field(default_factory=list)
     """What contradicts itself in the mail, and which of its tables were left out."""
     elsewhere: list[Elsewhere] = field(default_factory=list)
+    further: list["RobotMail"] = field(default_factory=list)
+    """What the mail reports of further tests: each as a report of its own."""
     fixed_tasks: int | None = None
     """The number that the benchmark has whatever the mail says; the mail alone does not tell."""
 

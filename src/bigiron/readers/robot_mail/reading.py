@@ -1,54 +1,39 @@
 """The lines of a report: a state machine that keeps what each of them says."""
 
-import math
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import count, label, number
+from bigiron.readers.figure import label
 from bigiron.readers.robot_mail import table as tables
 from bigiron.readers.robot_mail import unnamed
+from bigiron.readers.robot_mail.claim import LONGEST, MailClaim, is_parameter, mail_of
 from bigiron.readers.robot_mail.envelope import MailLine
-from bigiron.readers.robot_mail.metric import better, is_of_operations, mode_in, tasks_in
-from bigiron.readers.robot_mail.model import (
-    Commit,
-    Elsewhere,
-    Reported,
-    ReportedMachine,
-    RobotMail,
-    code_name_in,
-    code_name_of_group,
-    sockets_of_group,
-)
-from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, About, MailTable, MetricRow, is_same
+from bigiron.readers.robot_mail.further import FurtherTests
+from bigiron.readers.robot_mail.machine import machine_of
+from bigiron.readers.robot_mail.metric import benchmark_in, better, is_of_operations, parameters_in
+from bigiron.readers.robot_mail.model import Commit, Elsewhere, ReportedMachine, RobotMail
+from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, MailTable, MetricRow, is_same
 
 _MOST_UNKNOWN = 20  # lines that are kept
-_MOST_CPUS = 8192
-_MOST_NOTES = 3  # of tables
 _MOST_TABLES = 200
 _MOST_OTHERS = 20  # branches, and commits
-_LONGEST = 120  # characters kept of a line that is not understood
 
 NOTICED = re.compile(
     r"noticed (?:an? |a\(n\) )?([-+]?\d+(?:\.\d+)?)\s?%\s+(regression|improvement)\s+of\s+"
-    r"(\S+?)(?:\s+(?:on|due to commit)\b.*|:)?\s*$"
+    r"(\S+?)(?:\s+(?:on|due)\b.*|:)?\s*$"
 )
 SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
-FIELD = re.compile(r"(?:(?:in|on) )?(testcase|test machine|config|compiler)\s*:\s*(\S.*?)\s*$")
+FIELD = re.compile(r"(?:(?:[Ii]n|[Oo]n) )?([Tt]estcase|[Tt]est machine|config|compiler)\s*:\s*(\S.*?)\s*$")
 COMMIT = re.compile(r"commit(?::\s*|\s+)([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
 _OF_TABLE = re.compile(r"\s*([0-9a-f]{7,40}|v\d[\w.+-]*)(?:\s+\(\"?(.*?)\"?\)?)?(?:\s*(?:<-|=\s).*)?\s*$")
 """A commit that a table compares, with its title, and what a developer adds to it."""
-_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$")
+_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
-_OF_A_SHELL = re.compile(r"[$`;|&<>\\\"'*?{}\[\]#~^]")
-"""Characters that no parameter of the robot's has, and that a shell would act on."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*$")
 _ELSEWHERE = re.compile(r"\[((?:still |test )?[a-z ]{1,40}) on\s+(\S+)\s+([0-9a-f]{7,40})\]\s*$")
-_MACHINE = re.compile(
-    r"(?P<cpus>\d+) threads(?: (?P<sockets>\d+) sockets?)?(?P<processor>.*?)"
-    r"(?:\s+with (?P<memory>\d+(?:\.\d+)?)\s*(?P<unit>[GT])(?:i?B)?(?: (?:of )?memory)?)?\s*$"
-)
 _HARDWARE = re.compile(r"(model|nr_node|nr_cpu|memory|brand):\s+(\S.*?)\s*$")
 _NODES = ("1", "2", "4", "8")
 _OTHER_MACHINE = re.compile(r"([a-z][\w-]*): (\d{1,6} threads.*)$")
@@ -84,6 +69,7 @@ class MailReader:
     def __init__(self, called: str) -> None:
         self._called = called
         self._metric, self._change, self._regression = "", "", True
+        self._of_subject: list[str] = []  # what the metrics in the mail's subject begin with
         self._commits: list[Commit] = []  # of the lines "commit: …"
         self._before: int | None = None  # how many of them come before the line of the regression
         self._fields: dict[str, str] = {}
@@ -96,15 +82,17 @@ class MailReader:
         self._more_unknown = 0
         self._notes: list[str] = []
         self._elsewhere: list[Elsewhere] = []
+        self._further = FurtherTests(called)
         self._hardware: dict[str, str] = {}  # of the machine of the table that comes next
         self._block = ""  # "parameters" or "commits": what the lines belong to
         self._at_end = False
 
     def of(self, subject: str, lines: list[MailLine]) -> RobotMail:
         """All that a mail says."""
+        found = SUBJECT.search(subject)
+        self._of_subject = [found[2].partition(".")[0]] if found else unnamed.benchmarks_in(subject)
         for at, line in lines:
             self._line(at, line.rstrip())
-        found = SUBJECT.search(subject)
         if found and not self._metric:
             self._metric, self._change = found[2], found[3]
             self._regression = found[4] == "regression"
@@ -147,6 +135,9 @@ class MailReader:
             self._tables.append(MailTable(at))
         elif self._keys and line.strip():
             self._values(at, line)
+        elif (understood := self._further.read(line)) is not None:
+            if not understood:
+                self._not_understood(at, line)
         elif _NEXT.match(line) or KEYS.match(line):
             self._begin_table(at, line)
         elif not (
@@ -185,7 +176,7 @@ class MailReader:
         size = given.get("memory", "")
         with_memory = f" with {size} memory" if re.fullmatch(r"\d+[GT]", size) else ""
         words = f"{given['nr_cpu']} threads {given.get('brand', '')} ({given.get('model', '')}){with_memory}"
-        found = _machine(words, self._called)
+        found = machine_of(words, self._called)
         return replace(found, sockets=int(given["nr_node"])) if given.get("nr_node") in _NODES else found
 
     def _values(self, at: int, line: str) -> None:
@@ -231,10 +222,9 @@ class MailReader:
 
     def _parameter(self, name: str, value: str) -> bool:
         """False where it cannot be one: it is listed with the lines that were not understood."""
-        if _OF_A_SHELL.search(value) or len(value) > _LONGEST or not value.isprintable():
-            return False
-        self._parameters.setdefault(name, value)
-        return True
+        if is_parameter(value):
+            self._parameters.setdefault(name, value)
+        return is_parameter(value)
 
     def _of_columns(self, at: int, line: str) -> bool:
         """The line above a table's rows, or the name of a test without keys."""
@@ -252,14 +242,14 @@ class MailReader:
 
     def _of_test(self, table: MailTable, test: str, order: Sequence[str]) -> None:
         """Take the keys of a test whose parameters have no names; of several tests, what they share."""
-        keys = unnamed.keys(test, order)
+        keys = unnamed.keys(test, order, [*self._of_subject, self._metric.partition(".")[0]])
         shared = {name: value for name, value in keys.items() if table.keys.get(name, value) == value}
         table.keys = {name: shared[name] for name in shared if name in (table.keys or shared)}
         table.test = test
 
     def _of_table(self, at: int, line: str) -> bool:
         if found := _OTHER_MACHINE.match(line):
-            self._tables[-1].machine = _machine(found[2], self._called)
+            self._tables[-1].machine = machine_of(found[2], self._called)
             return True
         row = tables.row(line)
         if row and unnamed.is_test(row.name):
@@ -294,7 +284,7 @@ class MailReader:
             if len(self._commits) < _MOST_OTHERS:
                 self._commits.append(Commit(found[1], found[2] or ""))
         elif found := FIELD.match(line):
-            self._fields.setdefault(found[1], found[2])
+            self._fields.setdefault(found[1].lower(), found[2])
         elif found := _HARDWARE.match(line):
             self._hardware[found[1]] = found[2]
         elif found := _ELSEWHERE.match(line):
@@ -306,45 +296,31 @@ class MailReader:
 
     def _not_understood(self, at: int, line: str) -> None:
         if len(self._unknown) < _MOST_UNKNOWN:
-            self._unknown.append((at, line.strip()[:_LONGEST]))
+            self._unknown.append((at, line.strip()[:LONGEST]))
         else:
             self._more_unknown += 1
 
     def _whole(self, benchmark: str, new: Commit) -> RobotMail:
-        machine = self._machine()
-        size = _share(self._change)
-        about = About(self._metric, size, benchmark, machine, self._parameters, new)
-        chosen, others = tables.choose(self._tables, about)
-        machine = machine or (chosen.machine if chosen else None)
-        if chosen and chosen.test:
-            test = chosen.test[:_LONGEST]
-            self._notes.append(f"the report's parameters have no names: they are taken from {test}")
-        figures = chosen.figures(new) if chosen else []
-        self._complete(chosen.keys if chosen else self._keys_of_others(benchmark, new))
-        of_report = [chosen] if chosen else self._tables
-        commits = [one for each in of_report for one in each.commits]
-        bases = {base for one in of_report if (base := one.base(new))}
-        title = next((one.title for one in commits if is_same(one.id, new.id)), "")
-        found = RobotMail(
-            metric=self._metric,
-            change=self._signed(size, figures),
-            regression=self._regression,
-            new=Commit(new.id, new.title or title),
-            base=bases.pop() if len(bases) == 1 else None,
-            benchmark=benchmark,
-            machine=_completed(machine, self._parameters.get("tbox_group", "")),
-            parameters=self._parameters,
-            figures=figures,
-            unknown=self._unknown,
-            more_unknown=self._more_unknown,
-            notes=self._notes,
-            elsewhere=self._elsewhere,
-        )
+        of_lines = self._machine()
+        claim = MailClaim(self._metric, self._change, self._regression, benchmark, of_lines, self._parameters)
         try:
-            self._notes += [*_left_out(chosen, others), *_contradictions(found, self._change)]
+            found = mail_of(claim, new, self._tables, is_cut=not (self._parameters or self._fields))
         except UserError as error:  # a number of tasks that is none, before a kernel is built for it
             raise UserError(f"{self._called}: {error}") from None
-        return found
+        return replace(
+            found,
+            unknown=self._unknown,
+            more_unknown=self._more_unknown,
+            notes=[*self._notes, *found.notes],
+            elsewhere=self._elsewhere,
+            further=list(self._of_further_tests(new)),
+        )
+
+    def _of_further_tests(self, new: Commit) -> Iterator[RobotMail]:
+        for claim in self._further.claims:
+            with contextlib.suppress(UserError):  # a number of tasks that is none
+                found = mail_of(claim, new, self._tables)
+                yield replace(found, unknown=self._unknown, more_unknown=self._more_unknown)
 
     def _testcases(self) -> list[str]:
         """The benchmarks of the tables; [""]: none has keys."""
@@ -352,48 +328,24 @@ class MailReader:
 
     def _benchmark(self, subject: str) -> str:
         of_tables = self._testcases()
+        of_metric = (one for one in of_tables if one and one == benchmark_in(self._metric))
         in_subject = (one for one in of_tables if one and unnamed.is_of(subject, one))
-        found = self._fields.get("testcase") or next(in_subject, of_tables[0])
-        if not found and any(one.rows and (one.columns or one.commits) for one in self._tables):
-            found = self._metric.partition(".")[0]
+        found = self._fields.get("testcase") or next(of_metric, next(in_subject, of_tables[0]))
+        if not found and (found := benchmark_in(self._metric)):
             self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
+            if not (self._parameters or parameters_in(self._metric)):
+                self._notes.append("no line names the benchmark's parameters: its defaults are assumed")
         if not found:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
-        if not _NAME.match(found) or len(found) > _LONGEST:
+        if not _NAME.match(found) or len(found) > LONGEST:
             raise UserError(
-                f"{self._called}: the testcase {found[:_LONGEST]!r} is not the name of a benchmark"
+                f"{self._called}: the testcase {found[:LONGEST]!r} is not the name of a benchmark"
             )
         return found
 
     def _machine(self) -> ReportedMachine | None:
         given = self._fields.get("test machine")
-        return _machine(given, self._called) if given else None
-
-    def _keys_of_others(self, benchmark: str, new: Commit) -> dict[str, str]:
-        """Of an answer without the report's parameters: those of tables whose figures are of another run."""
-        if self._parameters or self._fields:
-            return {}
-        found = tables.shared_keys(self._tables, benchmark, new)
-        if found:
-            self._notes.append("the parameters are those of tables whose figures are left out")
-        return found
-
-    def _complete(self, keys: Mapping[str, str]) -> None:
-        """Add the parameters that only the table has, and the mode that the metric's name implies."""
-        for name, value in keys.items():
-            if name != "testcase":
-                self._parameter(name, value)
-        if mode := mode_in(self._metric):
-            self._parameters.setdefault("mode", mode)
-
-    def _signed(self, size: float, figures: list[Reported]) -> float:
-        """What is reported, with the sign of the table, else the mail's, else the metric's by its name."""
-        row = next((one for one in figures if one.name == self._metric), None)
-        if row and (changed := row.relative):
-            return math.copysign(size, changed)
-        if not self._change.startswith(("-", "+")):
-            return size if (better(self._metric) == "less") == self._regression else -size
-        return size
+        return machine_of(given, self._called) if given else None
 
     def _lacks(self, what: str, form: str) -> UserError:
         return UserError(
@@ -404,74 +356,3 @@ class MailReader:
 def _by_weight(row: MetricRow) -> tuple[bool, float]:
     """A row's order among those that may be reported: rates and times of operations, then by its change."""
     return is_of_operations(row.name), abs(tables.relative_change(row.columns[1].change) or 0)
-
-
-def _left_out(chosen: MailTable | None, others: list[tuple[MailTable, str]]) -> list[str]:
-    """Which tables were left out, and why: the first of them."""
-    said = [f"the table at line {one.at} is left out: {why}" for one, why in others[:_MOST_NOTES]]
-    if more := len(others) - len(said):
-        said.append(f"{more} more tables are left out")
-    if others and not chosen:
-        said.append("the report has no table of its own test and machine: none of its figures are used")
-    return said
-
-
-def _contradictions(mail: RobotMail, printed: str) -> list[str]:
-    """What a mail says twice, and differently."""
-    said = []
-    row, signed = mail.headline, printed.startswith(("-", "+"))
-    if row and row.relative and signed and (row.relative < 0) != printed.startswith("-"):
-        said.append(f"the report says {printed}% {mail.metric}, and its table {row.relative:+.1%}")
-    of_metric = mode_in(mail.metric)
-    if of_metric and of_metric != mail.mode:
-        said.append(f"the parameter mode is {mail.parameters['mode']}, and the metric {mail.metric}")
-    counted = next((found for one in mail.figures if (found := tasks_in(one.name, "will-it-scale"))), None)
-    if mail.tasks and counted and mail.benchmark == "will-it-scale" and counted != mail.tasks:
-        said.append(f"the parameters make {mail.tasks} tasks, and the table is of {counted}")
-    if mail.is_worse != mail.regression:
-        words = "an improvement", "a regression"
-        how = "falls" if mail.change < 0 else "grows"
-        said.append(
-            f"the report calls it {words[mail.regression]} that {mail.metric} {how}: it is judged as "
-            f"{words[mail.is_worse]}"
-        )
-    return said
-
-
-def _share(percent: str) -> float:
-    """The metric's change as a share.
-
-    >>> _share("-52.4"), _share("+94.7")
-    (-0.524, 0.947)
-    """
-    size = round(number(percent.lstrip("+-"), None, "the change") / 100, 6)
-    return -size if percent.startswith("-") else size
-
-
-def _machine(text: str, called: str) -> ReportedMachine:
-    """Of the mail's words.
-
-    >>> _machine("104 threads 2 sockets (Skylake) with 192G memory", "a mail")
-    ReportedMachine(cpus=104, sockets=2, processor='(Skylake)', memory_gib=192.0, code_name='Skylake')
-    """
-    found = _MACHINE.match(text)
-    if not found:
-        raise UserError(f"{called}: the test machine is {text[:80]!r}: it has no number of threads")
-    cpus = count(found["cpus"], None, "threads")
-    if cpus > _MOST_CPUS:
-        raise UserError(f"{called}: a test machine of {cpus} threads: Linux has {_MOST_CPUS} CPUs at most")
-    sockets = count(found["sockets"], None, "sockets") if found["sockets"] else None
-    gib = float(found["memory"]) * (1024 if found["unit"] == "T" else 1) if found["memory"] else None
-    processor = found["processor"].strip()
-    return ReportedMachine(cpus, sockets, processor, gib, code_name_in(processor))
-
-
-def _completed(machine: ReportedMachine | None, group: str) -> ReportedMachine | None:
-    """With the code name and sockets that the machine's group implies, where the mail's words have none."""
-    if machine is None:
-        return None
-    return replace(
-        machine,
-        code_name=machine.code_name or code_name_of_group(group),
-        sockets=machine.sockets or sockets_of_group(group),
-    )

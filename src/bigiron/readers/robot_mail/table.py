@@ -7,13 +7,8 @@ from dataclasses import dataclass, field
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import label
-from bigiron.readers.robot_mail.model import (
-    Commit,
-    Reported,
-    ReportedMachine,
-    code_name_in,
-    code_name_of_group,
-)
+from bigiron.readers.robot_mail.model import Commit, Reported, ReportedMachine
+from bigiron.readers.robot_mail.processor import code_name_in, code_name_of_group
 
 MOST_FIGURES = 20_000  # rows of a mail
 MOST_COLUMNS = 5
@@ -88,15 +83,24 @@ class MailTable:
         return [one for one in found if one]
 
     def position(self, new: Commit) -> int:
-        """The column of a commit; 0 if it has none."""
-        known = self._known
-        if not known:
+        """The column of a commit, which may have been rebased; 0 if it has none."""
+        if not self._known:
             return 1
-        return next((at for at, one in enumerate(known) if at and is_same(one, new.id)), 0)
+        return self._position(new.id) or self._position(self.rebased(new))
+
+    def rebased(self, new: Commit) -> str:
+        """What a commit is called here if only its title is the same: one that was rebased; "": it is not."""
+        if self._position(new.id) or not new.title:
+            return ""
+        found = [one.id for one in self.commits if _subject(one.title) == _subject(new.title)]
+        return found[0] if len(found) == 1 and self._position(found[0]) else ""
+
+    def _position(self, commit: str) -> int:
+        return next((at for at, one in enumerate(self._known) if at and commit and is_same(one, commit)), 0)
 
     def base(self, new: Commit) -> Commit | None:
         """What a commit is compared with; None if the table does not say, or does not have the commit."""
-        if not self._known or not self.position(new):
+        if not self._known or not self._position(new.id):
             return None
         first = self._known[0]
         return next((one for one in self.commits if is_same(one.id, first)), Commit(first))
@@ -277,6 +281,15 @@ def _is_reported(change: float | None, reported: float) -> bool:
         return False
     rounded = _ROUNDED * 10 if abs(change * 100 % 1) < 1e-9 else _ROUNDED
     return abs(abs(change) - abs(reported)) <= max(rounded, 0.01 * abs(reported) if abs(reported) > 1 else 0)
+
+
+def _subject(title: str) -> str:
+    """A title without what patches have before it.
+
+    >>> _subject("[PATCH v2 1/3] mm: a change")
+    'mm: a change'
+    """
+    return re.sub(r"^(?:\[[^\]]*\]\s*)+", "", title)
 
 
 def _plain(value: str) -> str:

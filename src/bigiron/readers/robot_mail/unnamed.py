@@ -6,7 +6,7 @@ testbox/testcase/testparams: lkp-snb01/aim7/performance-3000-exec_test
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bigiron.readers.figure import label
 from bigiron.readers.robot_mail.metric import direction
@@ -17,6 +17,8 @@ SUBJECT = re.compile(r"\b([0-9a-f]{7,40}):?\s+(?=[-+]?\d+(?:\.\d+)?%\s+\w[\w-]*\
 _CHANGE = re.compile(r"([-+]?\d+(?:\.\d+)?)%\s+(\w[\w-]*\.\S+)")
 NOTICED = re.compile(r"\bnoticed (?:the )?(?:below|following) (?:\w+ )?changes?\b")
 ORDER = ("testbox", "testcase", "testparams")
+_ORDERS = (("testcase", "testparams", "testbox"), ORDER, ("testbox", "testparams", "testcase"))
+"""By the place of the benchmark."""
 
 _ROW = re.compile(r"[\w-]+/(?:[\w.%-]+/)*\S+/\S+$")
 _KIND = re.compile(r"(?:micro|debug|stress)\d*")
@@ -48,25 +50,31 @@ def is_test(name: str) -> bool:
     return bool(_ROW.match(name))
 
 
-def keys(test: str, order: Sequence[str] = ()) -> dict[str, str]:
+def keys(test: str, order: Sequence[str] = (), benchmarks: Collection[str] = ()) -> dict[str, str]:
     """The test as the keys of a table name it; {}: it is not understood.
+
+    `benchmarks`: what metrics begin with. The part of such a name is the benchmark, whatever the order.
 
     >>> keys("lkp-snb01/aim7/3000-exec_test")
     {'testcase': 'aim7', 'tbox_group': 'lkp-snb01', 'load': '3000', 'test': 'exec_test'}
     >>> keys("will-it-scale/thread-lock1/lkp-knm01", ("testcase", "testparams", "testbox"))
     {'testcase': 'will-it-scale', 'tbox_group': 'lkp-knm01', 'mode': 'thread', 'test': 'lock1'}
+    >>> keys("will-it-scale/thread-lock1/lkp-knm01", benchmarks=["will-it-scale"])["test"]
+    'lock1'
     """
     parts = [part for part in test.split("/") if not _KIND.fullmatch(part)]
     if len(parts) != len(ORDER):
         return {}
     of = dict(zip(order if len(order) == len(ORDER) else ORDER, parts, strict=True))
+    at = next((at for at, part in enumerate(parts) if part in benchmarks), None)
+    if at is not None and of.get("testcase") != parts[at]:
+        of = dict(zip(_ORDERS[at], parts, strict=True))
     if set(of) != set(ORDER):
         return {}
-    benchmark = of["testcase"]
     return {
-        "testcase": benchmark,
+        "testcase": of["testcase"],
         "tbox_group": of["testbox"],
-        **_parameters(benchmark, of["testparams"]),
+        **_parameters(of["testcase"], of["testparams"]),
     }
 
 
@@ -103,6 +111,16 @@ def change_in(subject: str, benchmark: str) -> tuple[str, str, bool] | None:
         less = direction(metric) == "less"
         return label(metric, None), printed, printed.startswith("-") != less
     return None
+
+
+def benchmarks_in(subject: str) -> list[str]:
+    """What the metrics in a subject begin with.
+
+    >>> benchmarks_in("[sched] 0123456789a: -46.9% time.user_time +1.5% aim7.jobs-per-min")
+    ['time', 'aim7']
+    """
+    found = SUBJECT.search(subject)
+    return [metric.partition(".")[0] for _, metric in _CHANGE.findall(found[2])] if found else []
 
 
 def is_of(subject: str, benchmark: str) -> bool:

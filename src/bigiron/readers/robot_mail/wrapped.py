@@ -6,23 +6,29 @@ from collections.abc import Iterator
 from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.reading import NOTICED
 
-_HEAD = re.compile(
-    r".*\bnoticed (?:an? |a\(n\) )?[-+]?\d|commit:? [0-9a-f]{7,40} \(|(?:on )?test machine\s*:"
-)
-"""The beginning of a long line of a report's head."""
+_MACHINE = re.compile(r"(?:on )?test machine\s*:", re.IGNORECASE)
 _LONGEST = 400  # characters
+_MOST_LINES = 4  # that continue one
 _HYPHENED = re.compile(r"\S-\s*$")
 """Those programs cut words at hyphens, too: `a regression of will-it-`."""
 _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
+_END_OF_NOTICE = re.compile(r"\s*(?:on|(?:(?:due )?to )?commit)\s*:\s*$")
+"""What programs cut from `noticed a -5.0% regression of fsmark.files_per_sec due to commit:`."""
 
-_COMMIT = re.compile(r"\s+[0-9a-f]{7,40} \(\"[^\"]*$")
-"""A commit that a table compares, its title without an end."""
+_CELL = re.compile(r"\s*\|\s*(?:testcase: change|test machine|test parameters)\s*\|")
+"""The beginning of a row of the table of further tests."""
+
+_COMMIT = re.compile(r"(?:commit:?)?\s*(?:[0-9a-f]{7,40}|v\d\S*)(?:\s*$|\s+(?P<title>\(\"))")
+"""A commit, with the beginning of its title or without."""
+_TITLE, _END_OF_TITLE = '("', '")'
 _KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+){3,}\s*$")
 _REST_OF_KEYS = re.compile(r"\s*[\w./-]*:\s*$")
 _COLUMNS = re.compile(
     r"\s*(?:v\d\S*|[0-9a-f]{15,16})(?:\s+(?:v\d\S*|[0-9a-f]{20,40}))+(?P<order>\s+test[\w/]*)?\s*$"
 )
-_MORE_COLUMNS = re.compile(r"\s*(?:v\d\S*|[0-9a-f]{20,40}|test\w+(?:/test\w+)+)\s*$")
+_MORE_COLUMNS = re.compile(
+    r"\s*(?:(?:(?:v\d\S*|[0-9a-f]{20,40})(?:\s+|$))+(?:test[\w/]*)?|test\w+(?:/test\w+)+)\s*$"
+)
 _REST_OF_ORDER = re.compile(r"[\w/]*(?:box|params|case)\s*$")
 """The line above a table that says which commits its columns are of."""
 
@@ -37,21 +43,65 @@ def joined(lines: list[MailLine]) -> Iterator[MailLine]:
     while position < len(lines):
         at, line = lines[position]
         position += 1
+        following = [text for _, text in lines[position : position + _MOST_LINES]]
+        more = following[: _rest_of_title(line, following) or _rest_of_notice(line, following)]
+        line = _in_one(line, more)
+        position += len(more)
         while position < len(lines) and (joint := _joint(line, lines[position][1])) is not None:
             line = f"{line.rstrip()}{joint}{lines[position][1].strip()}"
             position += 1
         yield at, line
 
 
+def _in_one(line: str, more: list[str]) -> str:
+    for one in more:
+        line = f"{line.rstrip()}{_between(line)}{one.strip()}"
+    return line
+
+
+def _between(line: str) -> str:
+    return "" if _HYPHENED.search(line) else " "
+
+
+def _rest_of_title(line: str, following: list[str]) -> int:
+    """How many lines continue the title of a line's commit; 0: it is whole, or has no end."""
+    commit = _COMMIT.match(line)
+    if not commit or _END_OF_TITLE in line:
+        return 0
+    is_begun = bool(commit["title"])
+    for position, one in enumerate(following):
+        if not one.strip() or _COMMIT.match(one) or not (is_begun or one.lstrip().startswith(_TITLE)):
+            return 0
+        is_begun = True
+        if _END_OF_TITLE in one:
+            return position + 1
+    return 0
+
+
+def _rest_of_notice(line: str, following: list[str]) -> int:
+    """How many lines continue the line of the regression; 0: it is whole, or something else."""
+    if "noticed" not in line or len(line) > _LONGEST:
+        return 0
+    for position, one in enumerate([*following, ""]):
+        if NOTICED.search(line):
+            is_cut = not line.rstrip().endswith(":") and _END_OF_NOTICE.match(one)
+            return position + bool(is_cut)
+        if _OWN_LINE.match(one):
+            return 0
+        line = _in_one(line, [one])
+    return 0
+
+
 def _joint(line: str, following: str) -> str | None:
     """What belongs between a line and the one that continues it; None: that line does not continue it."""
     if len(line) > _LONGEST or not following.strip():
         return None
-    word = "" if _HYPHENED.search(line) else " "
+    word = _between(line)
     if _is_cut_head(line):
         return None if _OWN_LINE.match(following) else word
-    if _COMMIT.match(line):
-        return word
+    if _CELL.match(line) and not line.rstrip().endswith("|"):
+        is_rest = following.rstrip().endswith("|") and not following.strip().startswith("| ")
+        return word if is_rest else None
     if _KEYS.match(line) and _REST_OF_KEYS.match(following):
         return ""
     if columns := _COLUMNS.match(line):
@@ -81,8 +131,5 @@ def _is_figure(word: str) -> bool:
 
 def _is_cut_head(line: str) -> bool:
     """Whether a line of a report's head goes on in the next one, unless that is a line of its own."""
-    if not _HEAD.match(line):
-        return False
-    if noticed := NOTICED.search(line):
-        return bool(_HYPHENED.search(noticed[3]))
-    return not line.rstrip().endswith('")')
+    noticed = NOTICED.search(line)
+    return bool(_HYPHENED.search(noticed[3]) if noticed else _MACHINE.match(line))
