@@ -7,12 +7,13 @@ first point: the median error, the share of points inside the 90 % interval, and
 it are no contention at all (every core as fast as the first), and the universal scalability law fitted to the
 points up to a quarter of the range.
 
-    benchmarks/predictions/curves.py [--fit] [--counts] STUDIES [ID...]
+    benchmarks/predictions/curves.py [--fit | --calibrate] [--counts] STUDIES [ID...]
 
 STUDIES is a folder of recordings; what is missing there is recorded first, a minute or so each. With `--fit`
 the constants of `bigiron.simulator.fitted` are fitted to all of the curves, and printed; and each curve is
-scored with constants fitted to the curves of all other machines. Predicted is from traces, or with
-`--counts` from counts. SAMPLES and SEED are environment variables.
+scored with constants fitted to the curves of all other machines. With `--calibrate` the model's error is
+fitted to the curves that no constant was fitted to. Predicted is from traces, or with `--counts` from counts.
+SAMPLES and SEED are environment variables.
 
 Two columns are of predictions that were asked for in another way, with the same constants: without a rate,
 of which only what is relative to the first point is compared; and of a recording with as many CPUs and nodes
@@ -29,8 +30,21 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+import calibration
 import numpy as np
-from curve_list import CURVES, JUDGED, MORE, OWN_CPUS, PAIRS, RECORDINGS, UNBOUND, UNLIKE, WITHOUT_RATE
+from calibration import WANTED, Sampled
+from curve_list import (
+    CURVES,
+    JUDGED,
+    MORE,
+    OWN_CPUS,
+    PAIRS,
+    RECORDINGS,
+    UNBOUND,
+    UNFITTED,
+    UNLIKE,
+    WITHOUT_RATE,
+)
 from curve_scores import Score, by_vendor, extents
 from fitting import WIDE, Surveyed, fit, least_error, predicted
 from scipy.optimize import curve_fit
@@ -50,7 +64,6 @@ BIGIRON = Path(sys.executable).with_name("bigiron")
 SAMPLES = int(os.environ.get("SAMPLES", "64"))
 SEED = int(os.environ.get("SEED", "1"))
 TRACES = "--counts" not in sys.argv
-WANTED = 0.85  # of all points, in their intervals
 CPUS = 8  # of a recording, unless it says otherwise
 DEADLINE_S = 3600  # for a cell, on a host that does other things, too
 FEW_OPERATIONS = 100  # of a task there, as there are so many tasks
@@ -130,6 +143,19 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
         np.column_stack([2 * found.unknowns[constant] - 1 for constant in FITTED_UNKNOWNS]),
         np.array(tasks[1:]) / tasks[0],
         np.log(found.slower),
+    )
+
+
+def sample(curve: str, points: list[tuple[int, float]], folder: Path) -> Sampled:
+    """Replay a curve without an error of the model."""
+    _, tasks, relative = replayed(curve, points, folder, replace(FITTED, model_error=0.0))
+    return Sampled(
+        curve,
+        CURVES[curve][1],
+        curve not in UNFITTED,
+        np.log([value / points[0][1] for _, value in points[1 : len(tasks)]]),
+        np.log(relative),
+        np.array(tasks[1:]) / tasks[0],
     )
 
 
@@ -225,14 +251,17 @@ def main() -> None:
         return
     folder, wanted = Path(arguments[0]), arguments[1:] or list(CURVES)
     curves = published()
-    each = survey if "--fit" in sys.argv else score
-    found: list[Surveyed | Score] = []
+    each = survey if "--fit" in sys.argv else sample if "--calibrate" in sys.argv else score
+    found: list[Surveyed | Sampled | Score] = []
     refused = []
     for curve in wanted:
         try:
             found.append(each(curve, curves[curve], folder))
         except (UserError, subprocess.CalledProcessError) as error:
             refused.append((curve, error))
+    if sampled := [one for one in found if isinstance(one, Sampled)]:
+        print(*calibration.table(sampled, FITTED.model_error), sep="\n")
+        return
     surveyed = [one for one in found if isinstance(one, Surveyed)]
     of_fold = left_out(surveyed) if surveyed else {}
     scores = [one for one in found if isinstance(one, Score)] or [

@@ -1,10 +1,11 @@
 """The constants of a prediction that are fitted to published curves: these six, and no others.
 
-`benchmarks/predictions/curves.py --fit` fits them, and scores each curve with those fitted without its
-machine. The first four are of processors in general, and like a machine's figures they can be ranges, as they
-differ between processors and between kernels; how wide the ranges are is not fitted. The fifth is what
+`benchmarks/predictions/curves.py --fit` fits the first five, and scores each curve with those fitted without
+its machine. The first four are of processors in general, and like a machine's figures they can be ranges, as
+they differ between processors and between kernels; how wide the ranges are is not fitted. The fifth is what
 machine files are off by where no rate of a task is known, with a range that holds those of other machines.
-The last is what the model is off by: as much as holds the points of machines that were left out.
+The last is what the model is off by: as much as holds 85 % of the points of curves that the others were not
+fitted to (`--calibrate`). The curves that they were fitted to would give 0.1, which held 72 %.
 """
 
 from __future__ import annotations
@@ -79,5 +80,5 @@ FITTED = Constants(
     kept_ns=Constant(20, 2),
     under_locks=Constant(1.5, 1.6),
     instructions=Constant(0.8, 1.6),
-    model_error=0.10,
+    model_error=0.25,
 )

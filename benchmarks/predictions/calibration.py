@@ -1,0 +1,102 @@
+"""The model's error, from curves that nothing was fitted to: `benchmarks/predictions/curves.py --calibrate`.
+
+Each curve is replayed with the constants that bigiron comes with, and no error of the model. The error is the
+least with which the intervals hold as many of all points as they should. Whether it holds elsewhere, too, is
+seen where the points of one vendor, or of one machine, are not looked at when it is chosen.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from curve_scores import vendor
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from bigiron.analysis.statistics.estimate import SAMPLED
+from bigiron.simulator.fitted import share_of_error
+
+WANTED = 0.85  # of all points, in their intervals
+_ERRORS = np.arange(0.0, 1.5, 0.01)
+_PLACES = ndtri((np.arange(200) + 0.5) / 200)  # of the model's error, each as likely
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A curve, and its replays without an error of the model."""
+
+    curve: str
+    machine: str
+    fitted: bool  # whether constants were fitted to it
+    truth: Array  # logarithm of throughput relative to the first point, by point
+    replayed: Array  # the same of each sample: a row a sample
+    more: Array  # times as many tasks as at the first point, by point
+
+    def interval(self, error: float) -> tuple[Array, Array, Array]:
+        """Its low end, middle and high end with that error: logarithms, by point."""
+        kept = np.exp(np.median(self.replayed, axis=0)) / self.more
+        off = np.outer(_PLACES, error * share_of_error(kept))
+        samples = (self.replayed[:, np.newaxis] + off).reshape(-1, len(self.truth))
+        low, middle, high = np.quantile(samples, [(1 - SAMPLED) / 2, 0.5, (1 + SAMPLED) / 2], axis=0)
+        return low, middle, high
+
+
+@dataclass(frozen=True)
+class Held:
+    """How many points lie in their intervals."""
+
+    inside: int
+    points: int
+    width: float  # median of high to low
+    error: float  # median over the points, of the middle
+
+    @property
+    def share(self) -> float:
+        """Of all points."""
+        return self.inside / self.points
+
+
+def held(curves: Sequence[Sampled], error: float) -> Held:
+    """The points of these curves with that error."""
+    parts = [(one.truth, *one.interval(error)) for one in curves]
+    truth, low, middle, high = (np.concatenate(part) for part in zip(*parts, strict=True))
+    inside = int(((low <= truth) & (truth <= high)).sum())
+    off = float(np.median(np.abs(np.expm1(middle - truth))))
+    return Held(inside, len(truth), float(np.median(np.exp(high - low))), off)
+
+
+def least_error(curves: Sequence[Sampled]) -> float:
+    """The least error with which so many points as wanted are held."""
+    for error in _ERRORS:
+        if held(curves, float(error)).share >= WANTED:
+            break
+    return round(float(error), 2)
+
+
+def table(curves: Sequence[Sampled], now: float) -> Iterator[str]:
+    """Lines of Markdown: with all curves, and with those of one vendor or machine left out in its turn."""
+    unfitted = [one for one in curves if not one.fitted]
+    yield "| left out | model's error by the others | points inside | median width | with all curves' error |"
+    yield "|---|--:|--:|--:|--:|"
+    of_all = least_error(unfitted)
+    yield f"| none | {of_all:g} | {_cell(held(unfitted, of_all))} | |"
+    ways: tuple[Callable[[Sampled], str], ...] = (lambda one: vendor(one.machine), lambda one: one.machine)
+    for group in ways:
+        for name in sorted({group(one) for one in unfitted}):
+            own = [one for one in unfitted if group(one) == name]
+            error = least_error([one for one in unfitted if group(one) != name])
+            share = held(own, of_all)
+            yield f"| {name} | {error:g} | {_cell(held(own, error))} | {share.share:.0%} |"
+    yield "\n| with the model's error | curves that nothing was fitted to | width | fitted curves | width |"
+    yield "|--:|--:|--:|--:|--:|"
+    for error in sorted({0.0, now, of_all}):
+        cells = [
+            _cell(held(some, error)) for some in (unfitted, [one for one in curves if one.fitted]) if some
+        ]
+        yield f"| {error:g} | {' | '.join(cells)} |"
+
+
+def _cell(of: Held) -> str:
+    return f"{of.share:.0%} of {of.points} | {of.width:.2f}"
