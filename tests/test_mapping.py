@@ -321,7 +321,8 @@ def test_fio_has_the_pattern_block_size_and_engine_of_the_report() -> None:
         "test_size": "8G",
     }
     found = workload_of("fio-basic", report)
-    assert found.program and "--rw=randwrite --bs=4k --ioengine=io_uring --size=4m" in found.program.command
+    assert found.program
+    assert "--rw=randwrite --bs=4k --ioengine=io_uring --iodepth=32 --size=4m" in found.program.command
     assert found.fs == "xfs"
     assert found.differs == ("a disk in memory instead of 1SSD", "4 MiB per task instead of 8G in all")
     assert "engine 'libpmem' does not run here" in refused("fio-basic", rw="read", ioengine="libpmem")

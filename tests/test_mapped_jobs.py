@@ -1,0 +1,76 @@
+"""What the programs that run instead of a report's benchmark are asked to do, as its own script asks them."""
+
+import pytest
+from test_mapping import command, refused
+
+from bigiron.workloads.of_benchmark import Mapped, workload_of
+
+EXT4 = ("ext4 on a disk in memory", "a file of 64 MiB instead of 1 GiB")
+
+
+def of_phoronix(test: str, *options: str) -> Mapped:
+    letters = {f"option_{letter}": option for letter, option in zip("abcdef", options, strict=False)}
+    return workload_of("phoronix-test-suite", {"test": test, **letters})
+
+
+def test_fio_has_as_many_requests_in_flight_as_the_robot_s_script() -> None:
+    for engine in ("libaio", "io_uring", "posixaio"):
+        assert "--iodepth=32 " in command("fio-basic", rw="write", ioengine=engine)
+    assert "--iodepth" not in command("fio-basic", rw="write", ioengine="sync")
+    assert "--iodepth=4 " in command("fio-basic", rw="write", ioengine="libaio", iodepth="4")
+    large = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "4M"})
+    assert "--iodepth=4 " in large.called and large.differs == ("4 requests in flight instead of 32",)
+
+
+def test_fio_is_direct_unless_it_is_buffered_after_that() -> None:
+    for parameters, direct in (
+        ({"direct": "direct"}, True),
+        ({"directio": "directio"}, True),
+        ({}, False),
+        ({"direct": "1", "buffered": "1"}, False),
+        ({"buffered": "no"}, True),
+    ):
+        assert ("--direct=1" in command("fio-basic", rw="write", **parameters)) is direct
+
+
+def test_fio_of_phoronix_is_the_job_of_its_profile() -> None:
+    """Of commit 584b0180f0f4, whose thread has the job: iodepth=64 force_async=4 direct=1 buffered=1."""
+    found = of_phoronix("fio-1.14.1", "Sequential Write", "IO_uring", "Yes", "Yes", "1MB", "Default")
+    assert found.called.startswith(
+        "fio --name=task --filename=/tmp/fiofile --rw=write --bs=1m --ioengine=io_uring --iodepth=64 "
+        "--force_async=4 --size=64m --numjobs={tasks} "
+    )
+    assert (found.tasks, found.fs, found.differs) == (1, "ext4", EXT4)
+    deep = of_phoronix("fio-1.14.1", "Random Read", "Linux AIO", "No", "Yes", "8MB")
+    assert "--ioengine=libaio --iodepth=8 --direct=1" in deep.called
+    assert deep.differs == (*EXT4, "8 requests in flight instead of 64")
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "direct", "jobs"),
+    [
+        ("fio-1.14.1", ("Yes", "No", "4KB"), False, 1),
+        ("fio-1.14.1", ("No", "No", "4KB"), True, 1),
+        ("fio-2.0.0", ("Yes", "Yes", "4KB", "1"), False, 1),
+        ("fio-2.1.0", ("Yes", "4KB", "1"), True, 1),
+        ("fio-2.2.0", ("No", "4KB", "4"), False, 4),
+    ],
+)
+def test_each_profile_of_fio_has_switches_of_its_own(
+    test: str, options: tuple[str, ...], direct: bool, jobs: int
+) -> None:
+    found = of_phoronix(test, "Random Write", "IO_uring", *options)
+    assert "--bs=4k --ioengine=io_uring --iodepth=64 --force_async=4" in found.called
+    assert (("--direct=1" in found.called), found.tasks) == (direct, jobs)
+
+
+def test_an_older_profile_of_fio_has_no_worker_threads() -> None:
+    older = of_phoronix("fio-1.13.2", "Random Write", "IO_uring", "Yes", "No", "4KB")
+    assert "--force_async" not in older.called
+    unknown = {"option_a": "Random Write", "option_b": "Sync"}
+    assert "a whole application" in refused("phoronix-test-suite", test="fio-1.14.1", **unknown)
+
+
+def test_a_stressor_of_phoronix_has_the_options_of_its_profile() -> None:
+    for test, options in (("stress-ng-1.11.0", " --sock-zerocopy"), ("stress-ng-1.2.2", "")):
+        assert of_phoronix(test, "Socket Activity").called.endswith(f"--sock {{tasks}}{options}")
