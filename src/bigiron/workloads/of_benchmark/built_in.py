@@ -124,8 +124,8 @@ def reaim(parameters: Parameters, metric: str) -> Mapped:
 def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     """The workload SUITE/TEST, whatever the report puts between the words of the test's name.
 
-    A test of threads has -mt at its end. Where the report names a group of tests, the metric names the test:
-    lmbench3.SYSCALL.read.latency.us. A suite of one benchmark, such as postmark, names none.
+    A test of threads has -mt at its end. Where the report names no test, the metric may name it:
+    aim9.disk_src.ops_per_sec. A suite of one benchmark, such as postmark, names none.
     """
     folders = _FOLDERS.get(suite, (suite,))
     there = [name for folder in folders for name in sorted(names()) if name.startswith(f"{folder}/")]

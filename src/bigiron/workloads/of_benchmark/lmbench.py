@@ -1,0 +1,69 @@
+"""lmbench3: each test of a report prints several figures, of which the metric names one."""
+
+from dataclasses import replace
+
+from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.built_in import of_suite
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
+from bigiron.workloads.of_benchmark.out_of_scope import IN_USER_MODE
+
+_OF_FIGURE = {
+    "syscall.syscall.latency": "null",
+    "syscall.read.latency": "read",
+    "syscall.write.latency": "write",
+    "syscall.stat.latency": "stat",
+    "syscall.fstat.latency": "fstat",
+    "syscall.open/close.latency": "open",
+    "process.fork+exit.latency": "fork",
+    "process.fork+execve.latency": "exec",
+    "pipe.latency": "pipe",
+    "pipe.bandwidth": "bw_pipe",
+    "af_unix.sock.stream.latency": "unix",
+    "af_unix.sock.stream.bandwidth": "bw_unix",
+    "udp.usinglocalhost.latency": "udp",
+    "tcp.localhost.latency": "tcp",
+    "tcp.socket.bandwidth.64b": "bw_tcp-64",
+    "tcp.socket.bandwidth.10mb": "bw_tcp",
+    "connect.localhost.latency": "connect",
+    "ctx.96p.0k.latency": "ctx",
+    "pagefaults": "pagefault",
+    "mmap.read.latency": "mmap",
+}
+"""What the robot calls the figures (lkp-tests: programs/lmbench3/parse), in lower case; a unit follows."""
+
+_SUITE = "lmbench3"
+_COMPUTE = ("ops.", "bcopy.", "mem.")
+_WITH_ONE_FIGURE = ("CONNECT", "CTX", "PAGEFAULT", "UDP")
+_PAIRS = ("pipe", "unix", "tcp", "udp")
+"""Tests of latency whose partner is on the CPU of its task here. Those of bandwidth say so themselves."""
+
+
+def lmbench(parameters: Parameters, metric: str) -> Mapped:
+    """The test that prints the metric's figure; without a metric, the latency where a test prints several."""
+    test = parameters.get("test", "")
+    found = of_suite(_SUITE, {**parameters, "test": _named(test, metric) if metric else test}, "")
+    if found.workload.removeprefix("lmbench/") in _PAIRS:
+        return replace(found, differs=(*found.differs, "both processes of the pair on one CPU"))
+    return found
+
+
+def _named(test: str, metric: str) -> str:
+    """The test of a report's metric, as a workload's name. UserError if none is built in.
+
+    >>> _named("TCP", "lmbench3.TCP.socket.bandwidth.10MB.MB/sec"), _named("UDP", "lmbench3.time.user_time")
+    ('bw_tcp', 'UDP')
+    """
+    suite, _, figure = metric.partition(".")
+    if suite != _SUITE or figure.startswith("time."):
+        if test in _WITH_ONE_FIGURE:
+            return test
+        raise UserError(
+            f"the report's metric, {metric}, does not say which figure of lmbench3's {test or 'test'} it is: "
+            f"{INSTEAD}"
+        )
+    lower = figure.lower()
+    for key, name in _OF_FIGURE.items():
+        if lower == key or lower.startswith(f"{key}."):
+            return name
+    why = IN_USER_MODE if lower.startswith(_COMPUTE) else "is not built in:"
+    raise UserError(f"lmbench3's {figure} {why} {INSTEAD}")
