@@ -26,6 +26,8 @@ PAIR = "both processes of the pair on one CPU"
         ("PROC", "Process.fork+exit.latency.us", "fork"),
         ("PAGEFAULT", "Pagefaults.ms", "pagefault"),
         ("MMAP", "MMAP.read.latency.us", "mmap"),
+        ("SELECT", "Select.100fd.latency.us", "select"),
+        ("SELECT", "Select.100tcp.latency.us", "select-tcp"),
     ],
 )
 def test_a_figure_is_of_the_test_that_prints_it(test: str, figure: str, name: str) -> None:
@@ -33,6 +35,11 @@ def test_a_figure_is_of_the_test_that_prints_it(test: str, figure: str, name: st
     assert (found.workload, found.mode) == (f"lmbench/{name}", "process")
     is_pair = name.startswith("bw_") or name in ("tcp", "pipe", "unix", "udp")
     assert any(one.endswith(PAIR) for one in found.differs) is is_pair
+
+
+def test_select_on_another_number_of_descriptors_is_told() -> None:
+    found = workload_of("lmbench3", {"test": "SELECT"}, "lmbench3.Select.500tcp.latency.us")
+    assert (found.workload, found.differs) == ("lmbench/select-tcp", ("100 descriptors instead of 500",))
 
 
 def test_every_figure_has_a_workload() -> None:

@@ -126,6 +126,7 @@ def test_each_of_the_kernel_s_pages_is_touched_once(name: str, mib: int, tmp_pat
         ("bw_tcp", "tcp write 10485760 tcp read 65536"),
         ("bw_tcp-64", "tcp write 64 tcp read 64"),
         ("select", "file select 100"),
+        ("select-tcp", "tcp select 100"),
     ],
 )
 def test_lmbench_s_descriptors_and_messages_are_the_original_s(name: str, calls: str, tmp_path: Path) -> None:
@@ -221,8 +222,8 @@ def test_the_catalogue() -> None:
         "hackbench/pipe", "hackbench/socket",
         *(f"lmbench/{name}" for name in (
             "bw_pipe", "bw_tcp", "bw_tcp-64", "bw_unix", "connect", "ctx", "exec", "fork", "fstat", "mmap",
-            "null", "open", "pagefault", "pipe", "read", "select", "signal", "stat", "tcp", "udp", "unix",
-            "write",
+            "null", "open", "pagefault", "pipe", "read", "select", "select-tcp", "signal", "stat", "tcp",
+            "udp", "unix", "write",
         )),
         "postmark/postmark",
         *(f"unixbench/{name}" for name in (

@@ -1,5 +1,6 @@
 """lmbench3: each test of a report prints several figures, of which the metric names one."""
 
+import re
 from dataclasses import replace
 
 from bigiron.errors import UserError
@@ -31,6 +32,9 @@ _OF_FIGURE = {
 }
 """What the robot calls the figures (lkp-tests: programs/lmbench3/parse), in lower case; a unit follows."""
 
+_SELECT = re.compile(r"select\.(\d+)(fd|tcp)\.")
+_DESCRIPTORS = 100
+
 _SUITE = "lmbench3"
 _COMPUTE = ("ops.", "bcopy.", "mem.")
 _WITH_ONE_FIGURE = ("CONNECT", "CTX", "PAGEFAULT", "UDP")
@@ -42,9 +46,13 @@ def lmbench(parameters: Parameters, metric: str) -> Mapped:
     """The test that prints the metric's figure; without a metric, the latency where a test prints several."""
     test = parameters.get("test", "")
     found = of_suite(_SUITE, {**parameters, "test": _named(test, metric) if metric else test}, "")
+    differs = list(found.differs)
     if found.workload.removeprefix("lmbench/") in _PAIRS:
-        return replace(found, differs=(*found.differs, "both processes of the pair on one CPU"))
-    return found
+        differs.append("both processes of the pair on one CPU")
+    select = _SELECT.search(metric.lower())
+    if select and int(select[1]) != _DESCRIPTORS:
+        differs.append(f"{_DESCRIPTORS} descriptors instead of {int(select[1])}")
+    return replace(found, differs=tuple(differs))
 
 
 def _named(test: str, metric: str) -> str:
@@ -62,6 +70,8 @@ def _named(test: str, metric: str) -> str:
             f"{INSTEAD}"
         )
     lower = figure.lower()
+    if select := _SELECT.match(lower):
+        return "select-tcp" if select[2] == "tcp" else "select"
     for key, name in _OF_FIGURE.items():
         if lower == key or lower.startswith(f"{key}."):
             return name
