@@ -74,3 +74,31 @@ def test_an_older_profile_of_fio_has_no_worker_threads() -> None:
 def test_a_stressor_of_phoronix_has_the_options_of_its_profile() -> None:
     for test, options in (("stress-ng-1.11.0", " --sock-zerocopy"), ("stress-ng-1.2.2", "")):
         assert of_phoronix(test, "Socket Activity").called.endswith(f"--sock {{tasks}}{options}")
+
+
+def test_hackbench_is_refused_without_its_kind_of_channel() -> None:
+    """Of answers to reports that quote no parameters."""
+    for benchmark in ("hackbench", "perf-bench-sched-messaging"):
+        told = refused(benchmark, "hackbench.throughput")
+        assert "parameter ipc" in told and "--workload hackbench/pipe, --workload hackbench/socket" in told
+    assert workload_of("hackbench", {"ipc": "pipe"}).differs == (
+        "processes, hackbench's default, as the report gives no mode",
+    )
+    sizes = {"ipc": "socket", "mode": "threads", "fds": "25", "datasize": "4096"}
+    assert workload_of("hackbench", sizes).differs == (
+        "groups of 20 senders and as many receivers instead of 25",
+        "messages of 100 bytes instead of 4096",
+    )
+
+
+def test_what_a_report_does_not_say_is_not_made_up() -> None:
+    assert workload_of("fio-basic", {"rw": "write"}).differs == (
+        "sync, the robot's default engine, as the report names none",
+    )
+    assert "does not say what fio does" in refused("fio-basic", "fio.write_iops")
+    assert workload_of("iperf", {"runtime": "300s"}).differs == (
+        "TCP, iperf3's default, as the report names no protocol",
+    )
+    assert workload_of("iperf", {}, "iperf.tcp.receiver.bps").differs == ()
+    for metric in ("sockperf.under-load.avg-lat", "sockperf.TCP.avg-lat", "time.system_time"):
+        assert "does not say which of sockperf's tests" in refused("sockperf", metric)

@@ -66,7 +66,8 @@ def test_loops_are_built_in() -> None:
     assert workload_of("will-it-scale", {"test": "brk1", "mode": "thread"}) == Mapped("brk1", "thread")
     direct = {"test": "DWAL", "fstype": "xfs", "directio": "directio"}
     assert workload_of("fxmark", direct) == Mapped("fxmark/DWAL-direct", "process", "xfs")
-    assert workload_of("hackbench", {"mode": "process"}) == Mapped("hackbench/socket", "process")
+    sockets = {"ipc": "socket", "mode": "process"}
+    assert workload_of("hackbench", sockets) == Mapped("hackbench/socket", "process")
     assert workload_of("hackbench", {"ipc": "pipe", "mode": "threads"}) == Mapped("hackbench/pipe", "thread")
 
 
@@ -302,10 +303,10 @@ def test_netperf_has_as_many_clients_as_tasks() -> None:
 
 
 def test_iperf_and_sockperf_have_one_client_as_the_robot_starts_it() -> None:
-    for benchmark in ("iperf", "sockperf"):
-        assert workload_of(benchmark, {"cluster": "cs-localhost"}).tasks == 1
-        assert workload_of(benchmark, {"nr_threads": "50%"}).tasks is None
-    several = workload_of("iperf", {"sessions": "16"})
+    for benchmark, test in (("iperf", "tcp"), ("sockperf", "ping-pong tcp")):
+        assert workload_of(benchmark, {"cluster": "cs-localhost", "test": test}).tasks == 1
+        assert workload_of(benchmark, {"nr_threads": "50%", "test": test}).tasks is None
+    several = workload_of("iperf", {"sessions": "16", "protocol": "tcp"})
     assert (several.tasks, several.differs) == (16, ("16 streams of one client instead of 16 clients",))
     assert "sessions is '-1'" in refused("iperf", sessions="-1")
 
@@ -355,7 +356,7 @@ def test_other_programs() -> None:
     assert command("perf-bench-futex", test="hash", shared="shared").endswith(" --shared")
     assert "dbench -c" in command("fxmark", test="dbench_client", fstype="ext4")
     assert "sockperf under-load --tcp -i" in command("sockperf", "sockperf.under-load.TCP.avg-lat")
-    assert "--msg-size 1472 " in command("sockperf", msg_size="1472b")
+    assert "--msg-size 1472 " in command("sockperf", "sockperf.ping-pong.UDP.avg-lat", msg_size="1472b")
     assert "sockperf throughput -i" in command("sockperf", "sockperf.tput.UDP.throughput.MB/sec")
 
 
@@ -383,7 +384,7 @@ PROGRAMS = [
     ("dbench", {}),
     ("tbench", {}),
     ("iperf", {}),
-    ("sockperf", {}),
+    ("sockperf", {"test": "throughput udp"}),
     *(("fio-basic", {"rw": "write", "ioengine": engine}) for engine in of_benchmark.fio._ENGINES),
     *(("unixbench", {"test": test}) for test in of_benchmark.scripts._COPIES),
     *((f"sysbench-{test}", {}) for test in ("threads", "mutex", "cpu", "memory", "fileio", "oltp")),

@@ -50,6 +50,12 @@ _THREADS = {
 _OF_FSMARK = "8K"
 _SYNC, _NO_SYNC = "fsyncBeforeClose", "NoSync"
 
+_OF_HACKBENCH = (
+    ("fds", "20", "groups of {} senders and as many receivers"),
+    ("datasize", "100", "messages of {} bytes"),
+)
+"""Parameters of reports, what the workload has, and how to say it."""
+
 _MIXES = (
     "aim9", "all_utime", "alltests", "compute", "custom", "dbase", "disk", "five_sec", "fserver",
     "high_systime", "long", "new_dbase", "new_fserver", "shared", "short",
@@ -68,12 +74,22 @@ def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     return Mapped(test, mode_of(parameters))
 
 
-def hackbench(parameters: Parameters, _metric: str) -> Mapped:
-    """By sockets unless pipes are requested, as hackbench does."""
-    ipc = parameters.get("ipc", "socket")
+def hackbench(parameters: Parameters, _metric: str, name: str = "hackbench") -> Mapped:
+    """By pipes or by sockets, as the report says: the robot runs both. Processes are the default."""
+    ipc = parameters.get("ipc", "")
+    if not ipc:
+        raise UserError(
+            f"the report does not say whether {name} used pipes or sockets (parameter ipc): give the robot's "
+            "whole mail, or one of them: --workload hackbench/pipe, --workload hackbench/socket"
+        )
     if ipc not in ("pipe", "socket"):
-        raise UserError(f"hackbench by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
-    return Mapped(f"hackbench/{ipc}", mode_of(parameters))
+        raise UserError(f"{name} by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
+    differs = [] if "mode" in parameters else [f"processes, {name}'s default, as the report gives no mode"]
+    for key, here, what in _OF_HACKBENCH:
+        given = size(parameters, key) or here
+        if given != here:
+            differs.append(f"{what.format(here)} instead of {given}")
+    return Mapped(f"hackbench/{ipc}", mode_of(parameters), differs=tuple(differs))
 
 
 def fxmark(parameters: Parameters, metric: str) -> Mapped:

@@ -35,7 +35,7 @@ def perf_bench(parameters: Parameters, metric: str) -> Mapped:
             same_cpu = "both tasks of the pair on one CPU"
             return Mapped("context_switch1", mode_of(parameters), tasks=1, differs=(same_cpu,))
         case "sched messaging":
-            return hackbench(parameters, metric)
+            return hackbench(parameters, metric, "perf bench sched messaging")
         case "syscall basic" | "syscall getpgid":
             return Mapped("getppid1", mode_of(parameters))
     if test in _SUITES:

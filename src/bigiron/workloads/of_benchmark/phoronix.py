@@ -41,7 +41,7 @@ _PATTERNS = {
 _OSBENCH = {"create processes": ("unixbench", "spawn"), "launch programs": ("aim9", "exec_test")}
 _GROUP = 40  # hackbench's senders and receivers
 _ON_OFF = ("yes", "no")
-_BLOCK, _JOBS = re.compile(r"\d{1,4}[km]"), re.compile(r"[1-9]\d{0,3}")
+_BLOCK, _NUMBER = re.compile(r"\d{1,4}[km]"), re.compile(r"[1-9]\d{0,3}")
 _FILE_MIB = 64  # of fio: room for 64 requests in flight of 1 MiB
 _DEPTH, _MOST_JOBS = "64", 8
 _WITH_FORCE_ASYNC = (1, 14)
@@ -105,7 +105,7 @@ def _fio(profile: _Profile, _metric: str) -> Mapped | None:
     if not (kind in _PATTERNS and engine in _ENGINES and on_off in _ON_OFF and _BLOCK.fullmatch(block)):
         return None
     pattern, engine = _PATTERNS[kind], _ENGINES[engine]
-    tasks = int(jobs) if _JOBS.fullmatch(jobs) else 1
+    tasks = int(jobs) if _NUMBER.fullmatch(jobs) else 1
     depth, shallower = in_flight(engine, _DEPTH, block, _FILE_MIB // min(tasks, _MOST_JOBS))
     forced = engine == "io_uring" and profile.version >= _WITH_FORCE_ASYNC
     options = [
@@ -128,9 +128,9 @@ def _osbench(profile: _Profile, metric: str) -> Mapped | None:
 
 def _hackbench(profile: _Profile, metric: str) -> Mapped | None:
     groups, mode = profile.options[:2]
-    if not groups.isdecimal() or len(groups) > len("9999"):
+    if not _NUMBER.fullmatch(groups) or mode not in ("process", "thread"):
         return None
-    return replace(hackbench({"mode": mode}, metric), tasks=int(groups) * _GROUP)
+    return replace(hackbench({"mode": mode, "ipc": "socket"}, metric), tasks=int(groups) * _GROUP)
 
 
 _TESTS: Mapping[str, Callable[[_Profile, str], Mapped | None]] = {
