@@ -48,6 +48,8 @@ _THREADS = {
 """Threads of filebench's only process, whatever the machine, where its personality has more than one."""
 
 _OF_FSMARK = "8K"
+_FILES, _PER_DIRECTORY = 1024, 256  # fsmark.c
+_PAGE, _MOST_FILES = 4096, 1_000_000  # of lkp-tests: programs/fsmark/run
 _SYNC, _NO_SYNC = "fsyncBeforeClose", "NoSync"
 
 _OF_HACKBENCH = (
@@ -122,7 +124,41 @@ def fsmark(parameters: Parameters, metric: str) -> Mapped:
         differs.append(f"files of {_OF_FSMARK}B instead of {given}B")
     if sync not in (_SYNC, _NO_SYNC):
         differs.append(f"{_SYNC} instead of {sync}")
+    files = _files_of_fsmark(parameters, given)
+    if files != _FILES:
+        differs.append(f"{_FILES:,} files for each task" + (f" instead of {files:,}" if files else ""))
+    if "filesize" in parameters:
+        per_directory = parameters.get("nr_files_per_directory", "").removesuffix("fpd")
+        if per_directory != str(_PER_DIRECTORY):
+            differs.append(f"{_PER_DIRECTORY} files per directory instead of {per_directory or 'all in one'}")
     return replace(found, differs=tuple(differs))
+
+
+def _files_of_fsmark(parameters: Parameters, filesize: str) -> int | None:
+    """How many files each of the report's tasks makes, as the robot's script computes it; None: not known.
+
+    >>> _files_of_fsmark({"test_size": "60G", "nr_threads": "32t", "iterations": "1x"}, "16M")
+    120
+    """
+    whole = in_bytes(size(parameters, "test_size") or "0")
+    tasks, iterations = _number(parameters, "nr_threads", "t"), _number(parameters, "iterations", "x")
+    if not (whole and tasks and iterations):
+        return None
+    return min(max(whole // max(in_bytes(filesize), _PAGE) // tasks // iterations, 1), _MOST_FILES)
+
+
+def postmark(parameters: Parameters, metric: str) -> Mapped:
+    """Fewer files than the report's, for each of its tasks: it has one."""
+    found = of_suite("postmark", parameters, metric)
+    files, directories = _number(parameters, "number", "n"), _number(parameters, "subdirs", "d")
+    others = f" instead of {files:,} in {directories:,}" if files and directories else ""
+    return replace(found, differs=(*found.differs, f"256 files in 25 directories for each task{others}"))
+
+
+def _number(parameters: Parameters, key: str, unit: str) -> int | None:
+    """A positive number that the robot writes with a letter: 32t, 1x, 1000n."""
+    given = parameters.get(key, "").removesuffix(unit)
+    return int(given) or None if given.isdecimal() and len(given) <= len("1000000") else None
 
 
 def reaim(parameters: Parameters, metric: str) -> Mapped:

@@ -1,0 +1,46 @@
+"""In what a workload differs from the report's benchmark: true of the report, and of its suite."""
+
+import pytest
+
+from bigiron.workloads.of_benchmark import workload_of
+
+FSMARK = {
+    "iterations": "1x",
+    "nr_threads": "32t",
+    "filesize": "16MB",
+    "test_size": "60G",
+    "sync_method": "NoSync",
+    "nr_directories": "16d",
+    "nr_files_per_directory": "256fpd",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "differs"),
+    [
+        ({}, ("files of 8KB instead of 16MB", "1,024 files for each task instead of 120")),
+        ({"filesize": "8K", "test_size": "400M"}, ("1,024 files for each task instead of 1,600",)),
+        ({"filesize": "8K", "test_size": "256M"}, ()),
+        ({"filesize": "8K", "nr_threads": "100%"}, ("1,024 files for each task",)),
+        (
+            {"filesize": "4K", "test_size": "40M", "nr_threads": "1t", "nr_files_per_directory": "1fpd"},
+            (
+                "files of 8KB instead of 4KB",
+                "1,024 files for each task instead of 10,240",
+                "256 files per directory instead of 1",
+            ),
+        ),
+    ],
+)
+def test_files_of_fsmark_are_counted_as_the_robot_does(
+    changed: dict[str, str], differs: tuple[str, ...]
+) -> None:
+    found = workload_of("fsmark", FSMARK | changed)
+    assert (found.workload, found.differs) == ("fsmark/NoSync", differs)
+
+
+def test_files_of_postmark_are_the_report_s() -> None:
+    here = "256 files in 25 directories for each task"
+    given = {"number": "4000n", "trans": "10000s", "subdirs": "100d"}
+    assert workload_of("postmark", given).differs == (f"{here} instead of 4,000 in 100",)
+    assert workload_of("postmark", {}).differs == (here,)
