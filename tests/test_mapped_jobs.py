@@ -76,6 +76,16 @@ def test_a_stressor_of_phoronix_has_the_options_of_its_profile() -> None:
         assert of_phoronix(test, "Socket Activity").called.endswith(f"--sock {{tasks}}{options}")
 
 
+def test_osbench_starts_a_binary_and_no_script() -> None:
+    assert of_phoronix("osbench-1.0.2", "Launch Programs").differs == (
+        "one program at a time instead of 100",
+        "no dynamic linker",
+    )
+    assert of_phoronix("osbench-1.0.2", "Create Processes").differs == (
+        "one process at a time instead of 100",
+    )
+
+
 def test_hackbench_is_refused_without_its_kind_of_channel() -> None:
     """Of answers to reports that quote no parameters."""
     for benchmark in ("hackbench", "perf-bench-sched-messaging"):

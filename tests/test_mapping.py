@@ -221,7 +221,7 @@ def test_tests_of_phoronix_run_the_benchmark_that_they_are_made_of() -> None:
     assert written.program and "--rw=write --bs=4k --ioengine=io_uring" in written.program.command
     assert "--direct=1" not in written.program.command and (written.tasks, written.fs) == (1, "ext4")
     assert "--msg {tasks}" in of_phoronix("stress-ng-1.2.2", "System V Message Passing").called
-    assert of_phoronix("osbench-1.0.2", "Launch Programs").workload == "aim9/exec_test"
+    assert of_phoronix("osbench-1.0.2", "Launch Programs").workload == "lmbench/exec"
     assert of_phoronix("hackbench-1.0.0", "16", "Thread") == Mapped("hackbench/socket", "thread", tasks=640)
     for test, option in (("svt-av1-2.11.1", "2"), ("stress-ng-1.11.0", "Matrix Math"), ("fio-1.14.1", "x")):
         assert "is a whole application" in refused("phoronix-test-suite", test=test, option_a=option)

@@ -38,7 +38,12 @@ _PATTERNS = {
     "random read": "randread",
     "random write": "randwrite",
 }
-_OSBENCH = {"create processes": ("unixbench", "spawn"), "launch programs": ("aim9", "exec_test")}
+_OSBENCH = {
+    "create processes": ("unixbench", "spawn", "one process at a time instead of 100"),
+    "launch programs": ("lmbench3", "exec", "one program at a time instead of 100"),
+}
+"""What does the same as a test of osbench, but that osbench starts 100 before it waits for them."""
+
 _GROUP = 40  # hackbench's senders and receivers
 _ON_OFF = ("yes", "no")
 _BLOCK, _NUMBER = re.compile(r"\d{1,4}[km]"), re.compile(r"[1-9]\d{0,3}")
@@ -122,8 +127,8 @@ def _fio(profile: _Profile, _metric: str) -> Mapped | None:
 def _osbench(profile: _Profile, metric: str) -> Mapped | None:
     if profile.options[0] not in _OSBENCH:
         return None
-    suite, test = _OSBENCH[profile.options[0]]
-    return replace(of_suite(suite, {"test": test}, metric), tasks=1)
+    suite, test, fewer = _OSBENCH[profile.options[0]]
+    return replace(of_suite(suite, {"test": test}, metric), tasks=1, differs=(fewer,))
 
 
 def _hackbench(profile: _Profile, metric: str) -> Mapped | None:
