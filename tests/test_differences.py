@@ -44,3 +44,22 @@ def test_files_of_postmark_are_the_report_s() -> None:
     given = {"number": "4000n", "trans": "10000s", "subdirs": "100d"}
     assert workload_of("postmark", given).differs == (f"{here} instead of 4,000 in 100",)
     assert workload_of("postmark", {}).differs == (here,)
+
+
+@pytest.mark.parametrize(
+    ("suite", "test", "differs"),
+    [
+        ("aim7", "disk_wrt", ()),
+        ("aim7", "sync_disk_rw", ("files of 1 MiB instead of 512 KiB",)),
+        ("aim9", "disk_cp", ("files of 1 MiB instead of 5 MiB",)),
+        ("reaim", "disk_rd", ("files of 1 MiB instead of 10 KiB",)),
+        ("aim9", "disk_src", ()),
+        ("aim9", "tcp_test", ("messages of 1 to 4,096 bytes instead of 1 to 2,048",)),
+        ("reaim", "tcp_test", ()),
+        ("aim7", "exec_test", ("a program without a dynamic linker instead of a shell script",)),
+    ],
+)
+def test_a_workload_of_three_suites_differs_from_each_in_its_own_way(
+    suite: str, test: str, differs: tuple[str, ...]
+) -> None:
+    assert workload_of(suite, {"test": test, "load": "1500"}).differs == differs

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark import aim
 from bigiron.workloads.of_benchmark.dbench import dbench
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
@@ -25,7 +26,7 @@ _SAME = {
     "unixbench/context1": Mapped("context_switch1"),
     "unixbench/pipe": Mapped("pipe1"),
     "vm-scalability/mremap-xread-rand-mt": Mapped(
-        "vm-scalability/mmap-xread-rand", differs=("one process of threads instead of one for each task",)
+        "vm-scalability/mmap-xread-rand", differs=("the mapping is not enlarged by mremap()",)
     ),
     "vm-scalability/truncate-seq": Mapped("vm-scalability/truncate", tasks=1),
 }
@@ -198,7 +199,9 @@ def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     file_system = checked_fs(suite, parameters)
     if suite == "vm-scalability" and test.startswith(_ON_DISK) and not (file_system or "fs" in parameters):
         file_system = _OF_VM_SCALABILITY
-    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs))
+    folder, _, name = found.workload.partition("/")
+    of_aim = aim.differs(suite, name) if folder == "aim9" else ()
+    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs, *of_aim))
 
 
 def _key(test: str) -> str:
