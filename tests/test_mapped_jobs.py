@@ -112,3 +112,30 @@ def test_what_a_report_does_not_say_is_not_made_up() -> None:
     assert workload_of("iperf", {}, "iperf.tcp.receiver.bps").differs == ()
     for metric in ("sockperf.under-load.avg-lat", "sockperf.TCP.avg-lat", "time.system_time"):
         assert "does not say which of sockperf's tests" in refused("sockperf", metric)
+
+
+def test_perf_bench_has_the_options_of_the_report() -> None:
+    assert "futex requeue --threads {tasks} --nrequeue 4" in command(
+        "perf-bench-futex", test="requeue", nrequeue="4"
+    )
+    assert "nwakes is '-1'" in refused("perf-bench-futex", test="wake", nwakes="-1")
+    copied = workload_of("perf-bench-mem", {"op": "memcpy", "size": "4GB", "function": "x86-64-movsb"})
+    assert copied.differs == ("1MB instead of 4GB", "default instead of x86-64-movsb")
+
+
+def test_system_calls_of_perf_bench_are_made_by_one_process() -> None:
+    for op, workload, differs in (
+        ("basic", "getppid1", ()),
+        ("getpgid", "getppid1", ("getppid instead of getpgid",)),
+        ("fork", "unixbench/spawn", ()),
+        ("execve", "unixbench/sysexec", ("a program without a dynamic linker instead of /bin/true",)),
+    ):
+        found = workload_of("perf-bench-syscall", {"op": op})
+        assert (found.workload, found.tasks, found.differs) == (workload, 1, differs)
+
+
+def test_netperf_and_sysbench_have_the_robot_s_sizes() -> None:
+    buffers = command("netperf", test="TCP_STREAM", send_size="10K", socket_buffer_size="64K")
+    assert " -l 100000 -- -m 10K -s 64K -S 64K &" in buffers
+    assert "--thread-yields=1000" in command("sysbench-threads")
+    assert "--mutex-loops=10000" in command("sysbench-mutex")

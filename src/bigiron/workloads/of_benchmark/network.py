@@ -39,7 +39,10 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
         raise UserError(f"netperf's {test or 'test'} is not mapped (those are {', '.join(_PER)}): {INSTEAD}")
     sent = size(parameters, "send_size")
     file = " -F /usr/bin/netperf" if test == "TCP_SENDFILE" else ""
-    client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' -- -m {sent}' if sent else ''}"
+    options = f" -m {sent}" if sent else ""
+    if buffers := size(parameters, "socket_buffer_size"):
+        options += f" -s {buffers} -S {buffers}"
+    client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' --{options}' if options else ''}"
     return Mapped(
         program=MappedProgram(
             "netperf",
