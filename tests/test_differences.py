@@ -2,6 +2,7 @@
 
 import pytest
 
+from bigiron.workloads import registry
 from bigiron.workloads.of_benchmark import workload_of
 
 FSMARK = {
@@ -63,3 +64,10 @@ def test_a_workload_of_three_suites_differs_from_each_in_its_own_way(
     suite: str, test: str, differs: tuple[str, ...]
 ) -> None:
     assert workload_of(suite, {"test": test, "load": "1500"}).differs == differs
+
+
+def test_every_case_of_vm_scalability_says_how_small_it_is() -> None:
+    cases = [one for one in registry.builtin() if one.name.startswith("vm-scalability/")]
+    assert len(cases) > 20 and all(one.differs for one in cases)
+    remapped = workload_of("vm-scalability", {"test": "mremap-xread-rand-mt"})
+    assert remapped.differs == ("no mremap() that enlarges the mapping", "a file of 16 MiB, again and again")

@@ -6,6 +6,7 @@ from test_mapping import refused
 from bigiron.workloads.of_benchmark import lmbench, workload_of
 from bigiron.workloads.registry import names
 
+RING = "a ring of 16 processes on one CPU instead of 96 on all"
 PAIR = "both processes of the pair on one CPU"
 
 
@@ -37,9 +38,22 @@ def test_a_figure_is_of_the_test_that_prints_it(test: str, figure: str, name: st
     assert any(one.endswith(PAIR) for one in found.differs) is is_pair
 
 
-def test_select_on_another_number_of_descriptors_is_told() -> None:
-    found = workload_of("lmbench3", {"test": "SELECT"}, "lmbench3.Select.500tcp.latency.us")
-    assert (found.workload, found.differs) == ("lmbench/select-tcp", ("100 descriptors instead of 500",))
+@pytest.mark.parametrize(
+    ("figure", "workload", "differs"),
+    [
+        ("Select.500tcp.latency.us", "select-tcp", ("100 descriptors instead of 500",)),
+        ("Select.100fd.latency.us", "select", ()),
+        ("CTX.96P.0K.latency.us", "ctx", (RING,)),
+        (
+            "CTX.96P.16K.latency.us",
+            "ctx",
+            ("no array of 16 KiB that each process reads before it passes the token on", RING),
+        ),
+    ],
+)
+def test_another_size_is_told(figure: str, workload: str, differs: tuple[str, ...]) -> None:
+    found = workload_of("lmbench3", {"test": "x"}, f"lmbench3.{figure}")
+    assert (found.workload, found.differs) == (f"lmbench/{workload}", differs)
 
 
 def test_every_figure_has_a_workload() -> None:

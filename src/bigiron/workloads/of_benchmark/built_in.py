@@ -26,7 +26,7 @@ _SAME = {
     "unixbench/context1": Mapped("context_switch1"),
     "unixbench/pipe": Mapped("pipe1"),
     "vm-scalability/mremap-xread-rand-mt": Mapped(
-        "vm-scalability/mmap-xread-rand", differs=("the mapping is not enlarged by mremap()",)
+        "vm-scalability/mmap-xread-rand", differs=("no mremap() that enlarges the mapping",)
     ),
     "vm-scalability/truncate-seq": Mapped("vm-scalability/truncate", tasks=1),
 }

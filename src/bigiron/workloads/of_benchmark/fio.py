@@ -45,7 +45,7 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
     """The report's pattern, block size and engine; each task goes through a small file again and again."""
     engine, pattern = parameters.get("ioengine", _ROBOTS_ENGINE), parameters.get("rw", "")
     if engine == "page_fault" and pattern in _FAULTS:
-        return Mapped(f"vm-scalability/{_FAULTS[pattern]}", differs=("a byte of each page is touched",))
+        return Mapped(f"vm-scalability/{_FAULTS[pattern]}", differs=("one byte of each page touched",))
     if engine not in _ENGINES:
         raise UserError(f"fio's engine {engine!r} does not run here ({', '.join(_ENGINES)}): {INSTEAD}")
     if not pattern:

@@ -1,6 +1,7 @@
 """lmbench3: each test of a report prints several figures, of which the metric names one."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from bigiron.errors import UserError
@@ -26,33 +27,42 @@ _OF_FIGURE = {
     "tcp.socket.bandwidth.64b": "bw_tcp-64",
     "tcp.socket.bandwidth.10mb": "bw_tcp",
     "connect.localhost.latency": "connect",
-    "ctx.96p.0k.latency": "ctx",
     "pagefaults": "pagefault",
     "mmap.read.latency": "mmap",
 }
 """What the robot calls the figures (lkp-tests: programs/lmbench3/parse), in lower case; a unit follows."""
 
 _SELECT = re.compile(r"select\.(\d+)(fd|tcp)\.")
+_CTX = re.compile(r"ctx\.96p\.(\d+)k\.")
 _DESCRIPTORS = 100
 
 _SUITE = "lmbench3"
 _COMPUTE = ("ops.", "bcopy.", "mem.")
 _WITH_ONE_FIGURE = ("CONNECT", "CTX", "PAGEFAULT", "UDP")
-_PAIRS = ("pipe", "unix", "tcp", "udp")
-"""Tests of latency whose partner is on the CPU of its task here. Those of bandwidth say so themselves."""
+_ON_ONE_CPU = {
+    **dict.fromkeys(("pipe", "unix", "tcp", "udp"), "both processes of the pair on one CPU"),
+    "connect": "client and server in one task, and connections that are reset",
+}
+"""Where the partner of a task is here, in tests of latency. Those of bandwidth say so themselves."""
 
 
 def lmbench(parameters: Parameters, metric: str) -> Mapped:
     """The test that prints the metric's figure; without a metric, the latency where a test prints several."""
     test = parameters.get("test", "")
     found = of_suite(_SUITE, {**parameters, "test": _named(test, metric) if metric else test}, "")
-    differs = list(found.differs)
-    if found.workload.removeprefix("lmbench/") in _PAIRS:
-        differs.append("both processes of the pair on one CPU")
-    select = _SELECT.search(metric.lower())
-    if select and int(select[1]) != _DESCRIPTORS:
-        differs.append(f"{_DESCRIPTORS} descriptors instead of {int(select[1])}")
+    differs = [*found.differs, *_of_size(metric.lower())]
+    if where := _ON_ONE_CPU.get(found.workload.removeprefix("lmbench/")):
+        differs.append(where)
     return replace(found, differs=tuple(differs))
+
+
+def _of_size(metric: str) -> Iterator[str]:
+    """In what a test of another size differs."""
+    select, ctx = _SELECT.search(metric), _CTX.search(metric)
+    if select and int(select[1]) != _DESCRIPTORS:
+        yield f"{_DESCRIPTORS} descriptors instead of {int(select[1])}"
+    if ctx and int(ctx[1]):
+        yield f"no array of {int(ctx[1])} KiB that each process reads before it passes the token on"
 
 
 def _named(test: str, metric: str) -> str:
@@ -72,6 +82,8 @@ def _named(test: str, metric: str) -> str:
     lower = figure.lower()
     if select := _SELECT.match(lower):
         return "select-tcp" if select[2] == "tcp" else "select"
+    if _CTX.match(lower):
+        return "ctx"
     for key, name in _OF_FIGURE.items():
         if lower == key or lower.startswith(f"{key}."):
             return name

@@ -70,7 +70,7 @@ def _program(test: str, parameters: Parameters) -> Mapped:
             arguments += f" --{key} {count(given, None, key)}"
     if parameters.get("shared") == "shared" and test.startswith("futex"):
         arguments += " --shared"  # between processes: hashed by page, in the hash table of the whole machine
-    asked = {"size": _MEM_BYTES, "function": "default"} if test.startswith("mem ") else {}
+    asked = {"size": _MEM_BYTES, "function": "the default function"} if test.startswith("mem ") else {}
     others = ((here, parameters.get(key) or here) for key, here in asked.items())
     return Mapped(
         program=MappedProgram(
