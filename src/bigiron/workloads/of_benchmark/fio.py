@@ -35,7 +35,7 @@ _PATTERNS = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randr
 _ROBOTS_ENGINE, _ROBOTS_DEPTH = "sync", "32"
 """What the robot's script has where a report gives none (lkp-tests: programs/fio-setup-basic/setup)."""
 
-_FILE_MIB = 4  # of each task: over and over again
+FILE_MIB = 4  # of each task: over and over again
 _BUFFERS_MIB = 16  # of each task
 _LONG_S = 100_000
 _NO = ("0", "no", "false", "n")
@@ -63,13 +63,13 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
     if _past_page_cache(parameters):
         options.append("--direct=1")
     whole = parameters.get("test_size", "")
-    differs = [f"{_FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
+    differs = [f"{FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
     if "ioengine" not in parameters:
         differs.append(f"{engine}, the robot's default engine, as the report names none")
     return on_disk(
         "fio",
         parameters,
-        job(engine, ["--directory=/tmp", *options, f"--size={_FILE_MIB}m"]),
+        job(engine, ["--directory=/tmp", *options, f"--size={FILE_MIB}m"]),
         *differs,
         *shallower,
     )

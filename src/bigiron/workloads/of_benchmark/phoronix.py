@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.fio import in_flight, job
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
+from bigiron.workloads.of_benchmark.fio import FILE_MIB, in_flight, job
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, in_bytes
 from bigiron.workloads.of_benchmark.stress_ng import stress_ng
 
 _STRESSORS = {
@@ -46,9 +46,10 @@ _OSBENCH = {
 
 _GROUP = 40  # hackbench's senders and receivers
 _ON_OFF = ("yes", "no")
-_BLOCK, _NUMBER = re.compile(r"\d{1,4}[km]"), re.compile(r"[1-9]\d{0,3}")
-_FILE_MIB = 64  # of fio: room for 64 requests in flight of 1 MiB
-_DEPTH, _MOST_JOBS = "64", 8
+_BLOCK, _NUMBER = re.compile(r"[1-9]\d{0,2}k|[1-9]m"), re.compile(r"[1-9]\d{0,3}")
+_DEPTH, _MOST_JOBS = "64", 8  # of fio
+_BUFFERS_MIB = 64
+_WARM_UP_S, _RECORD_S = 0.5, 0.05  # fio fills so large buffers first; a large request is many instructions
 _WITH_FORCE_ASYNC = (1, 14)
 _WITH_ZEROCOPY = (1, 8)
 
@@ -111,17 +112,22 @@ def _fio(profile: _Profile, _metric: str) -> Mapped | None:
         return None
     pattern, engine = _PATTERNS[kind], _ENGINES[engine]
     tasks = int(jobs) if _NUMBER.fullmatch(jobs) else 1
-    depth, shallower = in_flight(engine, _DEPTH, block, _FILE_MIB // min(tasks, _MOST_JOBS))
+    depth, shallower = in_flight(engine, _DEPTH, block, _BUFFERS_MIB // min(tasks, _MOST_JOBS))
+    mib = max(FILE_MIB, in_bytes(block) >> 20)
     forced = engine == "io_uring" and profile.version >= _WITH_FORCE_ASYNC
     options = [
         f"--filename=/tmp/fiofile --rw={pattern} --bs={block} --ioengine={engine}",
         *depth,
         *(["--force_async=4"] if forced else []),
         *(["--direct=1"] if on_off == ("no" if has_both else "yes") else []),
-        f"--size={_FILE_MIB}m",
+        f"--size={mib}m",
     ]
-    differs = ("ext4 on a disk in memory", f"a file of {_FILE_MIB} MiB instead of 1 GiB", *shallower)
-    return Mapped(fs="ext4", program=job(engine, options), tasks=tasks, differs=differs)
+    return Mapped(
+        fs="ext4",
+        program=replace(job(engine, options), warm_up_s=_WARM_UP_S, record_s=_RECORD_S),
+        tasks=tasks,
+        differs=("ext4 on a disk in memory", f"a file of {mib} MiB instead of 1 GiB", *shallower),
+    )
 
 
 def _osbench(profile: _Profile, metric: str) -> Mapped | None:
