@@ -18,8 +18,9 @@ def test_fio_has_as_many_requests_in_flight_as_the_robot_s_script() -> None:
         assert "--iodepth=32 " in command("fio-basic", rw="write", ioengine=engine)
     assert "--iodepth" not in command("fio-basic", rw="write", ioengine="sync")
     assert "--iodepth=4 " in command("fio-basic", rw="write", ioengine="libaio", iodepth="4")
-    large = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "4M"})
-    assert "--iodepth=4 " in large.called and large.differs == ("4 requests in flight instead of 32",)
+    large = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "8M"})
+    assert "--iodepth=2 --size=8m " in large.called
+    assert large.differs == ("2 requests in flight instead of 32",)
 
 
 def test_fio_is_direct_unless_it_is_buffered_after_that() -> None:

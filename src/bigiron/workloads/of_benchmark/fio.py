@@ -62,14 +62,15 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
         options.append(f"--cpuload={size(parameters, 'cpuload') or 100}")
     if _past_page_cache(parameters):
         options.append("--direct=1")
+    mib = max(FILE_MIB, in_bytes(block) >> 20)
     whole = parameters.get("test_size", "")
-    differs = [f"{FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
+    differs = [f"{mib} MiB per task instead of {whole} in all"] if whole else []
     if "ioengine" not in parameters:
         differs.append(f"{engine}, the robot's default engine, as the report names none")
     return on_disk(
         "fio",
         parameters,
-        job(engine, ["--directory=/tmp", *options, f"--size={FILE_MIB}m"]),
+        job(engine, ["--directory=/tmp", *options, f"--size={mib}m"]),
         *differs,
         *shallower,
     )
