@@ -118,6 +118,26 @@ def test_each_of_the_kernel_s_pages_is_touched_once(name: str, mib: int, tmp_pat
         assert (done.returncode, done.stdout) == (0, f"{pages}\n"), done
 
 
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("bw_pipe", "pipe write 65536 pipe read 65536"),
+        ("bw_unix", "unix write 65536 unix read 65536"),
+        ("bw_tcp", "tcp write 10485760 tcp read 65536"),
+        ("bw_tcp-64", "tcp write 64 tcp read 64"),
+        ("select", "file select 100"),
+        ("select-tcp", "tcp select 100"),
+    ],
+)
+def test_lmbench_s_descriptors_and_messages_are_the_original_s(name: str, calls: str, tmp_path: Path) -> None:
+    program = tmp_path / "calls"
+    sources = [workloads.find(f"lmbench/{name}").source, Path(__file__).with_name("lmbench_test.c")]
+    wrapped = "-Wl,--wrap=read,--wrap=write,--wrap=select"
+    subprocess.run([*CC, wrapped, *sources, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=SAFETY_NET_S, check=False)
+    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", calls.split())
+
+
 HELPERS_ALL_THE_TIME = """
 #include <unistd.h>
 
@@ -201,8 +221,9 @@ def test_the_catalogue() -> None:
         )),
         "hackbench/pipe", "hackbench/socket",
         *(f"lmbench/{name}" for name in (
-            "connect", "ctx", "exec", "fork", "fstat", "mmap", "null", "open", "pagefault", "pipe", "read",
-            "select", "signal", "stat", "tcp", "udp", "unix", "write",
+            "bw_pipe", "bw_tcp", "bw_tcp-64", "bw_unix", "connect", "ctx", "exec", "fork", "fstat", "mmap",
+            "null", "open", "pagefault", "pipe", "read", "select", "select-tcp", "signal", "stat", "tcp",
+            "udp", "unix", "write",
         )),
         "postmark/postmark",
         *(f"unixbench/{name}" for name in (

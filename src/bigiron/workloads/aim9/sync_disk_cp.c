@@ -4,7 +4,6 @@
 #include "disk.h"
 
 char *testcase_description = "copy 1 KiB of a shared file to the task's own with O_SYNC";
-char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

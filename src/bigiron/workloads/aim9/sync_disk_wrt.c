@@ -4,7 +4,6 @@
 #include "disk.h"
 
 char *testcase_description = "write the next 1 KiB of the task's own file with O_SYNC";
-char *testcase_differs = "files of 1 MiB";
 
 void testcase_prepare(unsigned long nr_tasks)
 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* A TCP connection over loopback: sk_buffs, both sockets, the softirq, route and device counters. */
-/* As tcp_test(): a message is an operation. */
+/* As tcp_test(), which sets TCP_NODELAY on the listener: a message is an operation. */
 #include "messages.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
 char *testcase_description = "send 1 to 4,096 bytes to oneself by TCP over loopback";
-char *testcase_differs = "TCP_NODELAY";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

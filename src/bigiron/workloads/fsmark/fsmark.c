@@ -12,14 +12,13 @@
 #include <unistd.h>
 
 char *testcase_description = "create, write, fsync and close a file of 8 KiB, 256 in each directory";
-char *testcase_differs = "1,024 files for each task instead of 4,096";
 
 #ifndef SYNC
 #define SYNC 1
 #endif
 #define FILE_BYTES 8192
 #define PER_DIRECTORY 256
-#define DIRECTORIES 4 /* instead of 16 */
+#define DIRECTORIES 4
 
 static char folder[] = "/tmp/fsmark.XXXXXX";
 

@@ -3,7 +3,7 @@
 /* As lat_mmap: a page in each 16 KiB of the file's first tenth is written. */
 #include "lmbench.h"
 
-char *testcase_description = "map 1 MiB of a shared file, write to six pages, unmap it";
+char *testcase_description = "map 1 MiB of a shared file, write to seven pages, unmap it";
 char *testcase_differs = "a file of 1 MiB";
 
 #define BYTES (1UL << 20)

@@ -6,14 +6,34 @@
 char *testcase_description = "select on 100 descriptors of the task's own file";
 
 #define DESCRIPTORS 100
+#ifndef OF_TCP
+#define OF_TCP 0
+#endif
 
-static int make_set(fd_set *set)
+static int open_file(void)
 {
 	char path[] = "/tmp/lmbench.XXXXXX";
-	int fd = mkstemp(path), last = 0;
+	int fd = mkstemp(path);
 
 	if (fd < 0 || unlink(path))
 		die("select: mkstemp");
+	return fd;
+}
+
+/* To a listener of the task's own, which the original has in another process. */
+static int open_connection(void)
+{
+	struct sockaddr_in address;
+
+	if (listen(bound_socket(SOCK_STREAM, &address), 1))
+		die("select: listen");
+	return connected_socket(&address);
+}
+
+static int make_set(fd_set *set)
+{
+	int fd = OF_TCP ? open_connection() : open_file(), last = 0;
+
 	FD_ZERO(set);
 	for (int nr = 0; nr < DESCRIPTORS; nr++) {
 		last = dup(fd);

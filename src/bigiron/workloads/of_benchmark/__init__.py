@@ -12,6 +12,7 @@ from bigiron.workloads.of_benchmark import (
     built_in,
     dbench,
     fio,
+    lmbench,
     network,
     out_of_scope,
     perf_bench,
@@ -53,9 +54,9 @@ _FAMILIES: Mapping[str, Family] = {
     "filebench": built_in.filebench,
     "fsmark": built_in.fsmark,
     "reaim": built_in.reaim,
-    **{
-        name: partial(built_in.of_suite, name) for name in ("aim7", "lmbench3", "postmark", "vm-scalability")
-    },
+    "postmark": built_in.postmark,
+    **{name: partial(built_in.of_suite, name) for name in ("aim7", "vm-scalability")},
+    "lmbench3": lmbench.lmbench,
     "aim9": scripts.aim9,
     "unixbench": scripts.unixbench,
     "dbench": dbench.dbench,

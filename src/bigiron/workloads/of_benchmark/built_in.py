@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark import aim
 from bigiron.workloads.of_benchmark.dbench import dbench
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
@@ -25,7 +26,7 @@ _SAME = {
     "unixbench/context1": Mapped("context_switch1"),
     "unixbench/pipe": Mapped("pipe1"),
     "vm-scalability/mremap-xread-rand-mt": Mapped(
-        "vm-scalability/mmap-xread-rand", differs=("one process of threads instead of one for each task",)
+        "vm-scalability/mmap-xread-rand", differs=("no mremap() that enlarges the mapping",)
     ),
     "vm-scalability/truncate-seq": Mapped("vm-scalability/truncate", tasks=1),
 }
@@ -48,7 +49,15 @@ _THREADS = {
 """Threads of filebench's only process, whatever the machine, where its personality has more than one."""
 
 _OF_FSMARK = "8K"
+_FILES, _PER_DIRECTORY = 1024, 256  # fsmark.c
+_PAGE, _MOST_FILES = 4096, 1_000_000  # of lkp-tests: programs/fsmark/run
 _SYNC, _NO_SYNC = "fsyncBeforeClose", "NoSync"
+
+_OF_HACKBENCH = (
+    ("fds", "20", "groups of {} senders and as many receivers"),
+    ("datasize", "100", "messages of {} bytes"),
+)
+"""Parameters of reports, what the workload has, and how to say it."""
 
 _MIXES = (
     "aim9", "all_utime", "alltests", "compute", "custom", "dbase", "disk", "five_sec", "fserver",
@@ -68,12 +77,22 @@ def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     return Mapped(test, mode_of(parameters))
 
 
-def hackbench(parameters: Parameters, _metric: str) -> Mapped:
-    """By sockets unless pipes are requested, as hackbench does."""
-    ipc = parameters.get("ipc", "socket")
+def hackbench(parameters: Parameters, _metric: str, name: str = "hackbench") -> Mapped:
+    """By pipes or by sockets, as the report says: the robot runs both. Processes are the default."""
+    ipc = parameters.get("ipc", "")
+    if not ipc:
+        raise UserError(
+            f"the report does not say whether {name} used pipes or sockets (parameter ipc): give the robot's "
+            "whole mail, or one of them: --workload hackbench/pipe, --workload hackbench/socket"
+        )
     if ipc not in ("pipe", "socket"):
-        raise UserError(f"hackbench by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
-    return Mapped(f"hackbench/{ipc}", mode_of(parameters))
+        raise UserError(f"{name} by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
+    differs = [] if "mode" in parameters else [f"processes, {name}'s default, as the report gives no mode"]
+    for key, here, what in _OF_HACKBENCH:
+        given = size(parameters, key) or here
+        if given != here:
+            differs.append(f"{what.format(here)} instead of {given}")
+    return Mapped(f"hackbench/{ipc}", mode_of(parameters), differs=tuple(differs))
 
 
 def fxmark(parameters: Parameters, metric: str) -> Mapped:
@@ -106,7 +125,41 @@ def fsmark(parameters: Parameters, metric: str) -> Mapped:
         differs.append(f"files of {_OF_FSMARK}B instead of {given}B")
     if sync not in (_SYNC, _NO_SYNC):
         differs.append(f"{_SYNC} instead of {sync}")
+    files = _files_of_fsmark(parameters, given)
+    if files != _FILES:
+        differs.append(f"{_FILES:,} files for each task" + (f" instead of {files:,}" if files else ""))
+    if "filesize" in parameters:
+        per_directory = parameters.get("nr_files_per_directory", "").removesuffix("fpd")
+        if per_directory != str(_PER_DIRECTORY):
+            differs.append(f"{_PER_DIRECTORY} files per directory instead of {per_directory or 'all in one'}")
     return replace(found, differs=tuple(differs))
+
+
+def _files_of_fsmark(parameters: Parameters, filesize: str) -> int | None:
+    """How many files each of the report's tasks makes, as the robot's script computes it; None: not known.
+
+    >>> _files_of_fsmark({"test_size": "60G", "nr_threads": "32t", "iterations": "1x"}, "16M")
+    120
+    """
+    whole = in_bytes(size(parameters, "test_size") or "0")
+    tasks, iterations = _number(parameters, "nr_threads", "t"), _number(parameters, "iterations", "x")
+    if not (whole and tasks and iterations):
+        return None
+    return min(max(whole // max(in_bytes(filesize), _PAGE) // tasks // iterations, 1), _MOST_FILES)
+
+
+def postmark(parameters: Parameters, metric: str) -> Mapped:
+    """Fewer files than the report's, for each of its tasks: it has one."""
+    found = of_suite("postmark", parameters, metric)
+    files, directories = _number(parameters, "number", "n"), _number(parameters, "subdirs", "d")
+    others = f" instead of {files:,} in {directories:,}" if files and directories else ""
+    return replace(found, differs=(*found.differs, f"256 files in 25 directories for each task{others}"))
+
+
+def _number(parameters: Parameters, key: str, unit: str) -> int | None:
+    """A positive number that the robot writes with a letter: 32t, 1x, 1000n."""
+    given = parameters.get(key, "").removesuffix(unit)
+    return int(given) or None if given.isdecimal() and len(given) <= len("1000000") else None
 
 
 def reaim(parameters: Parameters, metric: str) -> Mapped:
@@ -124,8 +177,8 @@ def reaim(parameters: Parameters, metric: str) -> Mapped:
 def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     """The workload SUITE/TEST, whatever the report puts between the words of the test's name.
 
-    A test of threads has -mt at its end. Where the report names a group of tests, the metric names the test:
-    lmbench3.SYSCALL.read.latency.us. A suite of one benchmark, such as postmark, names none.
+    A test of threads has -mt at its end. Where the report names no test, the metric may name it:
+    aim9.disk_src.ops_per_sec. A suite of one benchmark, such as postmark, names none.
     """
     folders = _FOLDERS.get(suite, (suite,))
     there = [name for folder in folders for name in sorted(names()) if name.startswith(f"{folder}/")]
@@ -146,7 +199,9 @@ def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
     file_system = checked_fs(suite, parameters)
     if suite == "vm-scalability" and test.startswith(_ON_DISK) and not (file_system or "fs" in parameters):
         file_system = _OF_VM_SCALABILITY
-    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs))
+    folder, _, name = found.workload.partition("/")
+    of_aim = aim.differs(suite, name) if folder == "aim9" else ()
+    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs, *of_aim))
 
 
 def _key(test: str) -> str:

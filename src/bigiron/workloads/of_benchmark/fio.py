@@ -1,11 +1,14 @@
 """fio, on the report's file system in memory."""
 
+from collections.abc import Sequence
+
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
     MappedProgram,
     Parameters,
+    in_bytes,
     on_disk,
     size,
 )
@@ -14,6 +17,9 @@ _ENGINES = (
     "sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "ftruncate",
     "falloc", "splice", "filecreate", "filedelete", "filestat", "cpuio",
 )  # fmt: skip
+_ASYNCHRONOUS = ("libaio", "io_uring", "posixaio")
+"""Those that have several requests in flight; fio ignores iodepth for the others."""
+
 _WITHOUT_CALLS = ("mmap", "filecreate", "filedelete", "filestat", "cpuio")
 """Those of files open, delete or look at their one file, and then go through it without touching it."""
 
@@ -26,36 +32,87 @@ _FAULTS = {
 """What does the same as the engine page_fault, by pattern: Debian's fio does not have it."""
 
 _PATTERNS = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim")
-_FILE_MIB = 4  # of each task: over and over again
+_ROBOTS_ENGINE, _ROBOTS_DEPTH = "sync", "32"
+"""What the robot's script has where a report gives none (lkp-tests: programs/fio-setup-basic/setup)."""
+
+FILE_MIB = 4  # of each task: over and over again
+_BUFFERS_MIB = 16  # of each task
 _LONG_S = 100_000
+_NO = ("0", "no", "false", "n")
 
 
 def fio(parameters: Parameters, _metric: str) -> Mapped:
     """The report's pattern, block size and engine; each task goes through a small file again and again."""
-    engine, pattern = parameters.get("ioengine", "sync"), parameters.get("rw", "")
+    engine, pattern = parameters.get("ioengine", _ROBOTS_ENGINE), parameters.get("rw", "")
     if engine == "page_fault" and pattern in _FAULTS:
-        return Mapped(f"vm-scalability/{_FAULTS[pattern]}", differs=("a byte of each page is touched",))
+        return Mapped(f"vm-scalability/{_FAULTS[pattern]}", differs=("one byte of each page touched",))
     if engine not in _ENGINES:
         raise UserError(f"fio's engine {engine!r} does not run here ({', '.join(_ENGINES)}): {INSTEAD}")
+    if not pattern:
+        raise UserError(f"the report does not say what fio does with its files (parameter rw): {INSTEAD}")
     if pattern not in _PATTERNS:
         raise UserError(
             f"fio's rw is {pattern!r} in the report, and one of {', '.join(_PATTERNS)} is expected"
         )
-    options = [f"--rw={pattern}", f"--bs={size(parameters, 'bs') or '4k'}", f"--ioengine={engine}"]
-    if depth := size(parameters, "iodepth"):
-        options.append(f"--iodepth={depth}")
+    block = size(parameters, "bs") or "4k"
+    options = [f"--rw={pattern}", f"--bs={block}", f"--ioengine={engine}"]
+    depth, shallower = in_flight(engine, size(parameters, "iodepth") or _ROBOTS_DEPTH, block, _BUFFERS_MIB)
+    options += depth
     if engine == "cpuio":
         options.append(f"--cpuload={size(parameters, 'cpuload') or 100}")
-    if parameters.get("direct") in ("1", "direct") or parameters.get("directio") == "directio":
+    if _past_page_cache(parameters):
         options.append("--direct=1")
+    mib = max(FILE_MIB, in_bytes(block) >> 20)
     whole = parameters.get("test_size", "")
-    smaller = [f"{_FILE_MIB} MiB per task instead of {whole} in all"] if whole else []
-    program = MappedProgram(
+    differs = [f"{mib} MiB per task instead of {whole} in all"] if whole else []
+    if "ioengine" not in parameters:
+        differs.append(f"{engine}, the robot's default engine, as the report names none")
+    return on_disk(
         "fio",
-        f"fio --name=task --directory=/tmp {' '.join(options)} --size={_FILE_MIB}m --numjobs={{tasks}} "
-        f"--time_based --runtime={_LONG_S} --group_reporting",
+        parameters,
+        job(engine, ["--directory=/tmp", *options, f"--size={mib}m"]),
+        *differs,
+        *shallower,
+    )
+
+
+def in_flight(engine: str, depth: str, block: str, most_mib: int) -> tuple[list[str], list[str]]:
+    """The option for so many requests in flight, as far as their buffers fit; in what it differs.
+
+    >>> in_flight("sync", "32", "4k", 16), in_flight("libaio", "32", "4k", 16)
+    (([], []), (['--iodepth=32'], []))
+    >>> in_flight("io_uring", "32", "2M", 16)
+    (['--iodepth=8'], ['8 requests in flight instead of 32'])
+    """
+    if engine not in _ASYNCHRONOUS:
+        return [], []
+    asked = in_bytes(depth)
+    fitting = max(1, min(asked, (most_mib << 20) // max(1, in_bytes(block))))
+    fewer = [] if fitting == asked else [f"{fitting} requests in flight instead of {asked}"]
+    return [f"--iodepth={fitting}"], fewer
+
+
+def job(engine: str, options: Sequence[str]) -> MappedProgram:
+    """The program with these options, once per task, for as long as it is recorded."""
+    return MappedProgram(
+        "fio",
+        f"fio --name=task {' '.join(options)} --numjobs={{tasks}} --time_based --runtime={_LONG_S} "
+        "--group_reporting",
         "instruction" if engine in _WITHOUT_CALLS else "system-call",
         ready=("fio --name=first --directory=/tmp --rw=write --size=4k",),
         warm_up_s=0.2,
     )
-    return on_disk("fio", parameters, program, *smaller)
+
+
+def _past_page_cache(parameters: Parameters) -> bool:
+    """Whether the files are opened with O_DIRECT.
+
+    For fio `buffered` is the inverse of `direct`, and the last one decides (options.c). The robot's script
+    writes buffered after direct.
+
+    >>> _past_page_cache({"direct": "1"}), _past_page_cache({"direct": "1", "buffered": "1"})
+    (True, False)
+    """
+    if buffered := parameters.get("buffered"):
+        return buffered.lower().startswith(_NO)
+    return parameters.get("direct") in ("1", "direct") or parameters.get("directio") == "directio"

@@ -18,6 +18,14 @@ _PER = {
 }
 """netperf's tests, and the system call that counts are per: two sends make a request and its response."""
 
+_OF_SOCKPERF = {
+    "under-load": "under-load",
+    "ping-pong": "ping-pong",
+    "throughput": "throughput",
+    "tput": "throughput",
+}
+"""Words in the names of metrics, and sockperf's tests."""
+
 
 def netperf(parameters: Parameters, _metric: str) -> Mapped:
     """As many clients as the report's share of the CPUs, each with a netserver of its own."""
@@ -31,7 +39,10 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
         raise UserError(f"netperf's {test or 'test'} is not mapped (those are {', '.join(_PER)}): {INSTEAD}")
     sent = size(parameters, "send_size")
     file = " -F /usr/bin/netperf" if test == "TCP_SENDFILE" else ""
-    client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' -- -m {sent}' if sent else ''}"
+    options = f" -m {sent}" if sent else ""
+    if buffers := size(parameters, "socket_buffer_size"):
+        options += f" -s {buffers} -S {buffers}"
+    client = f"netperf -H 127.0.0.1 -t {test} -l {_LONG_S}{file}{f' --{options}' if options else ''}"
     return Mapped(
         program=MappedProgram(
             "netperf",
@@ -48,9 +59,11 @@ def netperf(parameters: Parameters, _metric: str) -> Mapped:
 def iperf(parameters: Parameters, metric: str) -> Mapped:
     """iperf3: one client with one stream, or with as many as the report has sessions or tasks."""
     sessions = count(parameters.get("sessions", "1"), None, "sessions")
-    clients = () if sessions == 1 else (f"{sessions} streams of one client instead of {sessions} clients",)
-    kind = parameters.get("protocol") or parameters.get("test") or metric
-    protocol = " --udp --bitrate 0" if "udp" in kind.lower() else ""
+    kind = (parameters.get("protocol") or parameters.get("test") or metric).lower()
+    differs = [] if sessions == 1 else [f"{sessions} streams of one client instead of {sessions} clients"]
+    if "udp" not in kind and "tcp" not in kind:
+        differs.append("TCP, iperf3's default, as the report names no protocol")
+    protocol = " --udp --bitrate 0" if "udp" in kind else ""
     return Mapped(
         program=MappedProgram(
             "iperf3",
@@ -61,15 +74,22 @@ def iperf(parameters: Parameters, metric: str) -> Mapped:
             warm_up_s=_WARM_UP_S,
         ),
         tasks=_clients(parameters, sessions),
-        differs=(*of_network(parameters), *clients),
+        differs=(*of_network(parameters), *differs),
     )
 
 
 def sockperf(parameters: Parameters, metric: str) -> Mapped:
-    """One client and one server: it sends without waiting, at a rate, or waits for each response."""
+    """One client and one server: it sends without waiting, at a rate, or waits for each response.
+
+    The robot runs all three by TCP and by UDP; the metric says which one is reported.
+    """
     kind = f"{parameters.get('test', '')} {metric}".lower()
-    sends = "throughput" in kind or "tput" in kind
-    test = "throughput" if sends else "under-load" if "under-load" in kind else "ping-pong"
+    test = next((name for word, name in _OF_SOCKPERF.items() if word in kind), "")
+    if not test or ("udp" in kind) == ("tcp" in kind):
+        raise UserError(
+            "the report does not say which of sockperf's tests it is about, or whether by TCP or by UDP (as "
+            f"the metric sockperf.under-load.TCP.avg-lat does): {INSTEAD}"
+        )
     tcp = "" if "udp" in kind else " --tcp"
     port = "-i 127.0.0.1 -p 11111"
     messages = f" --msg-size {sent}" if (sent := size(parameters, "msg_size")) else ""

@@ -1,12 +1,13 @@
 """Tests of the Phoronix Test Suite that run a benchmark which is mapped. Others are applications."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.fio import fio
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
+from bigiron.workloads.of_benchmark.fio import FILE_MIB, in_flight, job
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, in_bytes
 from bigiron.workloads.of_benchmark.stress_ng import stress_ng
 
 _STRESSORS = {
@@ -37,16 +38,35 @@ _PATTERNS = {
     "random read": "randread",
     "random write": "randwrite",
 }
-_OSBENCH = {"create processes": ("unixbench", "spawn"), "launch programs": ("aim9", "exec_test")}
+_OSBENCH = {
+    "create processes": ("unixbench", "spawn", "one process at a time instead of 100"),
+    "launch programs": ("lmbench3", "exec", "one program at a time instead of 100"),
+}
+"""What does the same as a test of osbench, but that osbench starts 100 before it waits for them."""
+
 _GROUP = 40  # hackbench's senders and receivers
+_ON_OFF = ("yes", "no")
+_BLOCK, _NUMBER = re.compile(r"[1-9]\d{0,2}k|[1-9]m"), re.compile(r"[1-9]\d{0,3}")
+_DEPTH, _MOST_JOBS = "64", 8  # of fio
+_BUFFERS_MIB = 64
+_WARM_UP_S, _RECORD_S = 0.5, 0.05  # fio fills so large buffers first; a large request is many instructions
+_WITH_FORCE_ASYNC = (1, 14)
+_WITH_ZEROCOPY = (1, 8)
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """A test profile, such as fio-1.14.1, with the options that the report gives it."""
+
+    name: str
+    version: tuple[int, ...]
+    options: tuple[str, ...]
 
 
 def phoronix(parameters: Parameters, metric: str) -> Mapped:
     """By the name of the test, such as fio-1.14.1, and its options, in words."""
-    name, _, version = parameters.get("test", "").rpartition("-")
-    name = name if version[:1].isdigit() else parameters.get("test", "")
-    options = [parameters.get(f"option_{letter}", "").lower() for letter in "abcde"]
-    found = _TESTS[name](options, metric) if name in _TESTS else None
+    profile = _profile(parameters)
+    found = _TESTS[profile.name](profile, metric) if profile.name in _TESTS else None
     if not found:
         what = f"phoronix-test-suite's {parameters.get('test') or 'test'}"
         raise UserError(
@@ -56,35 +76,75 @@ def phoronix(parameters: Parameters, metric: str) -> Mapped:
     return found
 
 
-def _stress_ng(options: list[str], metric: str) -> Mapped | None:
-    stressor = _STRESSORS.get(options[0])
-    return stress_ng({"test": stressor}, metric) if stressor else None
+def _profile(parameters: Parameters) -> _Profile:
+    test = parameters.get("test", "")
+    name, _, version = test.rpartition("-")
+    if not version[:1].isdigit():
+        name, version = test, ""
+    numbers = tuple(int(one) for one in version.split(".") if one.isdecimal())
+    return _Profile(
+        name, numbers, tuple(parameters.get(f"option_{letter}", "").lower() for letter in "abcdef")
+    )
 
 
-def _fio(options: list[str], metric: str) -> Mapped | None:
-    kind, engine, _buffered, direct, block = options
-    if kind not in _PATTERNS or engine not in _ENGINES:
+def _stress_ng(profile: _Profile, metric: str) -> Mapped | None:
+    stressor = _STRESSORS.get(profile.options[0])
+    if not stressor:
         return None
-    given = {"rw": _PATTERNS[kind], "ioengine": _ENGINES[engine], "bs": block.removesuffix("b") or "4k"}
-    found = fio(given | ({"direct": "1"} if direct == "yes" else {}), metric)
-    return replace(found, tasks=1, fs="ext4", differs=(*found.differs, "ext4 on a disk in memory"))
+    found = stress_ng({"test": stressor}, metric)
+    if stressor == "sock" and profile.version >= _WITH_ZEROCOPY and found.program:
+        command = f"{found.program.command} --sock-zerocopy"
+        return replace(found, program=replace(found.program, command=command))
+    return found
 
 
-def _osbench(options: list[str], metric: str) -> Mapped | None:
-    if options[0] not in _OSBENCH:
+def _fio(profile: _Profile, _metric: str) -> Mapped | None:
+    """64 requests in flight, with io_uring every fourth one by a worker thread; jobs share one file.
+
+    Profiles before 2.1 write `direct` and then `buffered`. For fio buffered is the inverse of direct, and the
+    last one decides (options.c): a report with Yes for both is of buffered writes.
+    """
+    kind, engine, on_off, *rest = profile.options
+    has_both = rest[0] in _ON_OFF
+    block, jobs = rest[1:3] if has_both else rest[:2]
+    block = block.removesuffix("b")
+    if not (kind in _PATTERNS and engine in _ENGINES and on_off in _ON_OFF and _BLOCK.fullmatch(block)):
         return None
-    suite, test = _OSBENCH[options[0]]
-    return replace(of_suite(suite, {"test": test}, metric), tasks=1)
+    pattern, engine = _PATTERNS[kind], _ENGINES[engine]
+    tasks = int(jobs) if _NUMBER.fullmatch(jobs) else 1
+    depth, shallower = in_flight(engine, _DEPTH, block, _BUFFERS_MIB // min(tasks, _MOST_JOBS))
+    mib = max(FILE_MIB, in_bytes(block) >> 20)
+    forced = engine == "io_uring" and profile.version >= _WITH_FORCE_ASYNC
+    options = [
+        f"--filename=/tmp/fiofile --rw={pattern} --bs={block} --ioengine={engine}",
+        *depth,
+        *(["--force_async=4"] if forced else []),
+        *(["--direct=1"] if on_off == ("no" if has_both else "yes") else []),
+        f"--size={mib}m",
+    ]
+    return Mapped(
+        fs="ext4",
+        program=replace(job(engine, options), warm_up_s=_WARM_UP_S, record_s=_RECORD_S),
+        tasks=tasks,
+        differs=("ext4 on a disk in memory", f"a file of {mib} MiB instead of 1 GiB", *shallower),
+    )
 
 
-def _hackbench(options: list[str], metric: str) -> Mapped | None:
-    groups, mode = options[:2]
-    if not groups.isdecimal() or len(groups) > len("9999"):
+def _osbench(profile: _Profile, metric: str) -> Mapped | None:
+    if profile.options[0] not in _OSBENCH:
         return None
-    return replace(hackbench({"mode": mode}, metric), tasks=int(groups) * _GROUP)
+    suite, test, fewer = _OSBENCH[profile.options[0]]
+    return replace(of_suite(suite, {"test": test}, metric), tasks=1, differs=(fewer,))
 
 
-_TESTS: Mapping[str, Callable[[list[str], str], Mapped | None]] = {
+def _hackbench(profile: _Profile, metric: str) -> Mapped | None:
+    groups, mode = profile.options[:2]
+    if not _NUMBER.fullmatch(groups) or mode not in ("process", "thread"):
+        return None
+    return replace(hackbench({"mode": mode, "ipc": "socket"}, metric), tasks=int(groups) * _GROUP)
+
+
+_TESTS: Mapping[str, Callable[[_Profile, str], Mapped | None]] = {
     "fio": _fio,
     "hackbench": _hackbench,
     "osbench": _osbench,

@@ -53,7 +53,7 @@ def unixbench(parameters: Parameters, metric: str) -> Mapped:
         _SORT,
         f'for copy in {at_once}; do sh -c "$script" & done; wait',
         parameters,
-        ("another text is sorted",),
+        ("another text to sort",),
     )
 
 
@@ -62,7 +62,7 @@ def aim9(parameters: Parameters, metric: str) -> Mapped:
     _refuse_computing("aim9", parameters)
     match parameters.get("test", ""):
         case "shell_rtns_1" | "shell_rtns_3":
-            return _looped("aim9", _LIST, 'sh -c "$script"', parameters, ("the folder is empty",))
+            return _looped("aim9", _LIST, 'sh -c "$script"', parameters, ("an empty folder",))
         case "shell_rtns_2":
             raise UserError(f"aim9's shell_rtns_2 runs a script that sleeps: {INSTEAD}")
     return of_suite("aim9", parameters, metric)

@@ -4,6 +4,7 @@
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of memory that all threads share by reads, in address order";
+char *testcase_differs = "16 MiB for all threads, again and again";
 
 static volatile char *memory;
 

@@ -6,6 +6,7 @@
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of memory that all threads share by writes, in random order";
+char *testcase_differs = "16 MiB for all threads, again and again";
 
 static volatile char *memory;
 

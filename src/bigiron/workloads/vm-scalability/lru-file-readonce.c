@@ -4,7 +4,7 @@
 #include "usemem.h"
 
 char *testcase_description = "read 64 KiB of the task's own file on a disk that is not cached";
-char *testcase_differs = "no reclaim: a file of 16 MiB is truncated and read again";
+char *testcase_differs = "no reclaim: a file of 16 MiB is truncated and read again, in calls of 64 KiB";
 
 void testcase(unsigned long long *iterations, unsigned long nr)
 {

@@ -4,6 +4,7 @@
 #include "usemem.h"
 
 char *testcase_description = "fault in 16 pages of a file, mapped by all threads, in address order";
+char *testcase_differs = "a file of 16 MiB, again and again";
 
 static volatile char *memory;
 

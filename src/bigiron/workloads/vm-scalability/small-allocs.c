@@ -4,6 +4,7 @@
 #include "usemem.h"
 
 char *testcase_description = "map ten pages and read them";
+char *testcase_differs = "1,024 mappings at most, which are then removed";
 
 #define SMALL (10 * page_bytes)
 #define MAPS 1024
