@@ -124,6 +124,19 @@ def test_lines_of_one_kind_are_judged_by_their_sum() -> None:
     assert [row.verdict for row in judged(base, new)] == [Verdict.unchanged] * 2
 
 
+def test_which_buckets_of_a_hash_table_are_accessed_is_chance() -> None:
+    """Where a dentry lies decides its bucket: in each boot of a kernel alike, in the next one otherwise."""
+
+    def buckets(*numbers: int, accesses: float = 0.1) -> list[SharedLine]:
+        of_each = [PerBoot(accesses, accesses)] * 4
+        return [line(f"in_lookup_hashtable[{number}]", of_each, even=True) for number in numbers]
+
+    moved = judged(buckets(68, 116), buckets(240, 320))
+    assert [row.verdict for row in moved] == [Verdict.unchanged] * 4
+    more = judged(buckets(68, 116), buckets(240, 320, accesses=0.3))
+    assert Verdict.changed in {row.verdict for row in more}
+
+
 def test_a_line_that_is_the_only_one_of_its_name_is_itself() -> None:
     base = [line("rq_lock", [PerBoot(6.0, 6.0)], even=True), line("rq_other", [PerBoot(2.0, 2.0)], even=True)]
     new = [line("rq_lock", [PerBoot(2.0, 2.0)], even=True), line("rq_other", [PerBoot(6.0, 6.0)], even=True)]

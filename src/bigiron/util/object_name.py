@@ -196,6 +196,15 @@ cpu=None, reason='')
         return "struct page" if self.whole in _PAGE_STRUCTS else self.whole
 
     @cached_property
+    def type_of_any_element(self) -> str:
+        """Its type without which element of an array it is.
+
+        >>> ObjectName.parse("in_lookup_hashtable[240]").type_of_any_element
+        'in_lookup_hashtable'
+        """
+        return str(replace(ObjectName.parse(self.object_type), index="")) if self.index else self.object_type
+
+    @cached_property
     def member(self) -> str:
         """The struct or variable and its member, whatever part of that.
 

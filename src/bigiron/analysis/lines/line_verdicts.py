@@ -1,9 +1,9 @@
 """Which shared cache lines differ between kernels by more than between boots of one of them.
 
 What depends on where an object lies in its slab is layout. It differs from boot to boot, and is compared with
-nothing. Lines of one kind are judged by their sum first: if that is the same, which of many pages or objects
-are accessed is chance. Where a line is shared in one kernel only, the other one may read it as often: what
-counts is how many of the accesses a write can disturb.
+nothing. Lines of one kind are judged by their sum first: if that is the same, which of many pages or objects,
+or of the buckets of a hash table, are accessed is chance. Where a line is shared in one kernel only, the
+other one may read it as often: what counts is how many of the accesses a write can disturb.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bigiron.analysis.lines.matching import RELATIVE_TOLERANCE, TOLERANCE, Match
 from bigiron.analysis.statistics import spread
 from bigiron.analysis.statistics.spread import Boots
 from bigiron.analysis.statistics.verdict import Verdict
-from bigiron.util.object_name import ANYTHING, ObjectName, object_type
+from bigiron.util.object_name import ANYTHING, ObjectName
 
 
 def judge(
@@ -47,13 +47,14 @@ _Counts = tuple[Boots, Boots]
 
 def _of(row: MatchedLine) -> tuple[str, str]:
     """What it is one of: its kind, and of memory that may be anything the function that touches it most."""
-    of = object_type(row.object)
+    of = ObjectName.parse(row.object).type_of_any_element
     return of, row.functions[0] if of in ANYTHING and row.functions else ""
 
 
 def _is_one(row: MatchedLine, pair: tuple[str, str], named: Mapping[str, Counter[str]]) -> bool:
     """Whether the name alone tells that both variants' lines are the same, at the same place of it."""
-    if isinstance(ObjectName.parse(row.object).cpu, int) or any(line.movable for line in row.lines.values()):
+    name = ObjectName.parse(row.object)
+    if isinstance(name.cpu, int) or name.index or any(line.movable for line in row.lines.values()):
         return False
     objects = {line.object for line in row.lines.values()}
     return len(objects) == 1 and all(named[one][row.object] <= 1 for one in pair)
