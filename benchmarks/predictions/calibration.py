@@ -2,7 +2,8 @@
 
 Each curve is replayed with the constants that bigiron comes with, and no error of the model. The error is the
 least with which the intervals hold as many of all points as they should. Whether it holds elsewhere, too, is
-seen where the points of one vendor, or of one machine, are not looked at when it is chosen.
+seen where the points of one vendor, or of one machine, are not looked at when it is chosen. All other
+constants stay as they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +69,7 @@ def held(curves: Sequence[Sampled], error: float) -> Held:
 
 
 def least_error(curves: Sequence[Sampled]) -> float:
-    """The least error with which so many points as wanted are held."""
+    """The least error with which so many points as wanted are held; if none does, the largest tried."""
     for error in _ERRORS:
         if held(curves, float(error)).share >= WANTED:
             break
@@ -78,13 +79,17 @@ def least_error(curves: Sequence[Sampled]) -> float:
 def table(curves: Sequence[Sampled], now: float) -> Iterator[str]:
     """Lines of Markdown: with all curves, and with those of one vendor or machine left out in its turn."""
     unfitted = [one for one in curves if not one.fitted]
+    if not unfitted:
+        yield "no curve that nothing was fitted to"
+        return
     yield "| left out | model's error by the others | points inside | median width | with all curves' error |"
     yield "|---|--:|--:|--:|--:|"
     of_all = least_error(unfitted)
     yield f"| none | {of_all:g} | {_cell(held(unfitted, of_all))} | |"
     ways: tuple[Callable[[Sampled], str], ...] = (lambda one: vendor(one.machine), lambda one: one.machine)
     for group in ways:
-        for name in sorted({group(one) for one in unfitted}):
+        names = sorted({group(one) for one in unfitted})
+        for name in names if len(names) > 1 else ():
             own = [one for one in unfitted if group(one) == name]
             error = least_error([one for one in unfitted if group(one) != name])
             share = held(own, of_all)

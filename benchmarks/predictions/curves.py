@@ -253,7 +253,7 @@ def main() -> None:
     curves = published()
     each = survey if "--fit" in sys.argv else sample if "--calibrate" in sys.argv else score
     found: list[Surveyed | Sampled | Score] = []
-    refused = []
+    refused: list[tuple[str, Exception]] = []
     for curve in wanted:
         try:
             found.append(each(curve, curves[curve], folder))
@@ -261,6 +261,7 @@ def main() -> None:
             refused.append((curve, error))
     if sampled := [one for one in found if isinstance(one, Sampled)]:
         print(*calibration.table(sampled, FITTED.model_error), sep="\n")
+        say_refused(refused)
         return
     surveyed = [one for one in found if isinstance(one, Surveyed)]
     of_fold = left_out(surveyed) if surveyed else {}
@@ -270,13 +271,18 @@ def main() -> None:
     otherwise = [asked_otherwise(one, curves[one.curve], folder, of_fold) for one in scores]
     table(scores, otherwise)
     pairs(scores, curves)
-    for curve, error in refused:
-        print(f"\nrefused: {curve}: {error}")
+    say_refused(refused)
     if scores:
         by_vendor(scores)
         summary(scores, len(refused))
         for what, of in (("without a rate", "without_rate"), ("with the machine's own CPUs", "own_cpus")):
             brief(what, [one for ways in otherwise if (one := getattr(ways, of))], scores)
+
+
+def say_refused(refused: list[tuple[str, Exception]]) -> None:
+    """A line for each curve that could not be predicted."""
+    for curve, error in refused:
+        print(f"\nrefused: {curve}: {error}")
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, MeasuredPoints 
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
-_HELD_OUT = ", as did 87 % of the published points of vendors that were left out of the fit"
+_HELD_OUT = ", as did 86 % of the published points to which only their width was fitted"
 """How far a range can be trusted: docs/validation/curves.md."""
 
 

@@ -80,5 +80,5 @@ FITTED = Constants(
     kept_ns=Constant(20, 2),
     under_locks=Constant(1.5, 1.6),
     instructions=Constant(0.8, 1.6),
-    model_error=0.25,
+    model_error=0.26,
 )
