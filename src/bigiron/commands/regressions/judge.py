@@ -111,7 +111,7 @@ def judge(
             "" if what.program else what.mode,
             None,
             same,
-            not_considered=[second_opinion.MODULES],
+            not_considered=[second_opinion.MODULES, *second_opinion.assumed(mail)],
         )
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}{named.suffix}")

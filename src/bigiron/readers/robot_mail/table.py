@@ -141,10 +141,17 @@ def _has(table: MailTable, metric: str) -> bool:
     return any(row.name == metric for row in table.rows)
 
 
-def shared_keys(tables: Iterable[MailTable], benchmark: str, new: Commit) -> dict[str, str]:
-    """What the tables of a benchmark and a commit agree on, whatever their figures."""
-    found = [one.keys for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
-    return dict(set.intersection(*(set(keys.items()) for keys in found))) if found else {}
+def of_benchmark(tables: Iterable[MailTable], benchmark: str, new: Commit) -> list[MailTable]:
+    """The tables of a benchmark and a commit, whatever their figures."""
+    return [one for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
+
+
+def shared_keys(tables: Sequence[MailTable]) -> dict[str, str]:
+    """What the tables agree on."""
+    first = tables[0].keys if tables else {}
+    return {
+        name: value for name, value in first.items() if all(one.keys.get(name) == value for one in tables)
+    }
 
 
 def why_not(table: MailTable, about: About) -> str:
