@@ -1,9 +1,10 @@
-"""What is assumed about a report, and what a reply says of that."""
+"""What is assumed about a report: which other commits are the reported one, and what a reply says of that."""
 
 import json
 from pathlib import Path
 
-from test_answers_to_reports import HEAD, TABLE
+import pytest
+from test_answers_to_reports import HEAD, METRIC, TABLE, TITLE
 from test_compare import LINE, both, counts, study_of
 from test_robot_mail import NEW, read
 
@@ -18,6 +19,37 @@ OF_FSMARK = (
     "> kernel test robot noticed a -4.4% regression of fsmark.files_per_sec on\n"
     f'> commit {NEW[:12]} ("vfs: a change")\n\nI will look.\n'
 )
+
+
+def titled(reported: str, in_table: str) -> RobotMail:
+    return read(HEAD.replace(TITLE, reported) + REBASED.replace(TITLE, in_table))
+
+
+@pytest.mark.parametrize(
+    ("reported", "in_table", "is_same"),
+    [
+        ("[PATCH 1/3] vfs: a", "vfs: a", True),
+        ("[PATCH v2 1/3] vfs: a", "[PATCHv2 2/4] vfs: a", True),
+        ("[PATCH] vfs: a", "[RFC PATCH v1] vfs: a", True),
+        ("[PATCH] vfs: a", "[PATCH v2] vfs: a", False),
+        ("[PATCH v3 1/3] vfs: a", "[PATCH v2 1/3] vfs: a", False),
+        ("vfs: a", "[PATCH v2] vfs: a", False),
+        ("[PATCH 2/3]", "", False),
+        ("[PATCH 2/3]", "[PATCH 2/3]", False),
+    ],
+)
+def test_another_version_of_a_patch_is_another_commit(reported: str, in_table: str, is_same: bool) -> None:
+    found = titled(reported, in_table)
+    assert (found.figures != []) is is_same
+    assert (found.assumptions != []) is is_same
+
+
+def test_a_table_of_a_rebased_commit_must_have_the_reported_change() -> None:
+    assert read(HEAD + REBASED).figures
+    rows = [line for line in REBASED.splitlines(keepends=True) if not line.endswith(f" {METRIC}\n")]
+    found = read(HEAD + "".join(rows))
+    assert found.figures == []
+    assert any("has another commit of the same title, without will-it-scale" in one for one in found.notes)
 
 
 def reply_to(mail: RobotMail, folder: Path) -> Opinion:
