@@ -122,7 +122,7 @@ def test_perf_bench_has_the_options_of_the_report() -> None:
     )
     assert "nwakes is '-1'" in refused("perf-bench-futex", test="wake", nwakes="-1")
     copied = workload_of("perf-bench-mem", {"op": "memcpy", "size": "4GB", "function": "x86-64-movsb"})
-    assert copied.differs == ("1MB instead of 4GB", "the default function instead of x86-64-movsb")
+    assert copied.differs == ("blocks of 1MB instead of 4GB", "the default function instead of x86-64-movsb")
 
 
 def test_system_calls_of_perf_bench_are_made_by_one_process() -> None:
