@@ -88,11 +88,18 @@ def test_osbench_starts_a_binary_and_no_script() -> None:
     )
 
 
-def test_hackbench_is_refused_without_its_kind_of_channel() -> None:
+def test_hackbench_has_its_own_defaults_where_the_report_gives_nothing() -> None:
     """Of answers to reports that quote no parameters."""
-    for benchmark in ("hackbench", "perf-bench-sched-messaging"):
-        told = refused(benchmark, "hackbench.throughput")
-        assert "parameter ipc" in told and "--workload hackbench/pipe, --workload hackbench/socket" in told
+    for benchmark, name in (
+        ("hackbench", "hackbench"),
+        ("perf-bench-sched-messaging", "perf bench sched messaging"),
+    ):
+        found = workload_of(benchmark, {}, "hackbench.throughput")
+        assert (found.workload, found.mode) == ("hackbench/socket", "process")
+        assert found.differs == (
+            f"sockets, {name}'s default, as the report gives no ipc",
+            f"processes, {name}'s default, as the report gives no mode",
+        )
     assert workload_of("hackbench", {"ipc": "pipe"}).differs == (
         "processes, hackbench's default, as the report gives no mode",
     )

@@ -78,16 +78,16 @@ def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
 
 
 def hackbench(parameters: Parameters, _metric: str, name: str = "hackbench") -> Mapped:
-    """By pipes or by sockets, as the report says: the robot runs both. Processes are the default."""
-    ipc = parameters.get("ipc", "")
-    if not ipc:
-        raise UserError(
-            f"the report does not say whether {name} used pipes or sockets (parameter ipc): give the robot's "
-            "whole mail, or one of them: --workload hackbench/pipe, --workload hackbench/socket"
-        )
+    """By pipes or by sockets, as the report says: the robot runs both. Sockets and processes are defaults."""
+    ipc = parameters.get("ipc", "socket")
     if ipc not in ("pipe", "socket"):
         raise UserError(f"{name} by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
-    differs = [] if "mode" in parameters else [f"processes, {name}'s default, as the report gives no mode"]
+    defaults = {"ipc": "sockets", "mode": "processes"}
+    differs = [
+        f"{what}, {name}'s default, as the report gives no {key}"
+        for key, what in defaults.items()
+        if key not in parameters
+    ]
     for key, here, what in _OF_HACKBENCH:
         given = size(parameters, key) or here
         if given != here:
