@@ -21,6 +21,16 @@ def test_fio_has_as_many_requests_in_flight_as_the_robot_s_script() -> None:
     large = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "8M"})
     assert "--iodepth=2 --size=8m " in large.called
     assert large.differs == ("2 requests in flight instead of 32",)
+    one = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "16M"})
+    assert "--bs=16M --ioengine=libaio --iodepth=1 --size=16m " in one.called
+    assert one.differs == ("1 request in flight instead of 32",)
+
+
+def test_a_file_of_fio_holds_a_block_and_fits_in_memory() -> None:
+    assert "--bs=5000k --ioengine=sync --size=5m " in command("fio-basic", rw="write", bs="5000k")
+    large = workload_of("fio-basic", {"rw": "write", "ioengine": "psync", "bs": "1G", "test_size": "64G"})
+    assert "--bs=16m --ioengine=psync --size=16m " in large.called
+    assert large.differs == ("16 MiB per task instead of 64G in all", "blocks of 16 MiB instead of 1G")
 
 
 def test_fio_is_direct_unless_it_is_buffered_after_that() -> None:

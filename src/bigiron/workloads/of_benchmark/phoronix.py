@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
 from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.fio import FILE_MIB, in_flight, job
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, in_bytes
+from bigiron.workloads.of_benchmark.fio import file_mib, in_flight, job
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
 from bigiron.workloads.of_benchmark.stress_ng import stress_ng
 
 _STRESSORS = {
@@ -113,7 +113,7 @@ def _fio(profile: _Profile, _metric: str) -> Mapped | None:
     pattern, engine = _PATTERNS[kind], _ENGINES[engine]
     tasks = int(jobs) if _NUMBER.fullmatch(jobs) else 1
     depth, shallower = in_flight(engine, _DEPTH, block, _BUFFERS_MIB // min(tasks, _MOST_JOBS))
-    mib = max(FILE_MIB, in_bytes(block) >> 20)
+    mib = file_mib(block)
     forced = engine == "io_uring" and profile.version >= _WITH_FORCE_ASYNC
     options = [
         f"--filename=/tmp/fiofile --rw={pattern} --bs={block} --ioengine={engine}",
