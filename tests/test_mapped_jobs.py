@@ -33,6 +33,11 @@ def test_a_file_of_fio_holds_a_block_and_fits_in_memory() -> None:
     assert large.differs == ("16 MiB per task instead of 64G in all", "blocks of 16 MiB instead of 1G")
 
 
+def test_a_report_of_phoronix_that_names_no_test_is_refused_as_that() -> None:
+    told = refused("phoronix-test-suite", "phoronix-test-suite.aom-av1.0.frames_per_second")
+    assert "the report does not say which test of phoronix-test-suite was run (parameter test)" in told
+
+
 def test_fio_is_direct_unless_it_is_buffered_after_that() -> None:
     for parameters, direct in (
         ({"direct": "direct"}, True),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
+from bigiron.workloads.of_benchmark.built_in import given_test, hackbench, of_suite
 from bigiron.workloads.of_benchmark.fio import file_mib, in_flight, job
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
 from bigiron.workloads.of_benchmark.stress_ng import stress_ng
@@ -68,16 +68,16 @@ def phoronix(parameters: Parameters, metric: str) -> Mapped:
     profile = _profile(parameters)
     found = _TESTS[profile.name](profile, metric) if profile.name in _TESTS else None
     if not found:
-        what = f"phoronix-test-suite's {parameters.get('test') or 'test'}"
         raise UserError(
-            f"{what} is a whole application, and its packages are downloaded and compiled on the machine: "
+            f"phoronix-test-suite's {parameters['test']} is a whole application, and its packages are "
+            "downloaded and compiled on the machine: "
             f"take the system call from the report's profile, and {INSTEAD}"
         )
     return found
 
 
 def _profile(parameters: Parameters) -> _Profile:
-    test = parameters.get("test", "")
+    test = given_test("phoronix-test-suite", parameters)
     name, _, version = test.rpartition("-")
     if not version[:1].isdigit():
         name, version = test, ""
