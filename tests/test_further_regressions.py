@@ -99,11 +99,9 @@ def test_a_further_regression_is_chosen_by_its_metric_or_its_number() -> None:
     for metric in ("2", "perf-bench-futex.ops/s"):
         one = regressions.chosen(found, metric)
         assert (one.number, one.mail, one.described, one.suffix) == (2, found.further[0], HASH, "-2")
-    with pytest.raises(UserError, match="is the metric of several regressions: 3 is fsmark"):
+    with pytest.raises(UserError, match="is the metric of several changes: give a number: 3 is fsmark"):
         regressions.chosen(found, "fsmark.files_per_sec")
-    with pytest.raises(
-        UserError, match=r"--metric 5 is none of the report's regressions: 1 is phoronix.*; 4 is"
-    ):
+    with pytest.raises(UserError, match=r"--metric 5 is not in the report: 1 is phoronix.*; 4 is"):
         regressions.chosen(found, "5")
     assert [one.number for one in regressions.others(found, "")] == [2, 3]
     assert [one.number for one in regressions.others(found, "3")] == [2]
@@ -148,7 +146,7 @@ def test_a_refusal_names_what_can_be_judged_instead(tmp_path: Path) -> None:
     assert "phoronix-test-suite's speedb-1.0.1 is a whole application" in refused.err
     assert f"The report also names what can be judged: --metric 2 ({HASH}), --metric 3 (fsm" in refused.err
     unknown = bigiron("judge", FILE, *kernels, "--metric", "aim7.jobs-per-min")
-    assert unknown.status == 2 and "is none of the report's regressions" in unknown.err
+    assert unknown.status == 2 and "aim7.jobs-per-min is not in the report" in unknown.err
     small = bigiron("judge", FILE, *kernels, "--metric", "4")
     assert "fsmark on nfsv4, which no machine here has" in small.err
 
@@ -163,3 +161,17 @@ def test_a_further_regression_is_judged_instead(tmp_path: Path) -> None:
     said = " ".join(answer.out.split())
     assert "reported as perf-bench-futex.ops/s -94.6% in perf-bench-futex hash with 192 tasks on 192" in said
     assert "not judged here: fsmark.files_per_sec +3.1%" in said
+
+
+def test_a_metric_of_the_first_and_of_a_further_test_is_ambiguous() -> None:
+    rows = (
+        "| testcase: change | will-it-scale: will-it-scale.per_process_ops 5.0% regression |",
+        "| test machine     | 8 threads 1 sockets with 4G memory |",
+        "| test parameters  | test=brk1 |",
+    )
+    found = read(table(*rows))
+    with pytest.raises(
+        UserError, match=r"several changes: give a number: 1 is will-it-.*open1.*; 2 is .*brk1"
+    ):
+        regressions.chosen(found, "will-it-scale.per_process_ops")
+    assert [regressions.chosen(found, one).number for one in ("", "1", "2")] == [1, 1, 2]
