@@ -149,6 +149,8 @@ def test_a_refusal_names_what_can_be_judged_instead(tmp_path: Path) -> None:
     assert unknown.status == 2 and "aim7.jobs-per-min is not in the report" in unknown.err
     small = bigiron("judge", FILE, *kernels, "--metric", "4")
     assert "fsmark on nfsv4, which no machine here has" in small.err
+    mistyped = bigiron("judge", FILE, *kernels, "--workload", "unlinkk1")
+    assert mistyped.status == 2 and "unlinkk1" in mistyped.err and "also names" not in mistyped.err
 
 
 def test_a_further_regression_is_judged_instead(tmp_path: Path) -> None:

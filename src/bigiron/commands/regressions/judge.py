@@ -84,7 +84,12 @@ def judge(
     ] = str(second_opinion.CPUS),
     jobs: Jobs = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the study's folder  [default: judge-COMMIT]")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="the study's folder  [default: judge-COMMIT, or judge-COMMIT-N for --metric N beyond 1]",
+        ),
     ] = None,
     format: Annotated[str, choice(reply.FORMATS, "output format")] = "text",
 ) -> None:
@@ -168,11 +173,11 @@ def _read(report: Path) -> RobotMail:
 def _what_or_further(
     mail: RobotMail, workload: str, workload_file: Path | None, further: tuple[NamedRegression, ...]
 ) -> Mapped:
-    """What to run; where nothing is mapped, the error names the regressions of the report that are."""
+    """What to run; where nothing is mapped, the error names the changes in the report that are."""
     try:
         return _what(mail, workload, workload_file)
     except UserError as error:
-        if not further:
+        if workload or workload_file or not further:
             raise
         named = ", ".join(f"--metric {one.number} ({one.described})" for one in further[:_MOST_NAMED])
         raise UserError(f"{error}. The report also names what can be judged: {named}") from None
