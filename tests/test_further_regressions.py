@@ -126,7 +126,8 @@ def test_a_reply_names_the_further_regressions_that_can_be_judged() -> None:
     further = regressions.others(found, "")
     told = replace(opinion(), further=further)
     of_fsmark = "fsmark.files_per_sec +3.1% in fsmark on 48 CPUs (--metric 3)"
-    assert f"The report also names, not judged here: {HASH} (--metric 2); {of_fsmark}." in words(told)
+    named = "The report also names these changes, which are not judged here: "
+    assert f"{named}{HASH} (--metric 2); {of_fsmark}." in words(told)
     assert "; and 1 more." in words(replace(told, further=further * 2))
     assert "also names" not in words(opinion())
     listed = json.loads(reply_json.as_json(told))["further"]

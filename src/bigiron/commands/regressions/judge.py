@@ -46,7 +46,7 @@ from bigiron.workloads.of_benchmark import (
 from bigiron.workloads.registry import find, from_file
 
 _STDIN = Path("-")
-_MOST_NAMED = 3  # regressions in an error
+_MOST_NAMED = 3  # changes in an error
 
 Report = Annotated[
     Path, typer.Argument(help="the kernel test robot's mail: a text or mbox file, or - for stdin")
@@ -58,7 +58,7 @@ WorkloadFile = Annotated[
 OneMetric = Annotated[
     str,
     typer.Option(
-        help="judge another regression that the report names, by its metric or number  [default: the first]"
+        help="judge another change that the report names, by its metric or number  [default: the first]"
     ),
 ]
 
