@@ -5,15 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from conftest import bigiron
-from test_judge import opinion, words
+from test_judge import image, opinion, words
 from test_robot_mail import PATTERNS, TEXT, pattern, quoted, read
 
+from bigiron.commands.regressions import judge as judge_command
 from bigiron.errors import UserError
 from bigiron.judge import regressions
 from bigiron.readers.robot_mail import Commit, RobotMail
 from bigiron.report import reply_json
 from bigiron.report.mail import understood
+from bigiron.study.spec import Spec
 
 FILE = PATTERNS / "19-further-tests.txt"
 REPORT = FILE.read_text()
@@ -164,6 +167,30 @@ def test_a_further_regression_is_judged_instead(tmp_path: Path) -> None:
     said = " ".join(answer.out.split())
     assert "reported as perf-bench-futex.ops/s -94.6% in perf-bench-futex hash with 192 tasks on 192" in said
     assert "not judged here: fsmark.files_per_sec +3.1%" in said
+
+
+@pytest.mark.parametrize(
+    ("metric", "folder", "runs"),
+    [("2", "judge-a1b2c3d4e5f6-2", "perf bench futex hash"), ("3", "judge-a1b2c3d4e5f6-3", "fsmark/NoSync")],
+)
+def test_the_study_of_a_further_change_has_its_benchmark_and_a_folder_of_its_own(
+    metric: str, folder: str, runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = image(tmp_path / "a", b"one", b""), image(tmp_path / "b", b"another", b"")
+    asked: list[tuple[Spec, Path]] = []
+
+    def measure(spec: Spec, folder: Path, *_: object, **__: object) -> None:
+        asked.append((spec, folder))
+        raise typer.Exit(3)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judge_command, "_kernels", lambda *_: (both, None))
+    monkeypatch.setattr(judge_command, "measure_study", measure)
+    with pytest.raises(typer.Exit):
+        judge_command.judge(FILE, metric=metric)
+    ((spec, where),) = asked
+    assert where == Path(folder) and (spec.command or spec.workload).startswith(runs)
+    assert len(spec.variant) == 2
 
 
 def test_a_metric_of_the_first_and_of_a_further_test_is_ambiguous() -> None:
