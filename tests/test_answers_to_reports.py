@@ -194,7 +194,7 @@ def test_without_a_line_that_names_it_the_benchmark_is_that_of_the_metric() -> N
     assert (found.benchmark, row_of(found)) == ("will-it-scale", (84998, 40459, -0.524))
     assert found.notes == [
         "no line names the benchmark: the metric will-it-scale.per_process_ops is that of will-it-scale",
-        "no line names the benchmark's parameters: its defaults are assumed",
+        "no line names the benchmark's parameters, so its defaults are assumed",
     ]
     with pytest.raises(UserError, match="does not say which test of will-it-scale was run"):
         workload_of(found.benchmark, found.parameters, found.metric)
@@ -254,7 +254,7 @@ def test_a_commit_of_the_same_title_is_the_same_one_rebased() -> None:
     assert (found.new.id, found.base, row_of(found)) == (NEW, None, (84998, 40459, -0.524))
     assert found.parameters["test"] == "open1"
     assert found.notes == [
-        "a table's 5555555555 has the title of 0123456789ab: it is taken for the same, rebased"
+        "a table's 5555555555 has the title of 0123456789ab, so it is taken for the same, rebased"
     ]
     again = re.sub(r"-52\.4% +40459", "-50.1%  42414", other)
     assert read(HEAD + again).figures == [] and read(HEAD + again).parameters["test"] == "open1"
@@ -328,7 +328,7 @@ def test_a_mail_of_2014_is_read() -> None:
     assert found.new == Commit(NEW, "mm: a pattern") and found.base == Commit(HEADER[:15])
     assert found.parameters["test"] == "anon-w-seq" and not found.unknown
     assert found.notes == [
-        "the report's parameters have no names: they are taken from ivb44/vm-scalability/300s-anon-w-seq"
+        "the report's parameters have no names, so they are taken from ivb44/vm-scalability/300s-anon-w-seq"
     ]
     bare = read(OLD)
     assert (bare.metric, bare.change, bare.regression) == (found.metric, found.change, True)
@@ -338,7 +338,9 @@ def test_without_a_subject_the_rate_that_changed_most_is_the_reports() -> None:
     found = pattern(18)
     assert (found.metric, found.change, found.mode) == ("will-it-scale.per_thread_ops", -0.156, "thread")
     assert found.regression and found.parameters["test"] == "readseek1"
-    note = "no line says which metric is reported: will-it-scale.per_thread_ops is taken, which changed most"
+    note = (
+        "no line says which metric is reported, so will-it-scale.per_thread_ops is taken, which changed most"
+    )
     assert found.notes == [note]
 
 

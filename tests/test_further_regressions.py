@@ -5,15 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from conftest import bigiron
-from test_judge import opinion, words
+from test_judge import image, opinion, words
 from test_robot_mail import PATTERNS, TEXT, pattern, quoted, read
 
+from bigiron.commands.regressions import judge as judge_command
 from bigiron.errors import UserError
 from bigiron.judge import regressions
 from bigiron.readers.robot_mail import Commit, RobotMail
 from bigiron.report import reply_json
 from bigiron.report.mail import understood
+from bigiron.study.spec import Spec
 
 FILE = PATTERNS / "19-further-tests.txt"
 REPORT = FILE.read_text()
@@ -99,11 +102,9 @@ def test_a_further_regression_is_chosen_by_its_metric_or_its_number() -> None:
     for metric in ("2", "perf-bench-futex.ops/s"):
         one = regressions.chosen(found, metric)
         assert (one.number, one.mail, one.described, one.suffix) == (2, found.further[0], HASH, "-2")
-    with pytest.raises(UserError, match="is the metric of several regressions: 3 is fsmark"):
+    with pytest.raises(UserError, match="is the metric of several changes: give a number: 3 is fsmark"):
         regressions.chosen(found, "fsmark.files_per_sec")
-    with pytest.raises(
-        UserError, match=r"--metric 5 is none of the report's regressions: 1 is phoronix.*; 4 is"
-    ):
+    with pytest.raises(UserError, match=r"--metric 5 is not in the report: 1 is phoronix.*; 4 is"):
         regressions.chosen(found, "5")
     assert [one.number for one in regressions.others(found, "")] == [2, 3]
     assert [one.number for one in regressions.others(found, "3")] == [2]
@@ -128,7 +129,8 @@ def test_a_reply_names_the_further_regressions_that_can_be_judged() -> None:
     further = regressions.others(found, "")
     told = replace(opinion(), further=further)
     of_fsmark = "fsmark.files_per_sec +3.1% in fsmark on 48 CPUs (--metric 3)"
-    assert f"The report also names, not judged here: {HASH} (--metric 2); {of_fsmark}." in words(told)
+    named = "The report also names these changes, which are not judged here: "
+    assert f"{named}{HASH} (--metric 2); {of_fsmark}." in words(told)
     assert "; and 1 more." in words(replace(told, further=further * 2))
     assert "also names" not in words(opinion())
     listed = json.loads(reply_json.as_json(told))["further"]
@@ -148,9 +150,11 @@ def test_a_refusal_names_what_can_be_judged_instead(tmp_path: Path) -> None:
     assert "phoronix-test-suite's speedb-1.0.1 is a whole application" in refused.err
     assert f"The report also names what can be judged: --metric 2 ({HASH}), --metric 3 (fsm" in refused.err
     unknown = bigiron("judge", FILE, *kernels, "--metric", "aim7.jobs-per-min")
-    assert unknown.status == 2 and "is none of the report's regressions" in unknown.err
+    assert unknown.status == 2 and "aim7.jobs-per-min is not in the report" in unknown.err
     small = bigiron("judge", FILE, *kernels, "--metric", "4")
     assert "fsmark on nfsv4, which no machine here has" in small.err
+    mistyped = bigiron("judge", FILE, *kernels, "--workload", "unlinkk1")
+    assert mistyped.status == 2 and "unlinkk1" in mistyped.err and "also names" not in mistyped.err
 
 
 def test_a_further_regression_is_judged_instead(tmp_path: Path) -> None:
@@ -163,3 +167,41 @@ def test_a_further_regression_is_judged_instead(tmp_path: Path) -> None:
     said = " ".join(answer.out.split())
     assert "reported as perf-bench-futex.ops/s -94.6% in perf-bench-futex hash with 192 tasks on 192" in said
     assert "not judged here: fsmark.files_per_sec +3.1%" in said
+
+
+@pytest.mark.parametrize(
+    ("metric", "folder", "runs"),
+    [("2", "judge-a1b2c3d4e5f6-2", "perf bench futex hash"), ("3", "judge-a1b2c3d4e5f6-3", "fsmark/NoSync")],
+)
+def test_the_study_of_a_further_change_has_its_benchmark_and_a_folder_of_its_own(
+    metric: str, folder: str, runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = image(tmp_path / "a", b"one", b""), image(tmp_path / "b", b"another", b"")
+    asked: list[tuple[Spec, Path]] = []
+
+    def measure(spec: Spec, folder: Path, *_: object, **__: object) -> None:
+        asked.append((spec, folder))
+        raise typer.Exit(3)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judge_command, "_kernels", lambda *_: (both, None))
+    monkeypatch.setattr(judge_command, "measure_study", measure)
+    with pytest.raises(typer.Exit):
+        judge_command.judge(FILE, metric=metric)
+    ((spec, where),) = asked
+    assert where == Path(folder) and (spec.command or spec.workload).startswith(runs)
+    assert len(spec.variant) == 2
+
+
+def test_a_metric_of_the_first_and_of_a_further_test_is_ambiguous() -> None:
+    rows = (
+        "| testcase: change | will-it-scale: will-it-scale.per_process_ops 5.0% regression |",
+        "| test machine     | 8 threads 1 sockets with 4G memory |",
+        "| test parameters  | test=brk1 |",
+    )
+    found = read(table(*rows))
+    with pytest.raises(
+        UserError, match=r"several changes: give a number: 1 is will-it-.*open1.*; 2 is .*brk1"
+    ):
+        regressions.chosen(found, "will-it-scale.per_process_ops")
+    assert [regressions.chosen(found, one).number for one in ("", "1", "2")] == [1, 1, 2]

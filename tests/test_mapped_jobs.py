@@ -21,6 +21,21 @@ def test_fio_has_as_many_requests_in_flight_as_the_robot_s_script() -> None:
     large = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "8M"})
     assert "--iodepth=2 --size=8m " in large.called
     assert large.differs == ("2 requests in flight instead of 32",)
+    one = workload_of("fio-basic", {"rw": "read", "ioengine": "libaio", "bs": "16M"})
+    assert "--bs=16M --ioengine=libaio --iodepth=1 --size=16m " in one.called
+    assert one.differs == ("1 request in flight instead of 32",)
+
+
+def test_a_file_of_fio_holds_a_block_and_fits_in_memory() -> None:
+    assert "--bs=5000k --ioengine=sync --size=5m " in command("fio-basic", rw="write", bs="5000k")
+    large = workload_of("fio-basic", {"rw": "write", "ioengine": "psync", "bs": "1G", "test_size": "64G"})
+    assert "--bs=16m --ioengine=psync --size=16m " in large.called
+    assert large.differs == ("16 MiB per task instead of 64G in all", "blocks of 16 MiB instead of 1G")
+
+
+def test_a_report_of_phoronix_that_names_no_test_is_refused_as_that() -> None:
+    told = refused("phoronix-test-suite", "phoronix-test-suite.aom-av1.0.frames_per_second")
+    assert "the report does not say which test of phoronix-test-suite was run (parameter test)" in told
 
 
 def test_fio_is_direct_unless_it_is_buffered_after_that() -> None:
@@ -88,11 +103,18 @@ def test_osbench_starts_a_binary_and_no_script() -> None:
     )
 
 
-def test_hackbench_is_refused_without_its_kind_of_channel() -> None:
+def test_hackbench_has_its_own_defaults_where_the_report_gives_nothing() -> None:
     """Of answers to reports that quote no parameters."""
-    for benchmark in ("hackbench", "perf-bench-sched-messaging"):
-        told = refused(benchmark, "hackbench.throughput")
-        assert "parameter ipc" in told and "--workload hackbench/pipe, --workload hackbench/socket" in told
+    for benchmark, name in (
+        ("hackbench", "hackbench"),
+        ("perf-bench-sched-messaging", "perf bench sched messaging"),
+    ):
+        found = workload_of(benchmark, {}, "hackbench.throughput")
+        assert (found.workload, found.mode) == ("hackbench/socket", "process")
+        assert found.differs == (
+            f"sockets, {name}'s default, as the report gives no ipc",
+            f"processes, {name}'s default, as the report gives no mode",
+        )
     assert workload_of("hackbench", {"ipc": "pipe"}).differs == (
         "processes, hackbench's default, as the report gives no mode",
     )
@@ -122,7 +144,7 @@ def test_perf_bench_has_the_options_of_the_report() -> None:
     )
     assert "nwakes is '-1'" in refused("perf-bench-futex", test="wake", nwakes="-1")
     copied = workload_of("perf-bench-mem", {"op": "memcpy", "size": "4GB", "function": "x86-64-movsb"})
-    assert copied.differs == ("1MB instead of 4GB", "the default function instead of x86-64-movsb")
+    assert copied.differs == ("blocks of 1MB instead of 4GB", "the default function instead of x86-64-movsb")
 
 
 def test_system_calls_of_perf_bench_are_made_by_one_process() -> None:

@@ -93,6 +93,11 @@ def test_a_group_implies_the_sockets_whatever_the_processor(group: str, sockets:
         "80 threads Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz",  # with some cores switched off
         "112 threads Intel(R) Xeon(R) Gold 6348R CPU @ 2.60GHz",  # of another number of cores than a 6348
         "104 threads Skylake",
+        "48 threads Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz",  # one socket, or two without hyper-threading
+        f"32 threads {XEON} E5-4650 0 @ 2.70GHz",
+        f"24 threads {XEON} E5-2697 v2 @ 2.70GHz",
+        "72 threads Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz",
+        "8 threads Intel(R) Xeon(R) CPU X5570 @ 2.93GHz",
     ],
 )
 def test_sockets_that_nothing_implies_are_assumed_and_the_reply_says_so(words: str, tmp_path: Path) -> None:
@@ -108,7 +113,7 @@ def test_sockets_that_nothing_implies_are_assumed_and_the_reply_says_so(words: s
 
     (note,) = not_considered(described(words))
     assert note.startswith("the report's number of sockets, which it does not give: here it is assumed (2 so")
-    assert re.search(r"\(2 sockets, as [a-z-]*20c-x2 has\)|\(2 sockets, as ice-lake-32c-x2 has\)", note)
+    assert re.search(r"\(2 sockets, as [a-z0-9-]*-x2 has|\(2 sockets, as (x86-2s has|most machines)", note)
     assert not_considered(TEXT) == []
 
 

@@ -1,4 +1,4 @@
-"""The regressions that a report names: the first, of which its text is, and those of further tests."""
+"""The changes that a report names: the first, of which its text is, and those of further tests."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _OF_THE_SETUP = ("tbox_group", "rootfs", "kconfig", "compiler", "ucode", "cpufre
 
 @dataclass(frozen=True)
 class NamedRegression:
-    """One of them, with its number in the report, from 1."""
+    """One of them, which may be an improvement, with its number in the report, from 1."""
 
     number: int
     mail: RobotMail
@@ -64,13 +64,13 @@ def named_in(mail: RobotMail) -> list[NamedRegression]:
 def chosen(mail: RobotMail, metric: str) -> NamedRegression:
     """The one with this number or metric, or the first; UserError if there is none, or several."""
     named = named_in(mail)
-    found = [one for one in named if metric in (str(one.number), one.mail.metric)]
-    if not metric or (found and found[0].number == 1):
+    if not metric:
         return named[0]
+    found = [one for one in named if metric in (str(one.number), one.mail.metric)]
     if len(found) == 1:
         return found[0]
     listed = "; ".join(f"{one.number} is {one.described}" for one in found or named)
-    what = "is the metric of several regressions" if found else "is none of the report's regressions"
+    what = "is the metric of several changes: give a number" if found else "is not in the report"
     raise UserError(f"--metric {metric} {what}: {listed}")
 
 

@@ -355,4 +355,9 @@ def _not_considered(
         found.append(
             f"the report's number of sockets, which it does not give: here it is assumed ({shaped.assumed})"
         )
-    return found
+    return [*found, *assumed(mail)]
+
+
+def assumed(mail: RobotMail) -> list[str]:
+    """What is taken for granted of a report, for the list of what the judgement does not consider."""
+    return [f"whether an assumption about the report holds: {one}" for one in mail.assumptions]

@@ -22,7 +22,7 @@ _CHANGES = 3  # shown in full
 _FUNCTIONS = 4
 _FIGURES = 4
 _ELSEWHERE = 2  # branches
-_FURTHER = 3  # regressions
+_FURTHER = 3  # changes
 _HARDLY = 0.005  # a change of instructions whose sign says nothing
 _NAME = 160  # longest name from outside that is shown, in characters
 _NOISE = 0.5  # a spread of this share of the reported change may explain all of it
@@ -461,10 +461,11 @@ def _own(row: Reported) -> str:
 
 
 def _further(opinion: Opinion) -> str:
-    """The report's other regressions that can be judged."""
+    """The other changes in the report that can be judged."""
     named = [f"{one.described[:_NAME]} (--metric {one.number})" for one in opinion.further[:_FURTHER]]
     more = f"; and {len(opinion.further) - _FURTHER} more" if len(opinion.further) > _FURTHER else ""
-    return f"The report also names, not judged here: {'; '.join(named)}{more}." if named else ""
+    listed = f"The report also names these changes, which are not judged here: {'; '.join(named)}{more}."
+    return listed if named else ""
 
 
 def _measured(opinion: Opinion, found: Judgement) -> str:

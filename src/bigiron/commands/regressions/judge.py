@@ -46,7 +46,7 @@ from bigiron.workloads.of_benchmark import (
 from bigiron.workloads.registry import find, from_file
 
 _STDIN = Path("-")
-_MOST_NAMED = 3  # regressions in an error
+_MOST_NAMED = 3  # changes in an error
 
 Report = Annotated[
     Path, typer.Argument(help="the kernel test robot's mail: a text or mbox file, or - for stdin")
@@ -58,7 +58,7 @@ WorkloadFile = Annotated[
 OneMetric = Annotated[
     str,
     typer.Option(
-        help="judge another regression that the report names, by its metric or number  [default: the first]"
+        help="judge another change that the report names, by its metric or number  [default: the first]"
     ),
 ]
 
@@ -84,7 +84,12 @@ def judge(
     ] = str(second_opinion.CPUS),
     jobs: Jobs = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="the study's folder  [default: judge-COMMIT]")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="the study's folder  [default: judge-COMMIT, or judge-COMMIT-N for --metric N beyond 1]",
+        ),
     ] = None,
     format: Annotated[str, choice(reply.FORMATS, "output format")] = "text",
 ) -> None:
@@ -111,7 +116,7 @@ def judge(
             "" if what.program else what.mode,
             None,
             same,
-            not_considered=[second_opinion.MODULES],
+            not_considered=[second_opinion.MODULES, *second_opinion.assumed(mail)],
         )
     else:
         folder = output or Path(f"judge-{mail.new.id[:12]}{named.suffix}")
@@ -168,11 +173,11 @@ def _read(report: Path) -> RobotMail:
 def _what_or_further(
     mail: RobotMail, workload: str, workload_file: Path | None, further: tuple[NamedRegression, ...]
 ) -> Mapped:
-    """What to run; where nothing is mapped, the error names the regressions of the report that are."""
+    """What to run; where nothing is mapped, the error names the changes in the report that are."""
     try:
         return _what(mail, workload, workload_file)
     except UserError as error:
-        if not further:
+        if workload or workload_file or not further:
             raise
         named = ", ".join(f"--metric {one.number} ({one.described})" for one in further[:_MOST_NAMED])
         raise UserError(f"{error}. The report also names what can be judged: {named}") from None

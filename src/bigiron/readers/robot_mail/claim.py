@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from bigiron.readers.figure import number
 from bigiron.readers.robot_mail import table as tables
@@ -52,16 +52,11 @@ def mail_of(claim: MailClaim, new: Commit, of_mail: list[MailTable], is_cut: boo
     """
     about = About(claim.metric, claim.size, claim.benchmark, claim.machine, claim.parameters, new)
     chosen, others = tables.choose(of_mail, about)
-    notes = [
-        f"a table's {other} has the title of {new.id[:12]}: it is taken for the same, rebased"
-        for other in dict.fromkeys(one.rebased(new) for one in of_mail if one.rows)
-        if other
-    ]
-    if chosen and chosen.test:
-        notes.append(f"the report's parameters have no names: they are taken from {chosen.test[:LONGEST]}")
-    keys = chosen.keys if chosen else tables.shared_keys(of_mail, claim.benchmark, new) if is_cut else {}
+    used = [chosen] if chosen else tables.of_benchmark(of_mail, claim.benchmark, new) if is_cut else []
+    keys = chosen.keys if chosen else tables.shared_keys(used)
+    assumptions = list(_assumptions(claim, new, used)) if chosen or keys else []
     if keys and not chosen:
-        notes.append("the parameters are those of tables whose figures are left out")
+        assumptions.append("the parameters are those of tables whose figures are left out")
     figures = chosen.figures(new) if chosen else []
     of_test = [chosen] if chosen else of_mail
     commits = [one for each in of_test for one in each.commits]
@@ -79,10 +74,21 @@ def mail_of(claim: MailClaim, new: Commit, of_mail: list[MailTable], is_cut: boo
         machine=completed(machine, parameters.get("tbox_group", "")),
         parameters=parameters,
         figures=figures,
-        notes=notes,
+        assumptions=assumptions,
     )
-    notes += [*_left_out(chosen, others), *_contradictions(found, claim.change)]
-    return found
+    return replace(
+        found, notes=[*assumptions, *_left_out(chosen, others), *_contradictions(found, claim.change)]
+    )
+
+
+def _assumptions(claim: MailClaim, new: Commit, used: list[MailTable]) -> Iterator[str]:
+    """What must be so for the tables to be of the report's commit and test."""
+    for other in dict.fromkeys(one.rebased(new) for one in used):
+        if other:
+            yield f"a table's {other} has the title of {new.id[:12]}, so it is taken for the same, rebased"
+    for test in dict.fromkeys(one.test for one in used):
+        if test:
+            yield f"the report's parameters have no names, so they are taken from {test[:LONGEST]}"
 
 
 def _parameters(claim: MailClaim, keys: Mapping[str, str]) -> dict[str, str]:

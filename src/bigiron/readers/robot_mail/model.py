@@ -99,7 +99,9 @@ class RobotMail:
     """Lines of the mail's text that were not understood, the first of them."""
     more_unknown: int = 0
     notes: list[str] = field(default_factory=list)
-    """What contradicts itself in the mail, and which of its tables were left out."""
+    """What contradicts itself in the mail, which of its tables were left out, and what is assumed."""
+    assumptions: list[str] = field(default_factory=list)
+    """Those of the notes that are assumptions about what was measured: a reply repeats them."""
     elsewhere: list[Elsewhere] = field(default_factory=list)
     further: list["RobotMail"] = field(default_factory=list)
     """What the mail reports of further tests: each as a report of its own."""

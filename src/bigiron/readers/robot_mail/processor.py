@@ -52,14 +52,17 @@ _SOCKETS = (
 """Sockets of the machines that processors are made for, by model number or code name; the first counts."""
 
 _CORES = {
-    10: "e7-8870",
-    12: "5118 6226",
-    14: "5120 6132",
+    4: "x5550 x5560 x5570",
+    6: "x5650 x5660 x5670 x5680 x5690",
+    8: "e5-2660 e5-2670 e5-2680 e5-2690 e5-4640 e5-4650",
+    10: "e5-2690v2 e5-2680v2 e5-4640v2 e5-4650v2 e7-8870",
+    12: "e5-2697v2 e5-2695v2 e5-4650v3 5118 6226",
+    14: "e5-2690v4 e5-2680v4 e5-4650v4 5120 6132",
     15: "e7-8890v2 e7-8880v2 e7-8895v2",
     16: "6130 6142 5218 6242 6328H 6326 6346",
-    18: "e7-8890v3 e7-8880v3 e7-8895v3 e7-8870v3 6139 6140 6154 6240 6254 5318H",
+    18: "e5-2699v3 e5-2695v4 e7-8890v3 e7-8880v3 e7-8895v3 e7-8870v3 6139 6140 6154 6240 6254 5318H",
     20: "e7-8870v4 6138 6148 6230 6248 5320H",
-    22: "e7-8880v4 6152 6238",
+    22: "e5-2696v4 e5-2699v4 e7-8880v4 6152 6238",
     24: "e7-8890v4 e7-8894v4 8160 8168 8260 8268 6252 8360H 6348H 6342 9242",
     26: "8164 8170 8270",
     28: "8176 8180 8276 8280 8376H 8380H 8380HL 6330 6348 9282",
@@ -79,11 +82,15 @@ _CORES = {
 }
 """Models by their cores per socket. A 9242 or 9282 has two dies of these: the robot calls each a socket."""
 _CORES_OF = {model.lower(): cores for cores, models in _CORES.items() for model in models.split()}
-_E7 = re.compile(r"\b(e7-\d{4})\w?(?: (v\d))?\b")
+_WITH_VERSION = re.compile(r"\b(e[57]-\d{4}|x5[56]\d\d)\w?(?: (v\d))?\b")
 _SCALABLE = re.compile(r"\b(?P<number>[3-9]\d{3})(?P<letters>[a-z]*)")
 _SAME_CORES = ("", "c", "ctdx", "f", "l", "m", "n", "v", "y")
 """Letters after a number that change no cores; H, R and others make it another model."""
 _MOST_SOCKETS = 8
+_MOST_WITHOUT_THREADS = 4
+"""Sockets of machines whose cores may run one thread: those of eight have hyper-threading turned on."""
+_FOR_TWO = re.compile(r"(?<![-\w])[3-9][3-9]\d\d(?![a-z]*h)")
+"""Processors since Ice Lake that machines have two of, at most: all but those with the letter H."""
 
 
 def code_name_of_group(group: str) -> str:
@@ -128,23 +135,40 @@ def sockets_of_group(group: str) -> int | None:
 
 
 def sockets_of_processor(processor: str, cpus: int) -> int | None:
-    """The number of sockets that a processor's name implies, with all its threads in use; None: none.
+    """The number of sockets that a processor's name implies; None: none, or several.
+
+    Hyper-threading may be turned off: 32 threads of E5-4650 are two sockets with it, and four without.
 
     >>> [sockets_of_processor(f"CPU E5-{name}", cpus) for name, cpus in (("2699 v3", 72), ("4650", 64))]
     [2, 4]
-    >>> [sockets_of_processor(f"Platinum {name}", cpus) for name, cpus in (("8260L", 96), ("9242", 192))]
+    >>> [sockets_of_processor("CPU E5-4650", 32), sockets_of_processor("Gold 6252", 48)]
+    [None, None]
+    >>> [sockets_of_processor(f"Platinum {name}", cpus) for name, cpus in (("8358", 128), ("9242", 192))]
     [2, 4]
     >>> [sockets_of_processor(name, 16) for name in ("CPU D-1541 @ 2.10GHz", "E-2278G", "Gold 6252", "")]
     [1, 1, None, None]
     """
     written = processor.lower()
     sockets = next((number for names, number in _SOCKETS if re.search(names, written)), None)
-    if sockets is None and (cores := _cores(written)):
-        threads = 1 if "sierra forest" in written or re.search(r"\b6\d{3}e\b", written) else 2
-        sockets = cpus // (cores * threads)
-        if sockets * cores * threads != cpus:
-            return None
-    return sockets if sockets and sockets <= _MOST_SOCKETS and not cpus % sockets else None
+    if cores := _cores(written):
+        fitting = _fitting(written, cores, cpus, sockets)
+        sockets = fitting[0] if len(fitting) == 1 else None if fitting else sockets
+    return sockets if sockets and not cpus % sockets else None
+
+
+def _fitting(written: str, cores: int, cpus: int, made_for: int | None) -> list[int]:
+    """The numbers of sockets that make so many CPUs: with two threads per core, and with one."""
+    has_one = "sierra forest" in written or re.search(r"\b6\d{3}e\b", written)
+    most = made_for or (2 if _FOR_TWO.search(written) else _MOST_SOCKETS)
+    most_by_threads = {1: most if has_one else min(most, _MOST_WITHOUT_THREADS)}
+    if not has_one:
+        most_by_threads[2] = most
+    found = {threads: divmod(cpus, cores * threads) for threads in most_by_threads}
+    return [
+        number
+        for threads, (number, rest) in found.items()
+        if not rest and 0 < number <= most_by_threads[threads]
+    ]
 
 
 def has_four_sockets_or_more(processor: str) -> bool:
@@ -158,7 +182,7 @@ def has_four_sockets_or_more(processor: str) -> bool:
 
 def _cores(written: str) -> int | None:
     """The cores of one socket, by the model number."""
-    if found := _E7.search(written):
+    if found := _WITH_VERSION.search(written):
         return _CORES_OF.get(f"{found[1]}{found[2] or ''}")
     for found in _SCALABLE.finditer(written):
         number, letters = found["number"], found["letters"]

@@ -81,6 +81,7 @@ class MailReader:
         self._unknown: list[tuple[int, str]] = []
         self._more_unknown = 0
         self._notes: list[str] = []
+        self._assumptions: list[str] = []
         self._elsewhere: list[Elsewhere] = []
         self._further = FurtherTests(called)
         self._hardware: dict[str, str] = {}  # of the machine of the table that comes next
@@ -114,8 +115,8 @@ class MailReader:
             self._metric, self._change = row.name, row.columns[1].change.rstrip("%")
             self._regression = self._change.startswith("-") != less
             if len(rows) > 1:
-                self._notes.append(
-                    f"no line says which metric is reported: {row.name} is taken, which changed most"
+                self._assumptions.append(
+                    f"no line says which metric is reported, so {row.name} is taken, which changed most"
                 )
         if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?", self._change):
             raise self._lacks("which metric changed", "noticed a -5.0% regression of fsmark.files_per_sec")
@@ -311,7 +312,8 @@ class MailReader:
             found,
             unknown=self._unknown,
             more_unknown=self._more_unknown,
-            notes=[*self._notes, *found.notes],
+            notes=[*self._notes, *self._assumptions, *found.notes],
+            assumptions=[*self._assumptions, *found.assumptions],
             elsewhere=self._elsewhere,
             further=list(self._of_further_tests(new)),
         )
@@ -334,7 +336,9 @@ class MailReader:
         if not found and (found := benchmark_in(self._metric)):
             self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
             if not (self._parameters or parameters_in(self._metric)):
-                self._notes.append("no line names the benchmark's parameters: its defaults are assumed")
+                self._assumptions.append(
+                    "no line names the benchmark's parameters, so its defaults are assumed"
+                )
         if not found:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
         if not _NAME.match(found) or len(found) > LONGEST:

@@ -89,10 +89,14 @@ class MailTable:
         return self._position(new.id) or self._position(self.rebased(new))
 
     def rebased(self, new: Commit) -> str:
-        """What a commit is called here if only its title is the same: one that was rebased; "": it is not."""
-        if self._position(new.id) or not new.title:
+        """What a commit is called here if only its title is the same: one that was rebased; "": it is not.
+
+        Another version of a patch is another commit. Git drops what patches have before their titles: a
+        title without that may be of any version.
+        """
+        if self._position(new.id) or not _subject(new.title):
             return ""
-        found = [one.id for one in self.commits if _subject(one.title) == _subject(new.title)]
+        found = [one.id for one in self.commits if _may_be(one.title, new.title)]
         return found[0] if len(found) == 1 and self._position(found[0]) else ""
 
     def _position(self, commit: str) -> int:
@@ -141,10 +145,17 @@ def _has(table: MailTable, metric: str) -> bool:
     return any(row.name == metric for row in table.rows)
 
 
-def shared_keys(tables: Iterable[MailTable], benchmark: str, new: Commit) -> dict[str, str]:
-    """What the tables of a benchmark and a commit agree on, whatever their figures."""
-    found = [one.keys for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
-    return dict(set.intersection(*(set(keys.items()) for keys in found))) if found else {}
+def of_benchmark(tables: Iterable[MailTable], benchmark: str, new: Commit) -> list[MailTable]:
+    """The tables of a benchmark and a commit, whatever their figures."""
+    return [one for one in tables if one.keys.get("testcase") == benchmark and one.position(new)]
+
+
+def shared_keys(tables: Sequence[MailTable]) -> dict[str, str]:
+    """What the tables agree on."""
+    first = tables[0].keys if tables else {}
+    return {
+        name: value for name, value in first.items() if all(one.keys.get(name) == value for one in tables)
+    }
 
 
 def why_not(table: MailTable, about: About) -> str:
@@ -159,6 +170,8 @@ def why_not(table: MailTable, about: About) -> str:
     if not table.position(about.new):
         return "it does not have the commit as its second column"
     changes = [one.relative for one in table.figures(about.new) if one.name == about.metric]
+    if table.rebased(about.new) and not changes:
+        return f"it has another commit of the same title, without {about.metric}"
     if table.has_unclear_keys and not changes:
         return "its parameters were not understood"
     if changes and not any(_is_reported(change, about.change) for change in changes):
@@ -290,6 +303,24 @@ def _subject(title: str) -> str:
     'mm: a change'
     """
     return re.sub(r"^(?:\[[^\]]*\]\s*)+", "", title)
+
+
+def _may_be(title: str, reported: str) -> bool:
+    """Whether a commit with a title may be the reported one, rebased.
+
+    >>> reported = "[PATCH 1/3] mm: a change"
+    >>> [_may_be(f"{tag}mm: a change", reported) for tag in ("", "[PATCH v1 1/2] ", "[PATCH v2 1/3] ")]
+    [True, True, False]
+    """
+    is_tagged = _subject(title) != title
+    return _subject(title) == _subject(reported) and (not is_tagged or _version(title) == _version(reported))
+
+
+def _version(title: str) -> int | None:
+    """The version of a patch, which is 1 where its title has none; None: the title is that of a commit."""
+    tag = title.removesuffix(_subject(title))
+    found = re.search(r"(?:\b|patch)v(\d+)\b", tag, re.IGNORECASE)
+    return int(found[1]) if found else 1 if tag else None
 
 
 def _plain(value: str) -> str:

@@ -68,7 +68,7 @@ _MIXES = (
 
 def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
     """The test of that name, in the report's mode."""
-    test = _test("will-it-scale", parameters)
+    test = given_test("will-it-scale", parameters)
     if test not in names():
         raise UserError(
             f"will-it-scale's {test} is not built in: give upstream's file, "
@@ -78,16 +78,16 @@ def will_it_scale(parameters: Parameters, _metric: str) -> Mapped:
 
 
 def hackbench(parameters: Parameters, _metric: str, name: str = "hackbench") -> Mapped:
-    """By pipes or by sockets, as the report says: the robot runs both. Processes are the default."""
-    ipc = parameters.get("ipc", "")
-    if not ipc:
-        raise UserError(
-            f"the report does not say whether {name} used pipes or sockets (parameter ipc): give the robot's "
-            "whole mail, or one of them: --workload hackbench/pipe, --workload hackbench/socket"
-        )
+    """By pipes or by sockets, as the report says: the robot runs both. Sockets and processes are defaults."""
+    ipc = parameters.get("ipc", "socket")
     if ipc not in ("pipe", "socket"):
         raise UserError(f"{name} by way of {ipc!r} (parameter ipc) is not built in: {INSTEAD}")
-    differs = [] if "mode" in parameters else [f"processes, {name}'s default, as the report gives no mode"]
+    defaults = {"ipc": "sockets", "mode": "processes"}
+    differs = [
+        f"{what}, {name}'s default, as the report gives no {key}"
+        for key, what in defaults.items()
+        if key not in parameters
+    ]
     for key, here, what in _OF_HACKBENCH:
         given = size(parameters, key) or here
         if given != here:
@@ -97,7 +97,7 @@ def hackbench(parameters: Parameters, _metric: str, name: str = "hackbench") -> 
 
 def fxmark(parameters: Parameters, metric: str) -> Mapped:
     """The test of that name, on the report's file system; with O_DIRECT those that read or write data."""
-    test = _test("fxmark", parameters)
+    test = given_test("fxmark", parameters)
     if test == "dbench_client":
         return dbench(parameters, metric)
     of_data = test.startswith("D")  # those of metadata read and write nothing
@@ -213,7 +213,8 @@ def _key(test: str) -> str:
     return re.sub(r"[^a-z0-9]", "", test.lower().removesuffix(".f"))
 
 
-def _test(benchmark: str, parameters: Parameters) -> str:
+def given_test(benchmark: str, parameters: Parameters) -> str:
+    """The test that a report names; UserError if it names none."""
     if test := parameters.get("test", ""):
         return test
     raise _without_test(benchmark)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bigiron.errors import UserError
+from bigiron.util.english import plural
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
@@ -35,8 +36,8 @@ _PATTERNS = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randr
 _ROBOTS_ENGINE, _ROBOTS_DEPTH = "sync", "32"
 """What the robot's script has where a report gives none (lkp-tests: programs/fio-setup-basic/setup)."""
 
-FILE_MIB = 4  # of each task: over and over again
-_BUFFERS_MIB = 16  # of each task
+_FILE_MIB = 4  # of each task: over and over again
+_BUFFERS_MIB = 16  # of each task, and the largest block
 _LONG_S = 100_000
 _NO = ("0", "no", "false", "n")
 
@@ -54,7 +55,8 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
         raise UserError(
             f"fio's rw is {pattern!r} in the report, and one of {', '.join(_PATTERNS)} is expected"
         )
-    block = size(parameters, "bs") or "4k"
+    asked = size(parameters, "bs") or "4k"
+    block = asked if in_bytes(asked) <= _BUFFERS_MIB << 20 else f"{_BUFFERS_MIB}m"
     options = [f"--rw={pattern}", f"--bs={block}", f"--ioengine={engine}"]
     depth, shallower = in_flight(engine, size(parameters, "iodepth") or _ROBOTS_DEPTH, block, _BUFFERS_MIB)
     options += depth
@@ -62,9 +64,11 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
         options.append(f"--cpuload={size(parameters, 'cpuload') or 100}")
     if _past_page_cache(parameters):
         options.append("--direct=1")
-    mib = max(FILE_MIB, in_bytes(block) >> 20)
+    mib = file_mib(block)
     whole = parameters.get("test_size", "")
     differs = [f"{mib} MiB per task instead of {whole} in all"] if whole else []
+    if block != asked:
+        differs.append(f"blocks of {_BUFFERS_MIB} MiB instead of {asked}")
     if "ioengine" not in parameters:
         differs.append(f"{engine}, the robot's default engine, as the report names none")
     return on_disk(
@@ -74,6 +78,15 @@ def fio(parameters: Parameters, _metric: str) -> Mapped:
         *differs,
         *shallower,
     )
+
+
+def file_mib(block: str) -> int:
+    """The size of a file, which holds a block.
+
+    >>> file_mib("4k"), file_mib("5000k"), file_mib("8m")
+    (4, 5, 8)
+    """
+    return max(_FILE_MIB, -(-in_bytes(block) >> 20))
 
 
 def in_flight(engine: str, depth: str, block: str, most_mib: int) -> tuple[list[str], list[str]]:
@@ -88,7 +101,7 @@ def in_flight(engine: str, depth: str, block: str, most_mib: int) -> tuple[list[
         return [], []
     asked = in_bytes(depth)
     fitting = max(1, min(asked, (most_mib << 20) // max(1, in_bytes(block))))
-    fewer = [] if fitting == asked else [f"{fitting} requests in flight instead of {asked}"]
+    fewer = [] if fitting == asked else [f"{plural(fitting, 'request')} in flight instead of {asked}"]
     return [f"--iodepth={fitting}"], fewer
 
 

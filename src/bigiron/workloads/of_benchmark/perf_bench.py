@@ -70,8 +70,9 @@ def _program(test: str, parameters: Parameters) -> Mapped:
             arguments += f" --{key} {count(given, None, key)}"
     if parameters.get("shared") == "shared" and test.startswith("futex"):
         arguments += " --shared"  # between processes: hashed by page, in the hash table of the whole machine
-    asked = {"size": _MEM_BYTES, "function": "the default function"} if test.startswith("mem ") else {}
-    others = ((here, parameters.get(key) or here) for key, here in asked.items())
+    of_mem = (("blocks of ", "size", _MEM_BYTES), ("", "function", "the default function"))
+    asked = of_mem if test.startswith("mem ") else ()
+    others = ((what, here, parameters.get(key) or here) for what, key, here in asked)
     return Mapped(
         program=MappedProgram(
             "linux-perf",
@@ -80,5 +81,5 @@ def _program(test: str, parameters: Parameters) -> Mapped:
             ready=("perf bench mem memcpy --size 1KB --nr_loops 1",),
         ),
         tasks=None if "{tasks}" in arguments else 1,
-        differs=tuple(f"{here} instead of {given}" for here, given in others if given != here),
+        differs=tuple(f"{what}{here} instead of {given}" for what, here, given in others if given != here),
     )

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
-from bigiron.workloads.of_benchmark.fio import FILE_MIB, in_flight, job
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters, in_bytes
+from bigiron.workloads.of_benchmark.built_in import given_test, hackbench, of_suite
+from bigiron.workloads.of_benchmark.fio import file_mib, in_flight, job
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, Parameters
 from bigiron.workloads.of_benchmark.stress_ng import stress_ng
 
 _STRESSORS = {
@@ -68,16 +68,16 @@ def phoronix(parameters: Parameters, metric: str) -> Mapped:
     profile = _profile(parameters)
     found = _TESTS[profile.name](profile, metric) if profile.name in _TESTS else None
     if not found:
-        what = f"phoronix-test-suite's {parameters.get('test') or 'test'}"
         raise UserError(
-            f"{what} is a whole application, and its packages are downloaded and compiled on the machine: "
+            f"phoronix-test-suite's {parameters['test']} is a whole application, and its packages are "
+            "downloaded and compiled on the machine: "
             f"take the system call from the report's profile, and {INSTEAD}"
         )
     return found
 
 
 def _profile(parameters: Parameters) -> _Profile:
-    test = parameters.get("test", "")
+    test = given_test("phoronix-test-suite", parameters)
     name, _, version = test.rpartition("-")
     if not version[:1].isdigit():
         name, version = test, ""
@@ -113,7 +113,7 @@ def _fio(profile: _Profile, _metric: str) -> Mapped | None:
     pattern, engine = _PATTERNS[kind], _ENGINES[engine]
     tasks = int(jobs) if _NUMBER.fullmatch(jobs) else 1
     depth, shallower = in_flight(engine, _DEPTH, block, _BUFFERS_MIB // min(tasks, _MOST_JOBS))
-    mib = max(FILE_MIB, in_bytes(block) >> 20)
+    mib = file_mib(block)
     forced = engine == "io_uring" and profile.version >= _WITH_FORCE_ASYNC
     options = [
         f"--filename=/tmp/fiofile --rw={pattern} --bs={block} --ioengine={engine}",
