@@ -254,9 +254,12 @@ libzstd_is_here() { ! grep -q ZSTD_ "$(library libelf.a)" 2>/dev/null || library
 library() { "${2-gcc}" -print-file-name="$1" 2>/dev/null; } # its bare name where there is none
 
 qemu_is_here() { # an option that needs plugins, then the version: both answered by one start
-    local answer
-    answer=$("$1" -plugin none --version 2>/dev/null) &&
-        [[ $answer =~ version\ (10\.[0-2]|11\.1)\. ]]
+    local program answer
+    for program in "$1" .venv/lib/python3*/site-packages/bigiron_qemu/bin/"$1"; do
+        answer=$("$program" -plugin none --version 2>/dev/null) || continue
+        [[ ! $answer =~ version\ (10\.[0-2]|11\.1)\. ]] || return 0
+    done
+    return 1
 }
 
 emulator_is_here() { have "$1" || have "${1%-static}"; } # Debian 13's, all of which are static

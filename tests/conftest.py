@@ -139,7 +139,8 @@ def machines_of(mark: Path) -> list[int]:
             command = (process / "cmdline").read_bytes()
         except OSError:
             continue  # it has just ended
-        if command.startswith(b"qemu-system") and os.fsencode(mark) in command:
+        program = Path(os.fsdecode(command.partition(b"\0")[0]))
+        if program.name.startswith("qemu-system") and os.fsencode(mark) in command:
             found.append(int(process.name))
     return found
 

@@ -1,5 +1,6 @@
 """Bad input and a bad machine: one clear line on stderr, the right exit status, never a traceback."""
 
+import os
 import re
 import shutil
 import signal
@@ -323,11 +324,19 @@ def test_no_compiler(tmp_path: Path) -> None:
     assert re.match(r"no gcc on PATH to compile .*: apt-get install gcc libc6-dev$", said)
 
 
-def test_a_qemu_that_ends_at_once(tmp_path: Path) -> None:
-    folder = fake(
-        tmp_path, 'case "$*" in *--version*) echo QEMU version 10.0.2;; *) echo no >&2; exit 3;; esac'
-    )
-    answer = bigiron("run", "open1", *KERNEL, "-o", tmp_path / "s", PATH=f"{folder}:/usr/bin:/bin")
+@pytest.mark.parametrize("comes_from", ["PATH", "wheel"])
+def test_a_qemu_that_ends_at_once(comes_from: str, tmp_path: Path) -> None:
+    script = 'case "$*" in *--version*) echo QEMU version 10.0.2;; *) echo no >&2; exit 3;; esac'
+    paths = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    if comes_from == "wheel":
+        programs = tmp_path / "site/bigiron_qemu/bin"
+        programs.mkdir(parents=True)
+        fake(programs, script)
+        fake(tmp_path, "echo QEMU version 8.2.2")
+        paths["PYTHONPATH"] = f"{tmp_path}/site:{os.environ.get('PYTHONPATH', '')}"
+    else:
+        fake(tmp_path, script)
+    answer = bigiron("run", "open1", *KERNEL, "-o", tmp_path / "s", **paths)
     assert answer.status == 3
     *others, complaint = answer.err.splitlines()
     assert (

@@ -39,6 +39,7 @@ NIXOS = 'NAME=NixOS\nID=nixos\nVERSION_ID="26.05"\n'
 UNKNOWN = "NAME=\"Plan '9\nID=plan9\nno line of an os-release\n"
 
 KNOWN = f"QEMU {known_versions()}"
+ELSE = f"install the wheel bigiron-qemu (make qemu-wheel), or build {KNOWN} from its source, "
 OLD = Qemu(Path("/usr/bin/qemu-system-x86_64"), "8.2.2", True)
 
 
@@ -86,18 +87,14 @@ def test_what_a_distribution_lacks_is_said() -> None:
         (DEBIAN_12, OLD, "apt-get install -t bookworm-backports qemu-system-x86"),
         (DEBIAN_13, None, "apt-get install qemu-system-x86"),
         (FEDORA_43, None, "dnf install qemu-system-x86"),
-        (NIXOS, None, f"nix-shell -p qemu, if that is {KNOWN}; else build {KNOWN} from "),
-        (ROCKY_9, None, f"build {KNOWN} from its source, "),  # it has only qemu-kvm
-        (MINT_22, None, f"apt-get install qemu-system-x86, if that is {KNOWN}; else build "),
-        (UBUNTU_24_04, None, f"Ubuntu 24.04 has QEMU 8.2: build {KNOWN} from its source, "),
-        (UBUNTU_24_04, OLD, f"Ubuntu 24.04 has QEMU 8.2: build {KNOWN} from its source, "),
+        (NIXOS, None, f"nix-shell -p qemu, if that is {KNOWN}; else {ELSE}"),
+        (ROCKY_9, None, ELSE),  # it has only qemu-kvm
+        (MINT_22, None, f"apt-get install qemu-system-x86, if that is {KNOWN}; else {ELSE}"),
+        (UBUNTU_24_04, None, f"Ubuntu 24.04 has QEMU 8.2: {ELSE}"),
+        (UBUNTU_24_04, OLD, f"Ubuntu 24.04 has QEMU 8.2: {ELSE}"),
         (TUMBLEWEED, None, "zypper install qemu-x86"),
-        (ARCH, None, f"pacman -S qemu-system-x86, if that is {KNOWN}; else build QEMU "),
-        (
-            ARCH,
-            OLD,
-            f"build {KNOWN} from its source, ",
-        ),  # what pacman installed will not do
+        (ARCH, None, f"pacman -S qemu-system-x86, if that is {KNOWN}; else {ELSE}"),
+        (ARCH, OLD, ELSE),  # what pacman installed will not do
     ],
 )
 def test_a_qemu_that_will_do(os_release: str, found: Qemu | None, advice: str) -> None:
@@ -134,7 +131,7 @@ def test_doctor_where_there_are_no_tools(tmp_path: Path) -> None:
     )
     assert done.returncode == 2 and done.stderr.endswith("cannot run bigiron yet: see above\n"), done
     assert "missing,gcc,no gcc on PATH,apt-get install gcc\n" in done.stdout
-    assert f'no qemu-system-x86_64 on PATH,"Ubuntu 24.04 has QEMU 8.2: build {KNOWN}' in done.stdout
+    assert f'no qemu-system-x86_64 on PATH,"Ubuntu 24.04 has QEMU 8.2: {ELSE}' in done.stdout
 
 
 def test_the_page_names_the_same_versions() -> None:

@@ -16,6 +16,7 @@ import bigiron.machines.vm.vm  # noqa: F401  # the same
 from bigiron import doctor
 from bigiron.architectures import AARCH64, X86_64
 from bigiron.doctor import Check, can_run
+from bigiron.machines.vm import qemu
 from bigiron.report import doctor as bug_report
 from bigiron.util import host_memory
 
@@ -177,6 +178,41 @@ def test_a_qemu_that_will_not_do(
     assert (checks["QEMU for x86_64"].state, checks["QEMU plugins"].state) == states
     assert found in checks["QEMU for x86_64"].found
     assert not can_run(list(checks.values()))
+
+
+@pytest.mark.parametrize(
+    ("on_path", "in_wheel", "found"),
+    [
+        ("8.2.2", "10.0.13", "wheel"),
+        ("10.0.2", "10.0.13", "path"),
+        (None, "10.0.13", "wheel"),
+        ("8.2.2", "12.0.0", "path"),
+        (None, "12.0.0", "wheel"),
+        ("8.2.2", None, "path"),
+        (None, None, None),
+    ],
+)
+def test_the_qemu_wheel_is_used_where_the_one_on_path_will_not_do(
+    on_path: str | None,
+    in_wheel: str | None,
+    found: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    package = tmp_path / "site/bigiron_qemu"
+    folders = {"path": tmp_path / "programs", "wheel": package / "bin"}
+    for folder, numbers in zip(folders.values(), (on_path, in_wheel), strict=True):
+        folder.mkdir(parents=True)
+        if numbers:
+            fake(folder, "qemu-system-x86_64", f"echo QEMU emulator version {numbers}")
+    if in_wheel:
+        (package / "__init__.py").write_text("raise AssertionError('it is not imported')\n")
+        monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("PATH", str(folders["path"]))
+    program = str(folders[found] / "qemu-system-x86_64") if found else "qemu-system-x86_64"
+    assert qemu.program("qemu-system-x86_64") == program
+    known = qemu.find_qemu("qemu-system-x86_64")
+    assert (known and str(known.path)) == (program if found else None)
 
 
 @pytest.mark.usefixtures("own_cache")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from bigiron.errors import KernelCrashError, MachineError
@@ -284,7 +285,8 @@ def _lines_with(log: bytes, *signs: str) -> Iterator[str]:
             yield line.split("] ", 1)[-1].strip()
 
 
-def _why_it_ended(qemu: str, stage: str, stderr: IO[bytes], status: int) -> str:
+def _why_it_ended(program: str, stage: str, stderr: IO[bytes], status: int) -> str:
+    qemu = Path(program).name
     stderr.seek(0)
     complaint = stderr.read().decode(errors="replace").strip().splitlines()
     if status < 0 and not complaint:

@@ -1,12 +1,14 @@
 """The QEMU on this machine: whether it is new enough, and whether it was built with plugins."""
 
 import mmap
+import os
 import re
 import shutil
 import struct
 import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from bigiron.architectures import architectures
@@ -19,6 +21,7 @@ OLDEST = 10
 KNOWN = ((10, 0), (10, 1), (10, 2), (11, 1))
 """Whose plugin interfaces the recorder knows (plugin/qemu/qemu_api.h). 10.0 and 11.1 were tried."""
 
+_WHEEL = "bigiron_qemu"  # tools/qemu_wheel.py makes it
 _PACKAGES = {one.qemu: one.qemu_package for one in architectures()}
 
 
@@ -70,9 +73,32 @@ def known_versions() -> str:
 
 
 def find_qemu(binary: str) -> Qemu | None:
-    """The QEMU called `binary` on PATH (or at that path), or None where there is none."""
-    path = shutil.which(binary)
+    """The QEMU called `binary` on PATH (or at that path) if it will do, or else the QEMU wheel's.
+
+    If neither will do, the first of them that exists; None if there is none.
+    """
+    on_path = _at(shutil.which(binary))
+    if on_path and not on_path.fault:
+        return on_path
+    in_wheel = _at(_in_wheel(binary))
+    return in_wheel if in_wheel and not in_wheel.fault else on_path or in_wheel
+
+
+def program(binary: str) -> str:
+    """The path of the QEMU called `binary`, or its name where there is none."""
+    qemu = find_qemu(binary)
+    return str(qemu.path) if qemu else binary
+
+
+def _at(path: str | None) -> Qemu | None:
     return _identify(path, Path(path).stat().st_mtime_ns) if path else None
+
+
+def _in_wheel(binary: str) -> str | None:
+    """The path of a program in the package bigiron_qemu, if that is installed. It is not imported."""
+    package = find_spec(_WHEEL)
+    folders = (package and package.submodule_search_locations) or ()
+    return shutil.which(binary, path=os.pathsep.join(f"{folder}/bin" for folder in folders))
 
 
 def require_qemu(binary: str) -> str:
@@ -97,7 +123,8 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
     versions = f"QEMU {known_versions()}"
     build = (
-        f"build {versions} from its source, and put it first on PATH: "
+        f"install the wheel bigiron-qemu (make qemu-wheel), or build {versions} from its source, "
+        "and put it first on PATH: "
         f"./configure --target-list={target} --enable-plugins --enable-modules && make install"
     )
     if system.qemu:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bigiron import _sim
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.vm import icount
+from bigiron.machines.vm import icount, qemu
 from bigiron.machines.vm.guest import Channels
 from bigiron.roots import Root
 
@@ -22,7 +22,7 @@ def command_line(vm: VirtualMachine, ram: GuestRam, initrd: Path, channels: Chan
     machine = list(vm.architecture.machine)
     if vm.kvm:
         machine[machine.index("-cpu") + 1] = vm.architecture.accelerated_cpu
-    command = [vm.architecture.qemu, *machine]
+    command = [qemu.program(vm.architecture.qemu), *machine]
     command += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none"]
     command += ["-accel", vm.accelerator, "-m", f"{vm.memory_mib}M", *_memory(vm, ram)]
     command += ["-smp", f"cpus={topology.cpus},sockets={topology.sockets},cores={topology.cores},"
