@@ -1,5 +1,6 @@
 """What a wheel brings compiled is used while its sources are those it was made from; and the wheel itself."""
 
+import doctest
 import io
 import os
 import platform
@@ -11,15 +12,18 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
+from test_docs import tool
 from test_setup import ROOT
 
 import bigiron
 from bigiron import compile, doctor, prebuilt, workloads
 from bigiron.architectures import X86_64
 from bigiron.errors import UserError
+from bigiron.machines.vm import qemu
 
 AGENT = b"an agent"
 RECORDER = b"a recorder"
@@ -129,6 +133,34 @@ def test_the_container_has_the_newest_of_several_wheels(tmp_path: Path) -> None:
     script = f"echo {chosen[1].replace('/tmp', str(tmp_path))}"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == f"{tmp_path}/bigiron-0.10.0-cp311-abi3-manylinux_2_28_{machine}.whl\n"
+
+
+# The wheel of QEMU
+
+
+@pytest.fixture
+def qemu_wheel(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    return tool("qemu_wheel")
+
+
+def test_its_examples(qemu_wheel: ModuleType) -> None:
+    assert doctest.testmod(qemu_wheel).failed == 0
+
+
+def test_it_is_installed_with_programs_that_start(qemu_wheel: ModuleType, tmp_path: Path) -> None:
+    package = tmp_path / "package/bigiron_qemu"
+    (package / "bin").mkdir(parents=True)
+    (package / "bin/qemu-system-x86_64").write_text("#!/bin/sh\necho QEMU emulator version 10.0.13\n")
+    (package / "__init__.py").touch()
+    (package.parent / "licences").mkdir()
+    (package.parent / "licences/GPL-2").write_text("a licence\n")
+    wheel = qemu_wheel.pack(package, qemu_wheel.Source("1:10.0.13+ds-0+deb13u1"), tmp_path)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--target", tmp_path / "site", wheel], check=True)
+    found = qemu.find_qemu(str(tmp_path / "site/bigiron_qemu/bin/qemu-system-x86_64"))
+    assert found and (found.version, found.fault) == ("10.0.13", "")
+    assert (tmp_path / "site/bigiron_qemu-10.0.13.dist-info/licenses/GPL-2").exists()
 
 
 # The wheel itself
