@@ -5,7 +5,7 @@
 Debian 13's source package is compiled in a Debian 11 made of packages, whose C library is old enough for most
 machines, with what bigiron uses and nothing else. The devices are all that QEMU has by default, so that a
 kernel finds the machine that Debian's QEMU emulates. Firmware comes from Debian's packages. What is made
-stays in build/qemu-wheel, where the next run continues.
+stays in build/qemu-wheel, where the next run continues: delete that folder to bundle newer libraries.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from bigiron.errors import UserError
 from bigiron.kernels.archives import debian
 from bigiron.machines.vm.qemu import find_qemu
 from bigiron.roots import packages
+from bigiron.util.parent_death import dying_with
 
 BUILD = ROOT / "build/qemu-wheel"
 SUITE, GLIBC = "bullseye", (2, 31)
@@ -60,7 +61,7 @@ FIRMWARE = {
 }
 """What the machines of src/bigiron/architectures open when they boot: packages, and files of /usr/share."""
 EVERYWHERE = ("libc6", "libgcc-s1")
-"""Whose libraries each machine has: those that the tag names."""
+"""The packages whose libraries each machine has, of the versions that the tag names."""
 LICENCES = ("GPL-2", "GPL-3", "LGPL-2", "LGPL-2.1", "LGPL-3")
 """To whose text in /usr/share/common-licenses Debian's copyright files point."""
 INIT = '"""QEMU as bigiron uses it: bin/, its libraries and its firmware. SOURCES.txt: their source."""\n'
@@ -201,29 +202,12 @@ def archives() -> tuple[str, str]:
 
 
 def inside(script: str) -> str:
-    """What a shell prints that runs a script in the root; if that fails, this script ends.
-
-    Its programs end with this one.
-    """
-    command = (
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "chroot",
-        BUILD / "root",
-        "sh",
-        "-ec",
-        script,
-    )
+    """What a script of the shell prints in the root; if it fails, this one ends. It ends with this one."""
+    namespaces = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+    command = (*dying_with(os.getpid()), *namespaces, "chroot", str(BUILD / "root"), "sh", "-ec", script)
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    env = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C.UTF-8",
-        "PYTHONPATH": "/build/python",
-    } | proxies
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": "/build/python"}
+    done = subprocess.run(command, env=env | proxies, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"qemu-wheel: failed in {BUILD / 'root'}: {script}\n{done.stdout[-4000:]}")
     return done.stdout
@@ -235,7 +219,10 @@ def fetch_source() -> Source:
     newest = "printf '%s\\n' " + shlex.join(versions.split()) + " | sort --version-sort | tail -n 1"
     source = Source(inside(newest).strip())
     say(f"the source package of QEMU is {source.version}")
-    inside(f"cd /build; [ -e {source.folder} ] || apt-get -qq source --only-source qemu={source.version}")
+    unpack = f"rm -rf {source.folder}; apt-get -qq source --only-source qemu={source.version}"
+    # Not by the folder, which has the same name after an update of Debian's.
+    stamp = f"unpacked-{source.version}"
+    inside(f"cd /build; [ -e {stamp} ] || {{ {unpack}; rm -f unpacked-*; touch {stamp}; }}")
     return source
 
 
