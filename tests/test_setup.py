@@ -41,6 +41,28 @@ def test_what_a_user_does_not_need_is_installed_on_request(
     assert done.stdout.strip() == extras
 
 
+@pytest.mark.parametrize(
+    ("on_path", "in_wheel", "found"),
+    [("8.2.2", "10.0.13", True), ("10.0.2", None, True), ("8.2.2", None, False), (None, "10.0.13", True),
+     ("8.2.2", "9.2.0", False)],
+)  # fmt: skip
+def test_the_qemu_wheel_will_do(
+    on_path: str | None, in_wheel: str | None, found: bool, tmp_path: Path
+) -> None:
+    functions = (ROOT / "setup.sh").read_text().removesuffix("main\n").replace("cd -P", ": cd -P")
+    wheel = ".venv/lib/python3.12/site-packages/bigiron_qemu/bin"
+    for folder, version in (("programs", on_path), (wheel, in_wheel)):
+        (tmp_path / folder).mkdir(parents=True)
+        if version:
+            program = tmp_path / folder / "qemu-system-bigiron"
+            program.write_text(f"#!/bin/sh\necho QEMU emulator version {version}\n")
+            program.chmod(0o755)
+    ask = f"PATH={tmp_path}/programs:$PATH; qemu_is_here qemu-system-bigiron && echo yes; rm -f $log"
+    script = ["bash", "-c", f"{functions}\n{ask}", "setup.sh"]
+    done = subprocess.run(script, cwd=tmp_path, text=True, capture_output=True, check=True)
+    assert done.stdout == "yes\n" * found
+
+
 def test_make_lists_its_targets() -> None:
     targets = re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     listed = [line.split(maxsplit=1) for line in run("make", "--no-print-directory").splitlines()]
