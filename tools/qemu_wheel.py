@@ -96,7 +96,7 @@ and run
 
 https://snapshot.debian.org keeps versions that Debian has since replaced.
 
-Whoever passes this package on must pass on this source too: beside it, or to all who ask within three years
+If you pass this package on, pass this source on too: beside it, or on request for at least three years
 (section 3 of the GNU General Public License, version 2).
 
 The programs in bin/ were compiled in Debian's {suite} by bigiron's tools/qemu_wheel.py, a copy of which is
