@@ -112,13 +112,24 @@ def test_only_what_the_workload_has_made_is_removed(tmp_path: Path) -> None:
     assert (others / "kept").is_dir()
 
 
-@needs_root
-def test_what_is_mounted_in_a_temporary_folder_is_kept(tmp_path: Path) -> None:
-    """Also folders and files of the same file system, and what is mounted on the folder itself."""
-    program, guest = tmp_path / "remove_temporary", Path(compile.__file__).parent / "guest"
+WAYS_TO_TELL = ("statx", "name_to_handle_at", "fopen")
+
+
+@pytest.fixture(scope="module")
+def remove_temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program, guest = tmp_path_factory.mktemp("program") / "remove", Path(compile.__file__).parent / "guest"
     sources = [Path(__file__).with_name("agent") / "remove_temporary.c", guest / "real/temporary.c"]
-    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-iquote", guest, *sources, "-o", program]
-    subprocess.run(command, check=True)
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", *(f"-Wl,--wrap={each}" for each in WAYS_TO_TELL)]
+    subprocess.run([*command, "-iquote", guest, *sources, "-o", program], check=True)
+    return program
+
+
+@needs_root
+@pytest.mark.parametrize("without", range(len(WAYS_TO_TELL) + 1))
+def test_what_is_mounted_in_a_temporary_folder_is_kept(
+    without: int, remove_temporary: Path, tmp_path: Path
+) -> None:
+    """Also folders and files of the same file system, and what is mounted on the folder itself."""
     made, over, others = tmp_path / "made", tmp_path / "over", tmp_path / "others"
     for folder in (made / "in" / "mounted", made / "plain" / "deep", tmp_path / "made.0", over, others):
         folder.mkdir(parents=True)
@@ -126,14 +137,26 @@ def test_what_is_mounted_in_a_temporary_folder_is_kept(tmp_path: Path) -> None:
         file.touch()
     script = (
         "mount --bind others made/in/mounted && mount --bind others/kept made/in/file && "
-        'mount --bind others over && ./remove_temporary "$PWD/made" "$PWD/over"'
+        f'mount --bind others over && {remove_temporary} "$PWD/made" "$PWD/over"'
     )
-    subprocess.run(["unshare", "--mount", "sh", "-c", script], cwd=tmp_path, check=True)
+    run = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"WITHOUT": " ".join(WAYS_TO_TELL[:without])},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     assert (others / "kept").exists()
-    assert {file for top in (made, over) for file in (top, *top.rglob("*"))} == {
-        *(made, made / "in", made / "in" / "mounted", made / "in" / "file", over)
-    }
+    left = {made, made / "in", made / "in" / "mounted", made / "in" / "file", over}
+    spared = [made, over] if without == len(WAYS_TO_TELL) else []
+    if spared:
+        left |= {made / "plain", made / "plain" / "deep", made / "plain" / "deep" / "gone"}
+    assert {file for top in (made, over) for file in (top, *top.rglob("*"))} == left
     assert not (tmp_path / "made.0").exists()
+    why = "is not removed: the kernel does not tell what is mounted in it"
+    assert run.stdout.splitlines() == [f"machine: {folder} {why}" for folder in spared]
+    assert run.returncode == bool(spared)
 
 
 @pytest.fixture

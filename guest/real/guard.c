@@ -159,7 +159,7 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	close(ready[0]);
 	close(ready[1]);
 	outlived = watch_over(agent);
-	lost = restore_all();
+	lost = restore_all() | temporary_spare();
 	if (outlived) {
 		report_remains(who_remains());
 		/* To remove files may take as long. */
