@@ -193,28 +193,55 @@ def test_one_that_measures_here_is_waited_for(machine_lock: int, tmp_path: Path)
         wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 
+# It starts a daemon, which has all of the agent's files open.
+DAEMON = """
+    #include <unistd.h>
+    char *testcase_description = "leave a daemon";
+    void testcase_prepare(unsigned long nr_tasks)
+    {
+        if (!fork()) {
+            alarm(600);
+            for (;;)
+                pause();
+        }
+    }
+    void testcase(unsigned long long *iterations, unsigned long nr)
+    {
+        for (;;)
+            ++*iterations;
+    }
+"""
+# As on an older kernel.
+NO_FILES_OF_PROCESSES = """
+    #define _GNU_SOURCE
+    #include <errno.h>
+    #include <sys/syscall.h>
+    long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+    long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+    {
+        if (number != SYS_pidfd_open)
+            return __real_syscall(number, a, b, c, d, e, f);
+        errno = ENOSYS;
+        return -1;
+    }
+"""
+
+
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An agent whose workload starts a daemon, which has all of the agent's files open."""
     source = tmp_path_factory.mktemp("daemon") / "daemon.c"
-    source.write_text("""
-        #include <unistd.h>
-        char *testcase_description = "leave a daemon";
-        void testcase_prepare(unsigned long nr_tasks)
-        {
-            if (!fork()) {
-                alarm(600);
-                for (;;)
-                    pause();
-            }
-        }
-        void testcase(unsigned long long *iterations, unsigned long nr)
-        {
-            for (;;)
-                ++*iterations;
-        }
-    """)
+    source.write_text(DAEMON)
     return compile.agent(workloads.from_file(source), "gcc")
+
+
+@pytest.fixture(scope="module")
+def older_daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("older")
+    (folder / "daemon.c").write_text(NO_FILES_OF_PROCESSES + DAEMON)
+    command = ["gcc", "-std=gnu11", "-pthread", "-Wl,--wrap=syscall", *compile.guest_includes()]
+    sources = [*compile.agent_files(), folder / "daemon.c"]
+    subprocess.run([*command, *sources, "-o", folder / "agent"], check=True)
+    return folder / "agent"
 
 
 def job_of(sample_ms: int) -> str:
@@ -257,19 +284,25 @@ def test_what_outlives_the_agent_is_named(
     wait_for_machine_lock()
 
 
-def test_the_lock_is_given_up_when_an_agent_is_killed(daemon: Path, tmp_path: Path) -> None:
-    """By whomever: its standard input stays open."""
+@pytest.mark.parametrize("ends", ["agent", "input"])
+@pytest.mark.parametrize("program", ["daemon", "older_daemon"])
+def test_the_lock_is_given_up_when_an_agent_is_killed(
+    program: str, ends: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """By whomever, while its standard input stays open, or by its guard at the end of that."""
     decoder, messages = Decoder(), list[Message]()
     (tmp_path / "job").write_text(job_of(1_000_000))
-    with subprocess.Popen([daemon, tmp_path / "job"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
-        assert agent.stdout
+    command = [request.getfixturevalue(program), tmp_path / "job"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdin and agent.stdout
         while not messages or messages[-1].type != "remains":
             read = os.read(agent.stdout.fileno(), 1 << 16)
             assert read
             messages += decoder.feed(read)
             if any(message.content == {"stage": "samples"} for message in messages):
-                agent.kill()
+                agent.kill() if ends == "agent" else agent.stdin.close()
         end_daemon(messages[-1].content["pid"])
+    assert agent.returncode == -signal.SIGKILL
     wait_for_machine_lock()
 
 

@@ -28,6 +28,7 @@
 
 #define PATIENCE_NS 10000000000ull /* with what outlives the agent */
 #define LOOK_MS 100
+#define LOOK_FOR_AGENT_MS 1000 /* seldom: the guard is not to work beside the tasks */
 #define DONE "." /* from the agent, in place of a name, which begins with '/' */
 
 static pid_t guard;
@@ -61,6 +62,21 @@ static int has_other_side(int fd)
 	return !fstat(fd, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
+/* Only a process that has not ended is a parent. */
+static int has_ended(pid_t agent)
+{
+	return getppid() != agent;
+}
+
+/* By its file, if there is one: another process may have its number by now. */
+static void end(pid_t agent, int file)
+{
+	if (file >= 0)
+		syscall(SYS_pidfd_send_signal, file, SIGKILL, NULL, 0);
+	else if (!has_ended(agent))
+		kill(agent, SIGKILL);
+}
+
 /*
  * Wait until the agent has ended and all that it started, and end it at the end of its standard input: nothing reads its
  * output any more. Returns whether something has outlived it, for which there was no more patience: a workload's daemon,
@@ -68,26 +84,27 @@ static int has_other_side(int fd)
  */
 static int watch_over(pid_t agent)
 {
+	int agent_file = syscall(SYS_pidfd_open, agent, 0); /* none before Linux 5.3 */
 	struct pollfd ends[] = {
 		{ life[0], POLLIN, 0 },
 		{ has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 },
-		{ syscall(SYS_pidfd_open, agent, 0), POLLIN, 0 }, /* none before Linux 5.3 */
+		{ agent_file, POLLIN, 0 },
 	};
 	uint64_t deadline = 0;
 	int done = 0;
 
 	while (!deadline || clock_ns() < deadline) {
-		if (poll(ends, 3, deadline ? LOOK_MS : -1) < 0)
+		if (poll(ends, 3, deadline ? LOOK_MS : agent_file < 0 ? LOOK_FOR_AGENT_MS : -1) < 0)
 			continue;
 		if (life_has_ended(&ends[0], &done))
 			return 0;
-		if (ends[2].revents) {
+		if (ends[2].revents || (agent_file < 0 && has_ended(agent))) {
 			done = 1;
 			ends[2].fd = -1;
 		}
 		if (stdin_has_ended(&ends[1])) {
 			if (!done)
-				kill(agent, SIGKILL);
+				end(agent, agent_file);
 			done = 1;
 			ends[1].fd = -1;
 		}
