@@ -16,7 +16,7 @@ from conftest import BIGIRON, bigiron, measured, wait_until
 
 import bigiron as library
 from bigiron import compile, workloads
-from bigiron.errors import UserError
+from bigiron.errors import MachineError, UserError
 from bigiron.machines.messages import Decoder, Message
 from bigiron.machines.real import real
 from bigiron.machines.real.real import RealEngine
@@ -306,6 +306,18 @@ def test_the_lock_is_given_up_when_an_agent_is_killed(
                 agent.kill() if ends == "agent" else agent.stdin.close()
         end_daemon(messages[-1].content["pid"])
     assert agent.returncode == -signal.SIGKILL
+    wait_for_machine_lock()
+
+
+def test_what_may_change_cpus_later_is_an_error(tmp_path: Path) -> None:
+    """What remains of a workload of CPU hotplug: here it is a daemon, which changes nothing."""
+    (tmp_path / "daemon.c").write_text("unsigned long testcase_operations = 1;" + DAEMON)
+    program = compile.agent(workloads.from_file(tmp_path / "daemon.c"), "gcc")
+    machine = real.RealMachine("", real.system(""), program, f"allow_hotplug\n{job_of(100)}", deadline_s=100)
+    complaint = r"process \d+ still runs, and may yet change settings and CPUs: check them when it has ended"
+    with pytest.raises(MachineError, match=complaint) as raised:
+        real.run(machine, threading.Event(), lambda stage: None)
+    end_daemon(int(str(raised.value).split()[1]))
     wait_for_machine_lock()
 
 

@@ -145,17 +145,67 @@ static int has_their_end(int pid)
 	return found;
 }
 
-/* A process that has outlived the agent; 0: not known. */
-static int who_remains(void)
+/* Whether it was killed, and cannot end: what it does in the kernel it has still to finish. */
+static int is_killed(int pid)
+{
+	unsigned long long signals;
+	char line[256];
+	int killed = 0;
+	FILE *status;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	status = fopen(line, "re");
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "SigPnd: %llx", &signals) == 1 || sscanf(line, "ShdPnd: %llx", &signals) == 1)
+			killed |= signals >> (SIGKILL - 1) & 1;
+	if (status)
+		fclose(status);
+	return killed;
+}
+
+/* A process that has outlived the agent, rather one that cannot end; 0: not known. */
+static int who_remains(int *cannot_end)
 {
 	DIR *all = opendir("/proc");
-	int pid;
+	int pid, found = 0;
 
-	while ((pid = next_number(all)) && !has_their_end(pid))
-		;
+	*cannot_end = 0;
+	while (!*cannot_end && (pid = next_number(all)))
+		if (has_their_end(pid)) {
+			found = pid;
+			*cannot_end = is_killed(pid);
+		}
 	if (all)
 		closedir(all);
-	return pid;
+	return found;
+}
+
+/*
+ * Whether what remains may undo what was restored: by a write that is still under way, in the agent, which writes
+ * settings, in its child, which traces, or in a command; or by the next one of a hotplug workload.
+ */
+static int may_change(const struct job *job, pid_t agent, int cannot_end)
+{
+	int traces = job->nr_functions || job->choose_functions || job->blocked || job->watch;
+
+	return workload_is_bounded() || !hotplug_is_restored() || (!has_ended(agent) && is_killed(agent)) ||
+	       (cannot_end && (traces || job->command.nr));
+}
+
+/* After all is restored. */
+static int report_what_remains(const struct job *job, pid_t agent)
+{
+	int cannot_end, pid = who_remains(&cannot_end), lost = 0;
+	char name[40] = "a process";
+
+	if (pid)
+		snprintf(name, sizeof(name), "process %d", pid);
+	if (may_change(job, agent, cannot_end))
+		lost = report_error("machine", "%s still runs, and may yet change settings and CPUs: check them when it has "
+				    "ended", name);
+	/* The last that is said. */
+	report_remains(pid);
+	return lost;
 }
 
 /* All of it, also where a part fails. */
@@ -178,7 +228,7 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	outlived = watch_over(agent);
 	lost = restore_all() | temporary_spare();
 	if (outlived) {
-		report_remains(who_remains());
+		lost |= report_what_remains(job, agent);
 		/* To remove files may take as long. */
 		leave_machine_lock();
 	}
