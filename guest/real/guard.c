@@ -28,6 +28,7 @@
 
 #define PATIENCE_NS 10000000000ull /* with what outlives the agent */
 #define LOOK_MS 100
+#define LOOK_FOR_AGENT_MS 1000 /* seldom: the guard is not to work beside the tasks */
 #define DONE "." /* from the agent, in place of a name, which begins with '/' */
 
 static pid_t guard;
@@ -61,6 +62,21 @@ static int has_other_side(int fd)
 	return !fstat(fd, &status) && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
+/* Only a process that has not ended is a parent. */
+static int has_ended(pid_t agent)
+{
+	return getppid() != agent;
+}
+
+/* By its file, if there is one: another process may have its number by now. */
+static void end(pid_t agent, int file)
+{
+	if (file >= 0)
+		syscall(SYS_pidfd_send_signal, file, SIGKILL, NULL, 0);
+	else if (!has_ended(agent))
+		kill(agent, SIGKILL);
+}
+
 /*
  * Wait until the agent has ended and all that it started, and end it at the end of its standard input: nothing reads its
  * output any more. Returns whether something has outlived it, for which there was no more patience: a workload's daemon,
@@ -68,26 +84,27 @@ static int has_other_side(int fd)
  */
 static int watch_over(pid_t agent)
 {
+	int agent_file = syscall(SYS_pidfd_open, agent, 0); /* none before Linux 5.3 */
 	struct pollfd ends[] = {
 		{ life[0], POLLIN, 0 },
 		{ has_other_side(STDIN_FILENO) ? STDIN_FILENO : -1, POLLIN, 0 },
-		{ syscall(SYS_pidfd_open, agent, 0), POLLIN, 0 }, /* none before Linux 5.3 */
+		{ agent_file, POLLIN, 0 },
 	};
 	uint64_t deadline = 0;
 	int done = 0;
 
 	while (!deadline || clock_ns() < deadline) {
-		if (poll(ends, 3, deadline ? LOOK_MS : -1) < 0)
+		if (poll(ends, 3, deadline ? LOOK_MS : agent_file < 0 ? LOOK_FOR_AGENT_MS : -1) < 0)
 			continue;
 		if (life_has_ended(&ends[0], &done))
 			return 0;
-		if (ends[2].revents) {
+		if (ends[2].revents || (agent_file < 0 && has_ended(agent))) {
 			done = 1;
 			ends[2].fd = -1;
 		}
 		if (stdin_has_ended(&ends[1])) {
 			if (!done)
-				kill(agent, SIGKILL);
+				end(agent, agent_file);
 			done = 1;
 			ends[1].fd = -1;
 		}
@@ -128,17 +145,67 @@ static int has_their_end(int pid)
 	return found;
 }
 
-/* A process that has outlived the agent; 0: not known. */
-static int who_remains(void)
+/* Whether it was killed, and cannot end: what it does in the kernel it has still to finish. */
+static int is_killed(int pid)
+{
+	unsigned long long signals;
+	char line[256];
+	int killed = 0;
+	FILE *status;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	status = fopen(line, "re");
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "SigPnd: %llx", &signals) == 1 || sscanf(line, "ShdPnd: %llx", &signals) == 1)
+			killed |= signals >> (SIGKILL - 1) & 1;
+	if (status)
+		fclose(status);
+	return killed;
+}
+
+/* A process that has outlived the agent, rather one that cannot end; 0: not known. */
+static int who_remains(int *cannot_end)
 {
 	DIR *all = opendir("/proc");
-	int pid;
+	int pid, found = 0;
 
-	while ((pid = next_number(all)) && !has_their_end(pid))
-		;
+	*cannot_end = 0;
+	while (!*cannot_end && (pid = next_number(all)))
+		if (has_their_end(pid)) {
+			found = pid;
+			*cannot_end = is_killed(pid);
+		}
 	if (all)
 		closedir(all);
-	return pid;
+	return found;
+}
+
+/*
+ * Whether what remains may undo what was restored: by a write that is still under way, in the agent, which writes
+ * settings, in its child, which traces, or in a command; or by the next one of a hotplug workload.
+ */
+static int may_change(const struct job *job, pid_t agent, int cannot_end)
+{
+	int traces = job->nr_functions || job->choose_functions || job->blocked || job->watch;
+
+	return workload_is_bounded() || !hotplug_is_restored() || (!has_ended(agent) && is_killed(agent)) ||
+	       (cannot_end && (traces || job->command.nr));
+}
+
+/* After all is restored. */
+static int report_what_remains(const struct job *job, pid_t agent)
+{
+	int cannot_end, pid = who_remains(&cannot_end), lost = 0;
+	char name[40] = "a process";
+
+	if (pid)
+		snprintf(name, sizeof(name), "process %d", pid);
+	if (may_change(job, agent, cannot_end))
+		lost = report_error("machine", "%s still runs, and may yet change settings and CPUs: check them when it has "
+				    "ended", name);
+	/* The last that is said. */
+	report_remains(pid);
+	return lost;
 }
 
 /* All of it, also where a part fails. */
@@ -159,9 +226,9 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	close(ready[0]);
 	close(ready[1]);
 	outlived = watch_over(agent);
-	lost = restore_all();
+	lost = restore_all() | temporary_spare();
 	if (outlived) {
-		report_remains(who_remains());
+		lost |= report_what_remains(job, agent);
 		/* To remove files may take as long. */
 		leave_machine_lock();
 	}

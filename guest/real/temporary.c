@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "temporary.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
@@ -11,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "protocol/report.h"
 
 #define MOST_TOLD 1024 /* by a process: where to make files is the operation, the guard is not to work beside it */
 
@@ -69,16 +72,61 @@ static int is_ours(const char *path)
 	return !lstat(path, &status) && status.st_uid == geteuid();
 }
 
-/* Also where the same file system is mounted once more. Linux says so since 5.8; before, FTS_XDEV sees the others. */
-static int is_mount(const char *path)
-{
-	struct statx status;
+enum is_mount { NO, YES, UNKNOWN };
 
-	return !statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &status) &&
-	       status.stx_attributes & status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT;
+/* Which mount a folder is in; -1: not known. A file of /proc has it since Linux 3.15. */
+static int mount_by_proc(const char *path)
+{
+	int folder = open(path, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC), mount = -1;
+	char line[80];
+	FILE *about;
+
+	snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", folder);
+	about = folder < 0 ? NULL : fopen(line, "re");
+	while (about && fgets(line, sizeof(line), about) && sscanf(line, "mnt_id: %d", &mount) != 1)
+		;
+	if (about)
+		fclose(about);
+	if (folder >= 0)
+		close(folder);
+	return mount;
 }
 
-/* Neither through a link nor past a mount. */
+/* The same. The kernel has the call since Linux 2.6.39, but not for each file system. */
+static int mount_by_handle(const char *path)
+{
+	struct file_handle none = { .handle_bytes = 0 };
+	int mount = -1;
+
+	if (name_to_handle_at(AT_FDCWD, path, &none, &mount, 0) && errno != EOVERFLOW)
+		return -1;
+	return mount;
+}
+
+static enum is_mount differ(int (*mount_of)(const char *path), const char *path, const char *above)
+{
+	int one = mount_of(path), other = mount_of(above);
+
+	return one < 0 || other < 0 ? UNKNOWN : one != other;
+}
+
+/* Also where the same file system is mounted once more, which FTS_XDEV does not see. Linux says so itself since 5.8. */
+static enum is_mount is_mount(const char *path)
+{
+	struct statx status;
+	char above[PATH_MAX];
+	enum is_mount found;
+
+	if (!statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, 0, &status) &&
+	    status.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT)
+		return !!(status.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+	if (snprintf(above, sizeof(above), "%s/..", path) >= (int)sizeof(above))
+		return UNKNOWN;
+	found = differ(mount_by_handle, path, above);
+	return found == UNKNOWN ? differ(mount_by_proc, path, above) : found;
+}
+
+/* Neither through a link nor past a mount, or what may be one. */
 static void remove_all(char *path)
 {
 	char *const paths[] = { path, NULL };
@@ -87,11 +135,29 @@ static void remove_all(char *path)
 	for (FTSENT *each; walk && (each = fts_read(walk));) {
 		if (each->fts_info != FTS_D)
 			remove(each->fts_path);
-		else if (is_mount(each->fts_path))
+		else if (is_mount(each->fts_path) != NO)
 			fts_set(walk, each, FTS_SKIP);
 	}
 	if (walk)
 		fts_close(walk);
+}
+
+static int is_folder(const char *path)
+{
+	struct stat status;
+
+	return !lstat(path, &status) && S_ISDIR(status.st_mode);
+}
+
+int temporary_spare(void)
+{
+	int spared = 0;
+
+	for (size_t i = 0; i < nr_names; i++)
+		if (is_ours(names[i]) && is_folder(names[i]) && is_mount(names[i]) == UNKNOWN)
+			spared = report_error("machine", "%s is not removed: the kernel does not tell what is mounted in it",
+					      names[i]);
+	return spared;
 }
 
 void temporary_remove(unsigned long tasks)

@@ -236,3 +236,14 @@ int hotplug_restore(void)
 		}
 	return lost;
 }
+
+int hotplug_is_restored(void)
+{
+	char control[16];
+
+	for (unsigned int cpu = 0; cpu < MOST_CPUS; cpu++)
+		if (before[cpu] >= 0 && state_of(cpu) != before[cpu])
+			return 0;
+	read_smt_control(control);
+	return !strcmp(control, smt_before);
+}

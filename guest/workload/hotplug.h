@@ -27,5 +27,7 @@ void smt_cycle(unsigned long long *iterations, enum hotplug_state enter) __attri
 /* Remember each CPU's state, and restore it. The latter returns 0, or 1 after reporting the CPUs that it could not. */
 void hotplug_remember(void);
 int hotplug_restore(void);
+/* Whether all is as it was remembered. */
+int hotplug_is_restored(void);
 
 #endif

@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
+_CLEAR_S = 5  # that the folder may take to be removed, where something keeps the output open
 _ANSWER_S = 60  # that a machine may take to say what it is
 _COMMAND_S = 3600  # that a command may take, unless the study says otherwise
 _LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
@@ -245,11 +247,11 @@ def run(machine: RealMachine, stop: threading.Event, on_stage: Callable[[str], N
             stderr=stderr,
             start_new_session=True,  # a Ctrl-C is for us, not for it
         )
-        decoder, outcome = Decoder(), MachineOutcome()
+        decoder, outcome, unread = Decoder(), MachineOutcome(), deque[Message]()
         try:
-            _listen(machine, process, archive, decoder, outcome, stderr, stop, on_stage)
+            _listen(machine, process, archive, decoder, outcome, unread, stderr, stop, on_stage)
         finally:
-            _wait_until_all_is_put_back(machine, process, decoder, outcome)
+            _wait_until_all_is_put_back(machine, process, decoder, outcome, unread)
     return outcome
 
 
@@ -278,11 +280,12 @@ def _listen(
     archive: bytes,
     decoder: Decoder,
     outcome: MachineOutcome,
+    unread: deque[Message],
     stderr: IO[bytes],
     stop: threading.Event,
     on_stage: Callable[[str], None],
 ) -> None:
-    """Until the last word, handing over the archive meanwhile."""
+    """Until the last word, handing over the archive meanwhile. After an error some messages may be unread."""
     assert process.stdin and process.stdout
     started, left = time.monotonic(), memoryview(archive)
     os.set_blocking(process.stdin.fileno(), False)
@@ -299,7 +302,9 @@ def _listen(
                 data = os.read(process.stdout.fileno(), 1 << 16)
                 if not data:
                     raise MachineError(_why_it_ended(machine, _status(process), stderr, outcome.stage))
-                for message in decoder.feed(data):
+                unread += decoder.feed(data)
+                while unread:
+                    message = unread.popleft()
                     outcome.damaged = decoder.damaged
                     outcome.receive(message, time.monotonic() - started)
                     _check_kernel(machine, message)
@@ -318,12 +323,8 @@ def _status(process: subprocess.Popen[bytes]) -> int:
     """Of what says no more: it ends when its input does, or is killed if it is not what it should be."""
     assert process.stdin
     process.stdin.close()
-    process.stdin = None  # or communicate() would flush it
-    try:
-        return process.wait(_RESTORE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    _ends(process, _RESTORE_S)
+    return process.returncode
 
 
 def _check_kernel(machine: RealMachine, message: Message) -> None:
@@ -352,30 +353,56 @@ def _write(stream: IO[bytes], left: memoryview) -> int:
 
 
 def _wait_until_all_is_put_back(
-    machine: RealMachine, process: subprocess.Popen[bytes], decoder: Decoder, outcome: MachineOutcome
+    machine: RealMachine,
+    process: subprocess.Popen[bytes],
+    decoder: Decoder,
+    outcome: MachineOutcome,
+    unread: Iterable[Message],
 ) -> None:
     """The end of its standard input ends the agent; who puts all back has its output open until then.
 
-    So may have what outlives the agent, for longer: of that the agent says so when all is put back.
+    So may have what outlives the agent, for longer: of that the agent says so when all is put back, after
+    all errors.
     """
-    in_time = True
-    try:
-        rest, _ = process.communicate(timeout=_RESTORE_S)
-    except subprocess.TimeoutExpired as waited:
-        process.kill()
-        process.wait()
-        rest, in_time = waited.output or b"", False
-    messages = decoder.feed(rest)
-    for message in (*outcome.messages, *messages):
-        if message.type == "remains":
-            _say_what_remains(machine, message)
-            in_time = True
-    if not in_time:
+    assert process.stdout
+    if process.stdin:
+        process.stdin.close()
+    deadline, messages = time.monotonic() + _RESTORE_S, list(unread)
+    remaining = _remaining(outcome.messages) or _remaining(messages)
+    with process.stdout, selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while not remaining and (left := deadline - time.monotonic()) > 0:
+            if not selector.select(left):
+                continue
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                break
+            messages += decoder.feed(data)
+            remaining = _remaining(messages)
+        has_ended = _ends(process, _CLEAR_S if remaining else deadline - time.monotonic())
+    if remaining:
+        _say_what_remains(machine, remaining)
+    elif not has_ended:
         where = f" of {machine.address}" if machine.address else ""
         raise MachineError(f"settings and CPUs{where} were not restored within {_RESTORE_S} s: check them")
     for message in messages:
         if message.type == "error":
             raise MachineError(sanitize(str(message.content.get("text"))))
+
+
+def _remaining(messages: Iterable[Message]) -> Message | None:
+    return next((message for message in messages if message.type == "remains"), None)
+
+
+def _ends(process: subprocess.Popen[bytes], within_s: float) -> bool:
+    """Whether it does by itself; else it is killed."""
+    try:
+        process.wait(max(within_s, 0))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return True
 
 
 def _say_what_remains(machine: RealMachine, message: Message) -> None:
