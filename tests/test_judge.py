@@ -5,6 +5,7 @@ The reports in tests/reports and tests/corpus are patterns: written here, in the
 
 import doctest
 import json
+import re
 import struct
 import subprocess
 from dataclasses import replace
@@ -19,6 +20,7 @@ import pytest
 import typer
 from conftest import Answer, bigiron
 from test_compare import LINE, both, counts, study_of
+from test_setup import ROOT
 
 from bigiron.analysis.comparison.cost import Queue
 from bigiron.analysis.layout.outcome import LayoutCounts
@@ -410,6 +412,13 @@ def test_an_interval_that_holds_0_has_no_sign() -> None:
     assert "is unclear" not in words(opinion(change, Estimate(-0.89, -0.9, -0.5)))
 
 
+def test_the_reply_says_how_often_its_ranges_held() -> None:
+    page = (ROOT / "docs/validation/regressions/real-regressions.md").read_text()
+    (held,) = re.findall(r"\| the published change inside the predicted interval \| (\d+ of \d+) \|", page)
+    assert f"{held} published changes lay in such a range" == reply._HELD
+    assert reply._HELD in words(opinion(None, Estimate(-0.3, -0.4, -0.2)))
+
+
 def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_that_has_more() -> None:
     new = CountChange("instructions", "read_tsc", 0.0, 20.0, "executions", 314.0, 0.3, instruction="rdtsc")
     old = replace(new, object="switch_mm", before=1.0, after=0.0, cost=-95.0, instruction="wrmsr")
@@ -419,7 +428,7 @@ def test_a_prediction_has_the_time_of_instructions_that_take_long_on_the_kernel_
     judged = replace(told.judgement, changes=[new, old, atomic])
     assert second_opinion.longer(judged, "a", "b") == {"a": {"switch_mm": 95.0}, "b": {"read_tsc": 314.0}}
     weighed = replace(told, predicted=replace(told.predicted, weighed=("rdtsc", "wrmsr")))
-    assert "90 % of the samples), with the additional time of rdtsc and wrmsr. The reported" in words(weighed)
+    assert f"{reply._HELD}), with the additional time of rdtsc and wrmsr. The reported" in words(weighed)
     assert json.loads(reply_json.as_json(weighed))["predicted"]["weighed"] == ["rdtsc", "wrmsr"]
     assert "additional time" not in words(told)
 

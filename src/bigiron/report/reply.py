@@ -397,6 +397,10 @@ def _noisy(mail: RobotMail) -> bool:
     return spread >= _NOISE * abs(mail.change)
 
 
+_HELD = "4 of 12 published changes lay in such a range"
+"""How far the range can be trusted: docs/validation/regressions/real-regressions.md."""
+
+
 def _prediction(opinion: Opinion) -> str:
     if not (found := opinion.predicted):
         return f"No prediction for the report's machine: {opinion.not_predicted}."
@@ -413,7 +417,7 @@ def _prediction(opinion: Opinion) -> str:
         f"latencies of {found.machine}: "
         f"{percent_change(found.change.value)} "
         f"({percent_change(found.change.low)} to {percent_change(found.change.high)}, "
-        f"90 % of the samples){_weighed(found)}. {compared}"
+        f"90 % of the samples; {_HELD}){_weighed(found)}. {compared}"
         f"{_unclear_sign(found)}{_contradicted(opinion.judgement, found)}"
     )
 
