@@ -148,19 +148,42 @@ def test_its_examples(qemu_wheel: ModuleType) -> None:
     assert doctest.testmod(qemu_wheel).failed == 0
 
 
-def test_it_is_installed_with_programs_that_start(qemu_wheel: ModuleType, tmp_path: Path) -> None:
+@pytest.fixture
+def fake_package(tmp_path: Path) -> Path:
+    """The folder that the wheel is packed from, with a fake QEMU."""
     package = tmp_path / "package/bigiron_qemu"
     (package / "bin").mkdir(parents=True)
     (package / "bin/qemu-system-x86_64").write_text("#!/bin/sh\necho QEMU emulator version 10.0.13\n")
-    (package / "__init__.py").touch()
+    (package / "__init__.py").write_text("raise AssertionError('it is not imported')\n")
     (package.parent / "licences").mkdir()
     (package.parent / "licences/GPL-2").write_text("a licence\n")
-    wheel = qemu_wheel.pack(package, qemu_wheel.Source("1:10.0.13+ds-0+deb13u1"), tmp_path)
+    return package
+
+
+def test_it_is_installed_with_programs_that_start(
+    qemu_wheel: ModuleType, fake_package: Path, tmp_path: Path
+) -> None:
+    wheel = qemu_wheel.pack(fake_package, "10.0.13+0.deb13u1.20261129", tmp_path)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*pip, "--target", tmp_path / "site", wheel], check=True)
     found = qemu.find_qemu(str(tmp_path / "site/bigiron_qemu/bin/qemu-system-x86_64"))
     assert found and (found.version, found.fault) == ("10.0.13", "")
-    assert (tmp_path / "site/bigiron_qemu-10.0.13.dist-info/licenses/GPL-2").exists()
+    (licence,) = tmp_path.glob("site/bigiron_qemu-*.dist-info/licenses/GPL-2")
+    assert licence.read_text() == "a licence\n"
+
+
+def test_an_update_of_debian_s_is_installed_over_what_it_replaces(
+    qemu_wheel: ModuleType, fake_package: Path, tmp_path: Path
+) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", venv, "install", "--quiet", "--no-index", "--no-deps"]
+    for update in ("1:10.0.13+ds-0+deb13u1", "1:10.0.13+ds-0+deb13u2"):
+        (fake_package / "SOURCES.txt").write_text(update)
+        wheel = qemu_wheel.pack(fake_package, f"{qemu_wheel.Source(update).release}.20261129", tmp_path)
+        subprocess.run([*pip, wheel], check=True)
+        (installed,) = venv.glob("lib/python*/site-packages/bigiron_qemu/SOURCES.txt")
+        assert installed.read_text() == update
 
 
 # The wheel itself

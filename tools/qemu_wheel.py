@@ -126,6 +126,15 @@ class Source:
         return re.split(r"[+-]", self.version.partition(":")[2])[0]
 
     @property
+    def release(self) -> str:
+        """The version of wheels made from it. Debian's revision is in it, as pip keeps what has the same.
+
+        >>> Source("1:10.0.13+ds-0+deb13u1").release
+        '10.0.13+0.deb13u1'
+        """
+        return f"{self.qemu}+{re.sub('[+~]', '.', self.version.rpartition('-')[2])}"
+
+    @property
     def folder(self) -> str:
         """Where it is in the root."""
         return f"/build/qemu-{self.version.partition(':')[2].rpartition('-')[0]}"
@@ -159,7 +168,8 @@ def main() -> None:
         if not made or made.fault or not made.ends_time_slices:
             sys.exit(f"qemu-wheel: bigiron cannot use {program}: {made and made.fault}")
     asked.out.mkdir(exist_ok=True)
-    wheel = pack(package, source, asked.out)
+    # What it bundles may have changed since the last one of that release.
+    wheel = pack(package, f"{source.release}.{time.strftime('%Y%m%d', time.gmtime())}", asked.out)
     check_tag(install_tools(), wheel, GLIBC)
     minutes = (time.monotonic() - begin) / 60
     print(f"qemu-wheel: {wheel}, {wheel.stat().st_size / 1e6:.1f} MB, made in {minutes:.0f} minutes")
@@ -307,22 +317,22 @@ def sources(source: Source, known: list[str]) -> str:
     )
 
 
-def pack(package: Path, source: Source, out: Path) -> Path:
+def pack(package: Path, version: str, out: Path) -> Path:
     """The wheel: what is in the package's folder, and what installers read."""
     tag = f"py3-none-manylinux_{GLIBC[0]}_{GLIBC[1]}_{platform.machine()}"
-    info = f"bigiron_qemu-{source.qemu}.dist-info"
+    info = f"bigiron_qemu-{version}.dist-info"
     licences = sorted((package.parent / "licences").iterdir())
     fields = "".join(f"License-File: {file.name}\n" for file in licences)
     files = sorted(file for file in package.rglob("*") if file.is_file())
     members = {
         **{str(file.relative_to(package.parent)): file.read_bytes() for file in files},
         **{f"{info}/licenses/{file.name}": file.read_bytes() for file in licences},
-        f"{info}/METADATA": METADATA.format(version=source.qemu, files=fields).encode(),
+        f"{info}/METADATA": METADATA.format(version=version, files=fields).encode(),
         f"{info}/WHEEL": WHEEL.format(tag=tag).encode(),
     }
     record = "".join(record_line(name, content) for name, content in members.items())
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    wheel = out / f"bigiron_qemu-{source.qemu}-{tag}.whl"
+    wheel = out / f"bigiron_qemu-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in members.items():
             member = zipfile.ZipInfo(name)  # of 1980: the same content gives the same wheel
