@@ -257,7 +257,9 @@ qemu_is_here() { # an option that needs plugins, then the version: both answered
     local program answer
     for program in "$1" .venv/lib/python3*/site-packages/bigiron_qemu/bin/"$1"; do
         answer=$("$program" -plugin none --version 2>/dev/null) || continue
-        [[ ! $answer =~ version\ (10\.[0-2]|11\.1)\. ]] || return 0
+        [[ $answer =~ version\ (10\.[0-2]|11\.1)\. ]] || continue
+        [ "$program" = "$1" ] || venv_is_usable || continue # make_venv empties another
+        return 0
     done
     return 1
 }

@@ -42,12 +42,13 @@ def test_what_a_user_does_not_need_is_installed_on_request(
 
 
 @pytest.mark.parametrize(
-    ("on_path", "in_wheel", "found"),
-    [("8.2.2", "10.0.13", True), ("10.0.2", None, True), ("8.2.2", None, False), (None, "10.0.13", True),
-     ("8.2.2", "9.2.0", False)],
+    ("on_path", "in_wheel", "found", "is_kept"),
+    [("8.2.2", "10.0.13", True, True), ("10.0.2", None, True, True), ("8.2.2", None, False, True),
+     (None, "10.0.13", True, True), ("8.2.2", "9.2.0", False, True), ("8.2.2", "10.0.13", False, False),
+     ("10.0.2", "10.0.13", True, False)],
 )  # fmt: skip
-def test_the_qemu_wheel_will_do(
-    on_path: str | None, in_wheel: str | None, found: bool, tmp_path: Path
+def test_the_qemu_wheel_will_do_unless_setup_makes_another_venv(
+    on_path: str | None, in_wheel: str | None, found: bool, is_kept: bool, tmp_path: Path
 ) -> None:
     functions = (ROOT / "setup.sh").read_text().removesuffix("main\n").replace("cd -P", ": cd -P")
     wheel = ".venv/lib/python3.12/site-packages/bigiron_qemu/bin"
@@ -57,6 +58,10 @@ def test_the_qemu_wheel_will_do(
             program = tmp_path / folder / "qemu-system-bigiron"
             program.write_text(f"#!/bin/sh\necho QEMU emulator version {version}\n")
             program.chmod(0o755)
+    made_in = tmp_path if is_kept else "/from/where/it/was/moved"
+    (tmp_path / ".venv/bin").mkdir()
+    (tmp_path / ".venv/bin/python").symlink_to("/bin/true")
+    (tmp_path / ".venv/pyvenv.cfg").write_text(f"command = python3 -m venv {made_in}/.venv\n")
     ask = f"PATH={tmp_path}/programs:$PATH; qemu_is_here qemu-system-bigiron && echo yes; rm -f $log"
     script = ["bash", "-c", f"{functions}\n{ask}", "setup.sh"]
     done = subprocess.run(script, cwd=tmp_path, text=True, capture_output=True, check=True)
