@@ -9,7 +9,7 @@ C_SOURCES = $(wildcard guest/*.c guest/*/*.c plugin/*.c plugin/*/*.c src/bigiron
 C_HEADERS = $(wildcard guest/*/*.h plugin/*/*.h src/bigiron/workloads/*.h src/bigiron/workloads/*/*.h tests/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel qemu-wheel fresh docs book
+.PHONY: help setup setup-dev setup-aarch64 setup-ppc64le demo test check lint lint-python lint-types lint-rust lint-c wheel qemu-wheel as-root fresh docs book
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -71,8 +71,11 @@ build/linted-c: $(C_SOURCES) $(C_HEADERS) Makefile
 wheel: setup ## the package for machines without a compiler, in dist/ (docs/howto/install.md)
 	$(PYTHON) tools/wheel.py
 
-qemu-wheel: setup ## a QEMU for machines whose distribution has none that will do, in dist/; as root
-	$(PYTHON) tools/qemu_wheel.py
+qemu-wheel: as-root setup ## a QEMU for machines whose distribution has none that will do, in dist/; as root
+	$(PYTHON) -B tools/qemu_wheel.py
+
+as-root:
+	@[ $$(id -u) = 0 ] || { echo "make: only root can change roots, which is how QEMU is compiled" >&2; exit 1; }
 
 fresh: ## make demo and make test in a new Debian made of packages; RELEASE=trixie: of another release
 	@tools/fresh.sh all $(RELEASE)

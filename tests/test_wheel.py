@@ -186,6 +186,22 @@ def test_an_update_of_debian_s_is_installed_over_what_it_replaces(
         assert installed.read_text() == update
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes what is then another user's")
+def test_what_root_makes_belongs_to_the_checkout_s_owner(
+    qemu_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, user = tmp_path / "checkout", 65534
+    checkout.mkdir()
+    os.chown(checkout, user, user)
+    monkeypatch.setattr(qemu_wheel, "ROOT", checkout)
+    (checkout / "of-root").mkdir()
+    for made in ("build/qemu-wheel", "dist", "of-root/dist"):
+        qemu_wheel.make_folder(checkout / made)
+    owners = {str(one.relative_to(checkout)): one.stat().st_uid for one in checkout.rglob("*")}
+    made = ("build", "build/qemu-wheel", "dist", "of-root/dist")
+    assert owners == {"of-root": 0} | dict.fromkeys(made, user)
+
+
 # The wheel itself
 
 

@@ -23,7 +23,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheel import ROOT, check_tag, install_tools, run
+from wheel import AUDITWHEEL, ROOT, check_tag, install_tools, run
 
 from bigiron.architectures import architectures
 from bigiron.errors import UserError
@@ -167,10 +167,11 @@ def main() -> None:
         made = find_qemu(str(package / "bin" / program))
         if not made or made.fault or not made.ends_time_slices:
             sys.exit(f"qemu-wheel: bigiron cannot use {program}: {made and made.fault}")
-    asked.out.mkdir(exist_ok=True)
+    make_folder(asked.out)
     # What it bundles may have changed since the last one of that release.
     wheel = pack(package, f"{source.release}.{time.strftime('%Y%m%d', time.gmtime())}", asked.out)
-    check_tag(install_tools(), wheel, GLIBC)
+    give(wheel)
+    check_tag(install_tools(BUILD, (AUDITWHEEL,)), wheel, GLIBC)
     minutes = (time.monotonic() - begin) / 60
     print(f"qemu-wheel: {wheel}, {wheel.stat().st_size / 1e6:.1f} MB, made in {minutes:.0f} minutes")
 
@@ -185,7 +186,7 @@ def make_root() -> None:
     debian.check_keyring()
     for folder in (root, BUILD / "wheels"):
         shutil.rmtree(folder, ignore_errors=True)
-    BUILD.mkdir(parents=True, exist_ok=True)
+    make_folder(BUILD)
     program, main_archive, security = packages.mmdebstrap(), *archives()
     sources = [
         f"deb [signed-by={debian.KEYRING}] {uri} main"
@@ -199,7 +200,8 @@ def make_root() -> None:
         for uri in (f"{main_archive} {SOURCE_SUITE}", f"{security} {SOURCE_SUITE}-security")
     ))  # fmt: skip
     (root / "etc/apt/apt.conf.d/sandbox").write_text('APT::Sandbox::User "root";\n')  # /build is root's
-    pip = (install_tools() / "python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    python = install_tools(BUILD, (AUDITWHEEL,)) / "python"
+    pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "install", "--no-deps", "--no-compile", "--target", root / "build/python", *PYTHON)
     run(*pip, "download", "--no-deps", "--dest", BUILD / "wheels", MESON)
     stamp.write_text(content)
@@ -350,6 +352,20 @@ def record_line(name: str, content: bytes) -> str:
     """
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
     return f"{name},sha256={digest},{len(content)}\n"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, the checkout's owner's, unless they are there."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir()
+        give(folder)
+
+
+def give(made: Path) -> None:
+    """Let the checkout's owner, who may not be root, change or delete this."""
+    owner = ROOT.stat()
+    os.chown(made, owner.st_uid, owner.st_gid)
 
 
 def say(what: str) -> None:

@@ -31,7 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/wheel"
 GLIBC = (2, 28)
 """Of manylinux_2_28: RHEL 8, Debian 10 and Ubuntu 18.10 have it."""
-TOOLS = ("auditwheel>=6.4", "maturin>=1.9.4,<2", "ziglang>=0.13")
+AUDITWHEEL = "auditwheel>=6.4"
+TOOLS = (AUDITWHEEL, "maturin>=1.9.4,<2", "ziglang>=0.13")
 ARCHIVE = "guest-x86_64.tar.xz"
 # What the agents share is found again, though each is a megabyte: the dictionary holds several of them.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": 8 << 20}]
@@ -72,12 +73,12 @@ def tag() -> str:
     return "manylinux_{}_{}".format(*GLIBC)
 
 
-def install_tools() -> Path:
-    """The folder of maturin, auditwheel and zig, in a virtual environment of their own."""
-    venv = BUILD / "tools"
+def install_tools(build: Path = BUILD, packages: tuple[str, ...] = TOOLS) -> Path:
+    """The folder of these programs, auditwheel among them, in a virtual environment of their own."""
+    venv = build / "tools"
     if not (venv / "bin/auditwheel").exists():
         run(sys.executable, "-m", "venv", "--clear", venv)
-        run(venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS)
+        run(venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *packages)
     return venv / "bin"
 
 
