@@ -170,6 +170,8 @@ def test_it_is_installed_with_programs_that_start(
     assert found and (found.version, found.fault) == ("10.0.13", "")
     (licence,) = tmp_path.glob("site/bigiron_qemu-*.dist-info/licenses/GPL-2")
     assert licence.read_text() == "a licence\n"
+    metadata = licence.parent.with_name("METADATA").read_text()
+    assert "\nLicense-File: GPL-2\n" in metadata and "\nLicense-Expression" not in metadata  # it has many
 
 
 def test_an_update_of_debian_s_is_installed_over_what_it_replaces(

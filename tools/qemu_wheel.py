@@ -70,17 +70,22 @@ Metadata-Version: 2.4
 Name: bigiron-qemu
 Version: {version}
 Summary: QEMU with plugins, for bigiron on machines whose distribution has none that will do
-License-Expression: GPL-2.0-only AND LGPL-3.0-only AND LGPL-2.1-or-later AND BSD-3-Clause AND Zlib
 Requires-Python: >=3.11
 {files}
 bigiron finds these programs where PATH has no QEMU that it can use.
 Where their source comes from is in bigiron_qemu/SOURCES.txt.
+
+QEMU as a whole is under the GNU General Public License, version 2. Parts of it, the libraries and the
+firmware have other licences, too: Debian's copyright files, beside this file in licenses/, state them.
+What is bigiron's own is under GPL-2.0-or-later.
 """
 WHEEL = "Wheel-Version: 1.0\nGenerator: bigiron\nRoot-Is-Purelib: false\nTag: {tag}\n"
 SOURCES = """\
-What is in this package comes from these source packages of Debian, unchanged:
+The programs, the libraries and the firmware come from these source packages of Debian, unchanged:
 
 {packages}
+
+All else but the licences is bigiron's, under GPL-2.0-or-later: __init__.py, the scripts and this file.
 
 To get the source, add to /etc/apt/sources.list
 
