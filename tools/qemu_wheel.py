@@ -50,8 +50,9 @@ OPTIONS = (
     # No tool, display, network, sound, accelerator or image format that bigiron never uses.
     "--without-default-features", "--enable-tcg", "--enable-fdt=system", "--enable-plugins",
     "--enable-modules",  # exports what the recorder needs
-    "--enable-malloc-trim", "--enable-avx2", "--enable-stack-protector", "--disable-download",
-    "--disable-install-blobs", "--disable-debug-info", "--enable-relocatable", "--prefix=/usr",
+    *(["--enable-avx2"] if platform.machine() == "x86_64" else []),
+    "--enable-malloc-trim", "--enable-stack-protector", "--disable-download", "--disable-install-blobs",
+    "--disable-debug-info", "--enable-relocatable", "--prefix=/usr",
     # For libraries of libraries, too, which the newer tag is not.
     "--extra-ldflags=-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib",
 )  # fmt: skip
