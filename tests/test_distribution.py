@@ -39,7 +39,8 @@ NIXOS = 'NAME=NixOS\nID=nixos\nVERSION_ID="26.05"\n'
 UNKNOWN = "NAME=\"Plan '9\nID=plan9\nno line of an os-release\n"
 
 KNOWN = f"QEMU {known_versions()}"
-ELSE = f"install the wheel bigiron-qemu (make qemu-wheel), or build {KNOWN} from its source, "
+BUILD = f"build {KNOWN} from its source, and put it first on PATH: "
+ELSE = f"install the wheel bigiron-qemu (make qemu-wheel), or {BUILD}"
 OLD = Qemu(Path("/usr/bin/qemu-system-x86_64"), "8.2.2", True)
 
 
@@ -87,7 +88,8 @@ def test_what_a_distribution_lacks_is_said() -> None:
         (DEBIAN_12, OLD, "apt-get install -t bookworm-backports qemu-system-x86"),
         (DEBIAN_13, None, "apt-get install qemu-system-x86"),
         (FEDORA_43, None, "dnf install qemu-system-x86"),
-        (NIXOS, None, f"nix-shell -p qemu, if that is {KNOWN}; else {ELSE}"),
+        (NIXOS, None, f"nix-shell -p qemu, if that is {KNOWN}; else {BUILD}"),
+        (ROCKY_9.replace("9.6", "8.10"), None, BUILD),  # its C library is too old for the wheel
         (ROCKY_9, None, ELSE),  # it has only qemu-kvm
         (MINT_22, None, f"apt-get install qemu-system-x86, if that is {KNOWN}; else {ELSE}"),
         (UBUNTU_24_04, None, f"Ubuntu 24.04 has QEMU 8.2: {ELSE}"),

@@ -122,9 +122,9 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
         return f"apt-get install -t bookworm-backports {package}"
     target = f"{Path(binary).name.removeprefix('qemu-system-')}-softmmu"
     versions = f"QEMU {known_versions()}"
+    wheel = "install the wheel bigiron-qemu (make qemu-wheel), or " if _wheel_starts(system) else ""
     build = (
-        f"install the wheel bigiron-qemu (make qemu-wheel), or build {versions} from its source, "
-        "and put it first on PATH: "
+        f"{wheel}build {versions} from its source, and put it first on PATH: "
         f"./configure --target-list={target} --enable-plugins --enable-modules && make install"
     )
     if system.qemu:
@@ -133,6 +133,16 @@ def how_to_get(binary: str, system: Distribution | None = None, found: Qemu | No
     if found or not system.has(package):
         return build
     return f"{system.install(package)}, if that is {versions}; else {build}"
+
+
+def _wheel_starts(system: Distribution) -> bool:
+    r"""Whether the wheel's programs do: not without /lib64, or with a C library older than they need, 2.31.
+
+    >>> [_wheel_starts(distribution.parse(f"ID=rhel\nVERSION_ID={one}\n")) for one in ("8.10", "9.6", "10")]
+    [False, True, True]
+    """
+    is_old = system.family == "rhel" and system.version.partition(".")[0] in ("2", "7", "8")  # 2: Amazon's
+    return system.family != "nixos" and not is_old
 
 
 @lru_cache
