@@ -1,6 +1,8 @@
 """What a wheel brings compiled is used while its sources are those it was made from; and the wheel itself."""
 
 import doctest
+import functools
+import http.server
 import io
 import os
 import platform
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,6 +189,29 @@ def test_an_update_of_debian_s_is_installed_over_what_it_replaces(
         subprocess.run([*pip, wheel], check=True)
         (installed,) = venv.glob("lib/python*/site-packages/bigiron_qemu/SOURCES.txt")
         assert installed.read_text() == update
+
+
+def test_a_release_that_debian_no_longer_updates_comes_from_its_archive_of_old_ones(
+    qemu_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for suite in ("new", "new-security", "old-security"):
+        (tmp_path / "dists" / suite).mkdir(parents=True)
+        (tmp_path / "dists" / suite / "Release").touch()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mirror = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("BIGIRON_DEBIAN_MIRROR", f"{mirror} {mirror}/")
+        lines = [*qemu_wheel.apt_lines("deb", "new"), *qemu_wheel.apt_lines("deb-src", "old")]
+        server.shutdown()
+    signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
+    assert lines == [
+        f"deb [{signed}] {mirror} new main",
+        f"deb [{signed}] {mirror}/ new-security main",
+        f"deb-src [{signed} check-valid-until=no] http://archive.debian.org/debian old main",
+        f"deb-src [{signed}] {mirror}/ old-security main",
+    ]
+    assert not qemu_wheel.is_gone(mirror, "old")  # no server: apt says so
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes what is then another user's")

@@ -19,6 +19,8 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,8 @@ BUILD = ROOT / "build/qemu-wheel"
 SUITE, GLIBC = "bullseye", (2, 31)
 """What it is compiled in: the oldest Debian whose GLib is new enough for QEMU 10, 2.66."""
 SOURCE_SUITE = "trixie"
+ARCHIVED = ("http://archive.debian.org/debian", "http://archive.debian.org/debian-security")
+"""Where Debian keeps releases that it no longer updates."""
 SYSTEM = (
     "ca-certificates", "dpkg-dev", "gcc", "libc6-dev", "libfdt-dev", "libglib2.0-dev", "make", "ninja-build",
     "pkg-config", "python3-venv", "zlib1g-dev",
@@ -100,7 +104,8 @@ and run
     apt-get update
 {commands}
 
-https://snapshot.debian.org keeps versions that Debian has since replaced.
+https://snapshot.debian.org keeps versions that Debian has since replaced. If a release is no longer found,
+write http://archive.debian.org for http://deb.debian.org, and [check-valid-until=no] after deb-src.
 
 If you pass this package on, pass this source on too: beside it, or on request for at least three years
 (section 3 of the GNU General Public License, version 2).
@@ -193,18 +198,11 @@ def make_root() -> None:
     for folder in (root, BUILD / "wheels"):
         shutil.rmtree(folder, ignore_errors=True)
     make_folder(BUILD)
-    program, main_archive, security = packages.mmdebstrap(), *archives()
-    sources = [
-        f"deb [signed-by={debian.KEYRING}] {uri} main"
-        for uri in (f"{main_archive} {SUITE}", f"{security} {SUITE}-security")
-    ]
-    run(program, "--variant=apt", f"--include={','.join(SYSTEM)}", SUITE, root, *sources)
+    program = packages.mmdebstrap()
+    run(program, "--variant=apt", f"--include={','.join(SYSTEM)}", SUITE, root, *apt_lines("deb", SUITE))
     shutil.copy(debian.KEYRING, root / str(debian.KEYRING).lstrip("/"))
-    (root / "etc/apt/sources.list.d/source.list").write_text("".join(
-        f"{kind} [signed-by={debian.KEYRING}] {uri} main\n"
-        for kind in ("deb", "deb-src")
-        for uri in (f"{main_archive} {SOURCE_SUITE}", f"{security} {SOURCE_SUITE}-security")
-    ))  # fmt: skip
+    lines = (*apt_lines("deb", SOURCE_SUITE), *apt_lines("deb-src", SOURCE_SUITE))
+    (root / "etc/apt/sources.list.d/source.list").write_text("".join(f"{line}\n" for line in lines))
     (root / "etc/apt/apt.conf.d/sandbox").write_text('APT::Sandbox::User "root";\n')  # /build is root's
     python = install_tools(BUILD, (AUDITWHEEL,)) / "python"
     pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -213,10 +211,25 @@ def make_root() -> None:
     stamp.write_text(content)
 
 
-def archives() -> tuple[str, str]:
-    """The URIs of Debian's main and security archives."""
+def apt_lines(kind: str, release: str) -> list[str]:
+    """Lines of apt's sources.list for a release and its security updates, which may be archived."""
     main_archive, security = debian.mirrors()
-    return main_archive, security or f"{main_archive.rstrip('/')}-security"
+    archives = (main_archive, security or f"{main_archive.rstrip('/')}-security")
+    lines = []
+    for uri, old, suite in zip(archives, ARCHIVED, (release, f"{release}-security"), strict=True):
+        # Lists there are signed by the same keys, and are not renewed.
+        where, more = (old, " check-valid-until=no") if is_gone(uri, suite) else (uri, "")
+        lines.append(f"{kind} [signed-by={debian.KEYRING}{more}] {where} {suite} main")
+    return lines
+
+
+def is_gone(uri: str, suite: str) -> bool:
+    """Whether an archive says that it has no such suite. What else is wrong is apt's to report."""
+    try:
+        urllib.request.urlopen(f"{uri.rstrip('/')}/dists/{suite}/Release", timeout=30).close()
+    except (OSError, ValueError) as error:
+        return isinstance(error, urllib.error.HTTPError) and error.code == 404
+    return False
 
 
 def inside(script: str) -> str:
