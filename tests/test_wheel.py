@@ -177,7 +177,7 @@ def test_it_is_installed_with_programs_that_start(
     assert "\nLicense-File: GPL-2\n" in metadata and "\nLicense-Expression" not in metadata  # it has many
 
 
-def test_an_update_of_debian_s_is_installed_over_what_it_replaces(
+def test_an_update_of_debian_s_is_installed_over_what_it_replaces_and_is_found(
     qemu_wheel: ModuleType, fake_package: Path, tmp_path: Path
 ) -> None:
     venv = tmp_path / "venv"
@@ -189,6 +189,13 @@ def test_an_update_of_debian_s_is_installed_over_what_it_replaces(
         subprocess.run([*pip, wheel], check=True)
         (installed,) = venv.glob("lib/python*/site-packages/bigiron_qemu/SOURCES.txt")
         assert installed.read_text() == update
+    libraries = [ROOT / "src", sysconfig.get_path("purelib")]
+    env = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(map(str, libraries))}
+    ask = "from bigiron.machines.vm import qemu; print(qemu.program('qemu-system-x86_64'))"
+    done = subprocess.run(
+        [venv / "bin/python", "-c", ask], env=env, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"{installed.with_name('bin')}/qemu-system-x86_64\n"
 
 
 def test_a_release_that_debian_no_longer_updates_comes_from_its_archive_of_old_ones(
