@@ -247,7 +247,7 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	if (outlived)
 		lost |= report_what_remains(job, agent);
 	limit_lock(outlived);
-	lost |= temporary_spare();
+	lost |= temporary_spare(job->tasks);
 	/* All is said: who waits for the end of the output need not wait for what is removed. */
 	close(STDOUT_FILENO);
 	close(STDERR_FILENO);
