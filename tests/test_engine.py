@@ -4,13 +4,14 @@ import signal
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import BIGIRON
+from conftest import BIGIRON, wait_until
 
 from bigiron.errors import MachineError, UserError
 from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
@@ -22,6 +23,7 @@ from bigiron.study import engines, run, simulated, store
 from bigiron.study.spec import Spec, Variant
 from bigiron.study.store import Study
 from bigiron.util import subprocesses
+from bigiron.util.threads import StoppedError
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,31 @@ def test_what_ends_its_output_and_stays_is_ended(monkeypatch: pytest.MonkeyPatch
     stays = ["sh", "-c", "exec >&-; exec sleep 100000"]
     with subprocess.Popen(stays, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert real._status(process) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("says", ["remains", "nothing"])
+def test_the_folder_goes_however_long_the_agent_removes_files(
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is waited for no longer, and removes the folder all the same."""
+    payload = '{"pid":0}'
+    message = f"@bigiron remains {len(payload)} {zlib.crc32(payload.encode()):08x}\n{payload}\n"
+    said = message if says == "remains" else ""
+    goes_on, agent = tmp_path / "goes_on", tmp_path / "slow"
+    agent.write_text(
+        f"#!/bin/sh\ncat >/dev/null\nprintf %s '{said}'\nuntil test -e {goes_on}; do sleep 0.1; done\n"
+    )
+    monkeypatch.setattr(real, "_CLEAR_S", 0.5)
+    monkeypatch.setattr(real, "_RESTORE_S", 60 if said else 0.5)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    stop = threading.Event()
+    stop.set()
+    machine = real.RealMachine("", real.system(""), agent, "", deadline_s=100)
+    with pytest.raises(StoppedError if said else MachineError):
+        real.run(machine, stop, lambda stage: None)
+    goes_on.touch()
+    wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
 
 
 # Ctrl-C

@@ -132,13 +132,14 @@ def test_what_is_mounted_in_a_temporary_folder_is_kept(
 ) -> None:
     """Also folders and files of the same file system, and what is mounted on the folder itself."""
     made, over, others = tmp_path / "made", tmp_path / "over", tmp_path / "others"
-    for folder in (made / "in" / "mounted", made / "plain" / "deep", tmp_path / "made.0", over, others):
+    beside, empty = tmp_path / "made.0", tmp_path / "empty"
+    for folder in (made / "in" / "mounted", made / "plain" / "deep", beside, empty, over, others):
         folder.mkdir(parents=True)
-    for file in (made / "in" / "file", made / "plain" / "deep" / "gone", others / "kept"):
+    for file in (made / "in" / "file", made / "plain" / "deep" / "gone", beside / "gone", others / "kept"):
         file.touch()
     script = (
         "mount --bind others made/in/mounted && mount --bind others/kept made/in/file && "
-        f'mount --bind others over && {remove_temporary} "$PWD/made" "$PWD/over"'
+        f'mount --bind others over && {remove_temporary} "$PWD/made" "$PWD/over" "$PWD/empty"'
     )
     run = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script],
@@ -150,11 +151,11 @@ def test_what_is_mounted_in_a_temporary_folder_is_kept(
     )
     assert (others / "kept").exists()
     left = {made, made / "in", made / "in" / "mounted", made / "in" / "file", over}
-    spared = [made, over] if without == len(WAYS_TO_TELL) else []
+    spared = [beside, made, over] if without == len(WAYS_TO_TELL) else []
     if spared:
-        left |= {made / "plain", made / "plain" / "deep", made / "plain" / "deep" / "gone"}
-    assert {file for top in (made, over) for file in (top, *top.rglob("*"))} == left
-    assert not (tmp_path / "made.0").exists()
+        left |= {beside, beside / "gone", made / "plain", made / "plain" / "deep"}
+        left |= {made / "plain" / "deep" / "gone"}
+    assert {file for file in tmp_path.rglob("*") if others not in (file, *file.parents)} == left
     why = "is not removed: the kernel does not tell what is mounted in it"
     assert run.stdout.splitlines() == [f"machine: {folder} {why}" for folder in spared]
     assert run.returncode == bool(spared)
@@ -245,6 +246,29 @@ def older_daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "agent"
 
 
+# A file system that answers nothing about a temporary folder, as FUSE and NFS may.
+STUCK = """
+    #define mkdtemp mkdtemp_told
+    #include <fcntl.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/stat.h>
+    #include <unistd.h>
+    int answered_lstat(const char *path, struct stat *status)
+    {
+        while (strstr(path, "/stuck."))
+            pause();
+        return fstatat(AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+    }
+    static void make_folder(void)
+    {
+        char folder[] = "/tmp/stuck.XXXXXX";
+        if (!mkdtemp(folder) || rmdir(folder))
+            _exit(1);
+    }
+"""
+
+
 def job_of(sample_ms: int) -> str:
     return f"mode process\ntasks 1\nwarmup 10\npatience_s 100\nsamples 1\nsample_ms {sample_ms}\n"
 
@@ -307,6 +331,30 @@ def test_the_lock_is_given_up_when_an_agent_is_killed(
         end_daemon(messages[-1].content["pid"])
     assert agent.returncode == -signal.SIGKILL
     wait_for_machine_lock()
+
+
+@pytest.mark.parametrize("outlived", [True, False])
+def test_the_lock_is_given_up_where_a_file_system_is_stuck(outlived: bool, tmp_path: Path) -> None:
+    """After what remains is named, if something does."""
+    folder_first = DAEMON.replace("if (!fork())", f"make_folder(); if ({int(outlived)} && !fork())")
+    (tmp_path / "stuck.c").write_text(STUCK + folder_first)
+    command = ["gcc", "-std=gnu11", "-pthread", "-Dlstat=answered_lstat", *compile.guest_includes()]
+    sources = [*compile.agent_files(), tmp_path / "stuck.c"]
+    subprocess.run([*command, *sources, "-o", tmp_path / "agent"], check=True)
+    (tmp_path / "job").write_text(job_of(100))
+    decoder, messages = Decoder(), list[Message]()
+    job = [tmp_path / "agent", tmp_path / "job"]
+    with subprocess.Popen(job, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout
+        while not any(message.type == ("remains" if outlived else "sample") for message in messages):
+            messages += decoder.feed(os.read(agent.stdout.fileno(), 1 << 16))
+        wait_for_machine_lock()
+        assert agent.poll() is None
+        os.kill(_guard_of(agent.pid), signal.SIGKILL)
+        if outlived:
+            end_daemon(messages[-1].content["pid"])
+        agent.stdout.read()
+    assert agent.returncode == 0
 
 
 def test_what_may_change_cpus_later_is_an_error(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@
 #include "tracing/tracing.h"
 #include "workload/hotplug.h"
 
-#define PATIENCE_NS 10000000000ull /* with what outlives the agent */
+#define PATIENCE_S 10 /* with what outlives the agent, and with file systems that do not answer */
 #define LOOK_MS 100
 #define LOOK_FOR_AGENT_MS 1000 /* seldom: the guard is not to work beside the tasks */
 #define DONE "." /* from the agent, in place of a name, which begins with '/' */
@@ -109,7 +110,7 @@ static int watch_over(pid_t agent)
 			ends[1].fd = -1;
 		}
 		if (done && !deadline)
-			deadline = clock_ns() + PATIENCE_NS;
+			deadline = clock_ns() + PATIENCE_S * 1000000000ull;
 	}
 	return 1;
 }
@@ -203,7 +204,7 @@ static int report_what_remains(const struct job *job, pid_t agent)
 	if (may_change(job, agent, cannot_end))
 		lost = report_error("machine", "%s still runs, and may yet change settings and CPUs: check them when it has "
 				    "ended", name);
-	/* The last that is said. */
+	/* The last that is said of them. */
 	report_remains(pid);
 	return lost;
 }
@@ -212,6 +213,22 @@ static int report_what_remains(const struct job *job, pid_t agent)
 static int restore_all(void)
 {
 	return hotplug_restore() | tracing_restore() | restore_settings();
+}
+
+static void *leave_lock_in_time(void *none)
+{
+	sleep(PATIENCE_S);
+	leave_machine_lock();
+	return none;
+}
+
+/* From now on only files are removed, which a file system that does not answer may keep from ever ending. */
+static void limit_lock(int outlived)
+{
+	pthread_t thread;
+
+	if (outlived || pthread_create(&thread, NULL, leave_lock_in_time, NULL))
+		leave_machine_lock();
 }
 
 static void guard_main(const struct job *job, pid_t agent, const int *ready)
@@ -226,12 +243,11 @@ static void guard_main(const struct job *job, pid_t agent, const int *ready)
 	close(ready[0]);
 	close(ready[1]);
 	outlived = watch_over(agent);
-	lost = restore_all() | temporary_spare();
-	if (outlived) {
+	lost = restore_all();
+	if (outlived)
 		lost |= report_what_remains(job, agent);
-		/* To remove files may take as long. */
-		leave_machine_lock();
-	}
+	limit_lock(outlived);
+	lost |= temporary_spare(job->tasks);
 	/* All is said: who waits for the end of the output need not wait for what is removed. */
 	close(STDOUT_FILENO);
 	close(STDERR_FILENO);

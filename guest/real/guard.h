@@ -3,7 +3,8 @@
  * On a real machine everything gets back what it had, however the agent ends: a process of its own waits for that end,
  * and brings it about when a pipe that is the agent's standard input ends, as it does with who started the agent. It also
  * removes what the workload has left (temporary.h). Ten seconds after the agent it waits no longer for what the agent
- * started, and reports what remains: as an error if that may change settings or CPUs again.
+ * started, and reports what remains: as an error if that may change settings or CPUs again. Nor does it keep the machine's
+ * lock for longer while it removes files.
  */
 #ifndef GUARD_H
 #define GUARD_H

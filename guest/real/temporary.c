@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "temporary.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -149,27 +150,54 @@ static int is_folder(const char *path)
 	return !lstat(path, &status) && S_ISDIR(status.st_mode);
 }
 
-int temporary_spare(void)
+/* Then it can be removed whatever is known of it. */
+static int is_empty(const char *path)
 {
-	int spared = 0;
+	DIR *folder = opendir(path);
+	int found = 0;
 
-	for (size_t i = 0; i < nr_names; i++)
-		if (is_ours(names[i]) && is_folder(names[i]) && is_mount(names[i]) == UNKNOWN)
-			spared = report_error("machine", "%s is not removed: the kernel does not tell what is mounted in it",
-					      names[i]);
-	return spared;
+	while (folder && found < 3 && readdir(folder))
+		found++;
+	if (folder)
+		closedir(folder);
+	return found == 2; /* itself and the one above */
+}
+
+static int spare(char *path)
+{
+	if (!is_ours(path) || !is_folder(path) || is_mount(path) != UNKNOWN || is_empty(path))
+		return 0;
+	return report_error("machine", "%s is not removed: the kernel does not tell what is mounted in it", path);
+}
+
+static int remove_one(char *path)
+{
+	remove_all(path);
+	return 0;
+}
+
+/* What came, after what the tasks have beside it: as long as it exists, what is named after it is theirs. */
+static int for_all(unsigned long tasks, int (*apply)(char *path))
+{
+	char beside[PATH_MAX];
+	int failed = 0;
+
+	for (size_t i = 0; i < nr_names; i++) {
+		for (unsigned long task = 0; task < tasks && is_ours(names[i]); task++) {
+			snprintf(beside, sizeof(beside), "%s.%lu", names[i], task);
+			failed |= apply(beside);
+		}
+		failed |= apply(names[i]);
+	}
+	return failed;
+}
+
+int temporary_spare(unsigned long tasks)
+{
+	return for_all(tasks, spare);
 }
 
 void temporary_remove(unsigned long tasks)
 {
-	char beside[PATH_MAX];
-
-	for (size_t i = 0; i < nr_names; i++) {
-		/* As long as it exists, what is named after it is the tasks'. */
-		for (unsigned long task = 0; task < tasks && is_ours(names[i]); task++) {
-			snprintf(beside, sizeof(beside), "%s.%lu", names[i], task);
-			remove_all(beside);
-		}
-		remove_all(names[i]);
-	}
+	for_all(tasks, remove_one);
 }

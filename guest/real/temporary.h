@@ -15,9 +15,9 @@ void temporary_tell(int socket);
 
 /* In the guard: a name that came, without a 0 at its end. */
 void temporary_take(const char *name, int length);
-/* Report the folders that cannot be removed, as what is mounted in them might be. Returns whether there are any. */
-int temporary_spare(void);
 /* Remove what still exists of all that came, and of what so many tasks have beside it: NAME.0, NAME.1 and so on. */
 void temporary_remove(unsigned long tasks);
+/* Before that, report the folders of these that will stay, as what is mounted in them might go. Returns whether any will. */
+int temporary_spare(unsigned long tasks);
 
 #endif

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i++)
 		temporary_take(argv[i], strlen(argv[i]));
-	spared = temporary_spare();
+	spared = temporary_spare(1);
 	temporary_remove(1);
 	return spared;
 }

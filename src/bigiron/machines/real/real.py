@@ -39,7 +39,9 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.25  # how soon a stop is noticed
 _RESTORE_S = 30  # that settings and CPUs may take to be put back
-_CLEAR_S = 5  # that the folder may take to be removed, where something keeps the output open
+_CLEAR_S = (
+    5  # that files may take to be removed while that is waited for, where something keeps the output open
+)
 _ANSWER_S = 60  # that a machine may take to say what it is
 _COMMAND_S = 3600  # that a command may take, unless the study says otherwise
 _LAST_WORDS_S = 5  # for the agent to say by itself that a command has come to its deadline
@@ -362,7 +364,8 @@ def _wait_until_all_is_put_back(
     """The end of its standard input ends the agent; who puts all back has its output open until then.
 
     So may have what outlives the agent, for longer: of that the agent says so when all is put back, after
-    all errors.
+    all errors of that. A shell here is not killed, as it is what removes the folder: after the agent, which
+    may have many files to remove. Nor is one elsewhere, but ssh, which waits for what has the output open.
     """
     assert process.stdout
     if process.stdin:
@@ -379,7 +382,8 @@ def _wait_until_all_is_put_back(
                 break
             messages += decoder.feed(data)
             remaining = _remaining(messages)
-        has_ended = _ends(process, _CLEAR_S if remaining else deadline - time.monotonic())
+        within_s = _CLEAR_S if remaining else deadline - time.monotonic()
+        has_ended = _ends(process, within_s, is_killed=bool(machine.address))
     if remaining:
         _say_what_remains(machine, remaining)
     elif not has_ended:
@@ -394,11 +398,14 @@ def _remaining(messages: Iterable[Message]) -> Message | None:
     return next((message for message in messages if message.type == "remains"), None)
 
 
-def _ends(process: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Whether it does by itself; else it is killed."""
+def _ends(process: subprocess.Popen[bytes], within_s: float, *, is_killed: bool = True) -> bool:
+    """Whether it does by itself; else it is killed, or left to end later."""
     try:
         process.wait(max(within_s, 0))
     except subprocess.TimeoutExpired:
+        if not is_killed:
+            threading.Thread(target=process.wait, daemon=True).start()
+            return False
         process.kill()
         process.wait()
         return False

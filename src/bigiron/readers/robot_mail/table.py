@@ -22,6 +22,8 @@ _SPREAD = r"(?:\+/?-|\?|~|[^\x00-\x7f\s]{1,3})"
 _VALUE = re.compile(rf"\s*({_NUMBER})(?:\s*{_SPREAD}\s*({_NUMBER}|-?nan)%)?(?=\s)", re.IGNORECASE)
 _CHANGE = re.compile(r"\s+([-+](?:\d|inf|nan)\S*|\d[\d.]*%)(?=\s)", re.IGNORECASE)
 _OF_ALL = re.compile(r"(?:TOTAL|GEO-MEAN)\s+")
+_VERSION = re.compile(r"(?:(?<![a-z])|patch|rfc)v0*(\d+(?:\.\d+)?)(?![a-z\d])", re.IGNORECASE)
+_OF_PATCH = re.compile(r"(?<![a-z])(?:patch|rfc)|(?<![a-z\d])\d+/\d", re.IGNORECASE)
 _COLUMNS = re.compile(
     r"\s*((?:v\d\S*|[0-9a-f]{12,40})(?:\s+(?:v\d\S*|[0-9a-f]{12,40}))+)(?:\s+(test\w+(?:/test\w+)+))?\s*$"
 )
@@ -312,15 +314,19 @@ def _may_be(title: str, reported: str) -> bool:
     >>> [_may_be(f"{tag}mm: a change", reported) for tag in ("", "[PATCH v1 1/2] ", "[PATCH v2 1/3] ")]
     [True, True, False]
     """
-    is_tagged = _subject(title) != title
-    return _subject(title) == _subject(reported) and (not is_tagged or _version(title) == _version(reported))
+    version = _version(title)
+    return _subject(title) == _subject(reported) and version in ("", _version(reported))
 
 
-def _version(title: str) -> int | None:
-    """The version of a patch, which is 1 where its title has none; None: the title is that of a commit."""
+def _version(title: str) -> str:
+    """The version of a patch, which is 1 where its title has none; "": the title is that of a commit.
+
+    >>> [_version(f"[{tag}] mm: a change") for tag in ("RFCv2 PATCH", "PATCH_v2.1", "1/3", "tip: mm/urgent")]
+    ['2', '2.1', '1', '']
+    """
     tag = title.removesuffix(_subject(title))
-    found = re.search(r"(?:\b|patch)v(\d+)\b", tag, re.IGNORECASE)
-    return int(found[1]) if found else 1 if tag else None
+    found = _VERSION.search(tag)
+    return found[1] if found else "1" if _OF_PATCH.search(tag) else ""
 
 
 def _plain(value: str) -> str:
