@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bigiron.analysis.lines.matching import SharedLine, match
 from bigiron.architectures import X86_64
-from bigiron.introspect import kernel_types, variables
+from bigiron.introspect import kernel_types, pointer_walk, variables
 from bigiron.introspect.allocation_log import Allocation
 from bigiron.introspect.btf import Btf
 from bigiron.introspect.memory import GuestRam, KernelMemory
@@ -62,6 +62,31 @@ def test_what_unlink_shares_has_names(unlink1: list[dict[str, Any]], kernel: str
         ]
         assert found, name
         assert kind_of_sharing in [sharing["kind"] for row in found for sharing in row["sharing"]]
+
+
+def locks_of(workload: str, kernel: str, folder: Path) -> set[str]:
+    """The names of the locks that a workload of the tests takes."""
+    file = Path(__file__).with_name("workloads") / f"{workload}.c"
+    asked = ("--cpus", "2", "--operations", "50", "--probe", "locks", "--reps", "1")
+    measured("--workload-file", file, "--kernel", kernel, *asked, "-o", folder / "s")
+    return set(store.open_study(folder / "s").tables("locks")["object"])
+
+
+def test_the_lock_of_a_page_table_that_is_free_by_now_has_its_name(tmp_path: Path) -> None:
+    names = locks_of("fork1", "debian/6.12", tmp_path)
+    assert "struct ptdesc.ptl (page table)" in names
+    assert not [name for name in names if "free page" in name]
+
+
+def test_a_variable_whose_name_another_one_has_tells_what_it_points_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """7.2 has two variables sysfs_root. No pointer leads to this object within a walk that ends at once."""
+    monkeypatch.setattr(pointer_walk, "_MOST_POINTERS", 0)
+    objects = left_by("debian/7.2").objects
+    (root,) = (at for at, name in objects._known.holders.items() if name == "sysfs_root")
+    (rwsem,) = objects.names([(root + 0x68, 8)]).values()
+    assert rwsem.name.startswith("struct kernfs_root.kernfs_rwsem")
 
 
 def test_a_row_is_named_after_what_is_written_and_shows_what_else_is_read(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ CACHES = {
     "skbuff_fclone_cache": "sk_buff_fclones",
     "skbuff_head_cache": "sk_buff",
     "sock_inode_cache": "socket_alloc",
+    "squashfs_inode_cache": "squashfs_inode_info",
     "uid_cache": "user_struct",
     "xfs_buf_item": "xfs_buf_log_item",
     "xfs_ili": "xfs_inode_log_item",

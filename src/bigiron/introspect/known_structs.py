@@ -61,6 +61,19 @@ class KnownStructs:
         """The type of the object that starts there, as a pointer tells; 0 where none does."""
         return self._walk.objects.get(start, 0)
 
+    def type_by_holder(self, found: Object) -> int:
+        """The type of an object that a variable points to, as the variable's own tells; 0 where none does.
+
+        The walk follows no variable whose name another one has too.
+        """
+        type = self._target(self._btf.variable(self.holders.get(found.start, "")))
+        return type if self._walk.fits(type, found) else 0
+
+    def _target(self, pointer: int) -> int:
+        """The type of what a pointer of a type leads to; 0 where it is no pointer."""
+        at, type = next(iter(self._btf.pointers(pointer)), (0, 0))
+        return 0 if at else type
+
     def placed_at(self, address: int) -> Struct | None:
         """The struct that lies there, whatever its page or slab tells."""
         place = bisect_right(self._placed, address, key=lambda struct: struct.address) - 1
@@ -241,8 +254,8 @@ class KnownStructs:
     def _held_by_pointers(self) -> Iterator[Struct]:
         """The structs in no slab that variables point to: memblock's, and whole pages."""
         for address, symbol in self.holders.items():
-            at, type = next(iter(self._btf.pointers(self._guest.type_of_variable(symbol))), (0, 0))
-            if at or not self._btf.is_struct(type) or not self._is_in_no_slab(address):
+            type = self._target(self._guest.type_of_variable(symbol))
+            if not self._btf.is_struct(type) or not self._is_in_no_slab(address):
                 continue
             size = self._btf.size(type)
             if self._btf.name(type) in kernel_knowledge.CUT_SHORT:

@@ -128,14 +128,14 @@ class PointerWalk:
         if own := self._own_type(found):
             return Struct(found.start, own, found.cache.object_size, self._label(own))
         target = self._whole(target, address)
-        if address != found.start or not self._fits(target, found):
+        if address != found.start or not self.fits(target, found):
             return None
         before = self.objects.get(address, 0)
         if self._structs.btf.size(target) > self._structs.btf.size(before):
             self.objects[address] = target
         return Struct(address, target, found.cache.object_size, self._label(target))
 
-    def _fits(self, type: int, found: Object) -> bool:
+    def fits(self, type: int, found: Object) -> bool:
         """Whether an object of this type would lie in this cache, and in none of smaller objects."""
         btf = self._structs.btf
         size = btf.size(type)

@@ -25,6 +25,7 @@ from bigiron.introspect.symbols import SymbolTable
 from bigiron.util.object_name import FREED, KMALLOC, POINTER, ObjectName
 
 _DEEPEST = 8  # structs in structs
+_TABLE = "ptdesc"  # since 6.5: the struct of a page table's page
 _NAMED = kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED  # types that are not looked into for a name
 
 
@@ -152,9 +153,13 @@ class Objects:
             return 0
 
     def _find_type(self, found: Object) -> int:
-        """The type of a slab object, as its cache, a pointer to it or its own pointers tell; 0: unknown."""
-        own = self.slab_types.own_type(found) or self._known.type_by_walk(found.start)
-        return own or self.slab_types.by_pointers(found)
+        """The type of a slab object, as its cache, what points to it or its own pointers tell; 0: unknown."""
+        return (
+            self.slab_types.own_type(found)
+            or self._known.type_by_walk(found.start)
+            or self._known.type_by_holder(found)
+            or self.slab_types.by_pointers(found)
+        )
 
     def detail_of(self, type: str, start: int) -> str:
         """What tells the struct of a type that starts there from others; empty: nothing does."""
@@ -287,6 +292,8 @@ class Objects:
         page, size = self._pages.of_struct(address), self._pages.struct_size
         start = page.head
         name, detail = self._page_kind(page, address - start < size)
+        if self._is_table_lock(page, address - start, length):
+            name, detail = _TABLE, PageUse.TABLE.value
         type = self.guest.structs.type(name)
         if address - start >= self._btf.size(type):
             name, type = "page", self.guest.structs.type("page")
@@ -301,9 +308,20 @@ class Objects:
             return self.guest.slabs.slab_type, cache.name if cache else detail
         if page.use in (PageUse.CACHE, PageUse.ANONYMOUS) and self._btf.find("folio"):
             return "folio", detail
-        if page.use is PageUse.TABLE and self._btf.find("ptdesc") and is_first:
-            return "ptdesc", detail
+        if page.use is PageUse.TABLE and self._btf.find(_TABLE) and is_first:
+            return _TABLE, detail
         return "page", detail
+
+    def _is_table_lock(self, page: Page, offset: int, length: int) -> bool:
+        """Whether what was accessed is the lock of a page table, which may be another page by now.
+
+        Locking accesses all of it, unlocking its first byte: nothing else that begins there is as small.
+        """
+        type = self._btf.find(_TABLE)
+        if not type or length not in (1, self.size("spinlock_t")) or page.use is PageUse.SLAB:
+            return False
+        before, at = (self._btf.place(type, offset - back, 1, kernel_knowledge.ATOMS) for back in (1, 0))
+        return at.path == "ptl" != before.path and not self._btf.is_pointer(at.type)
 
     def _per_cpu_copy(self, address: int, length: int) -> Symbolized | None:
         found = self.guest.per_cpu.locate(address)
