@@ -28,8 +28,8 @@ SCORE = Score(
 
 def test_predictions_say_what_the_page_of_curves_says_of_their_ranges() -> None:
     page = (ROOT / "docs" / "validation" / "curves.md").read_text()
-    (share,) = re.findall(r"and (\d+ %) of \d+ points are inside", page)
-    said = f", as did {share} of the published points to which only their width was fitted"
+    ((share, points),) = re.findall(r"and (\d+ %) of (\d+) points are inside", page)
+    said = f", which were made wide enough to hold {share} of {points} published points"
     assert said == predict._HELD_OUT
 
 

@@ -109,7 +109,7 @@ def _curves(found: Prediction) -> Iterable[tuple[PredictedCurve, MeasuredPoints 
     return ((curve, found.measured if curve.variant == found.first else None) for curve in found.curves)
 
 
-_HELD_OUT = ", as did 86 % of the published points to which only their width was fitted"
+_HELD_OUT = ", which were made wide enough to hold 86 % of 200 published points"
 """How far a range can be trusted: docs/validation/curves.md."""
 
 
