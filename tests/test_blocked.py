@@ -196,7 +196,7 @@ def test_tasks_are_on_their_own_cpus_after_another_probe(tmp_path: Path) -> None
     """While functions begin and end to be traced, all are on one: each would be off it half of the time."""
     measured(
         "getppid1", "--kernel", "debian/6.12", "--cpus", "2", "--probe", "functions,blocked",
-        "--functions", "__do_sys_getppid", "--depth", "1", "-o", tmp_path / "s",
+        "--functions", "__do_sys_getppid", "--depth", "1", "--operations", "20000", "-o", tmp_path / "s",
     )  # fmt: skip
     study = open_study(tmp_path / "s")
     (record,) = study.records()

@@ -343,8 +343,10 @@ def test_the_lock_is_given_up_where_a_file_system_is_stuck(outlived: bool, tmp_p
     subprocess.run([*command, *sources, "-o", tmp_path / "agent"], check=True)
     (tmp_path / "job").write_text(job_of(100))
     decoder, messages = Decoder(), list[Message]()
-    job = [tmp_path / "agent", tmp_path / "job"]
-    with subprocess.Popen(job, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+    program = tmp_path / "agent"
+    with subprocess.Popen(
+        [program, tmp_path / "job"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as agent:
         assert agent.stdout
         while not any(message.type == ("remains" if outlived else "sample") for message in messages):
             messages += decoder.feed(os.read(agent.stdout.fileno(), 1 << 16))

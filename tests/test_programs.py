@@ -46,6 +46,7 @@ STANDS_FOR = {
     "kind.mkfs[0]": {"mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"},
     "one": {"make", "flex", "bison", "bc", "pahole"} | GCC,
     "path": QEMU | GCC | {"perf"},
+    "pip": OURS,
     "program": OURS,
     "python": OURS,
     "ssh.program()": {"ssh"},

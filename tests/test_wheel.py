@@ -192,9 +192,8 @@ def test_an_update_of_debian_s_is_installed_over_what_it_replaces_and_is_found(
     libraries = [ROOT / "src", sysconfig.get_path("purelib")]
     env = {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(map(str, libraries))}
     ask = "from bigiron.machines.vm import qemu; print(qemu.program('qemu-system-x86_64'))"
-    done = subprocess.run(
-        [venv / "bin/python", "-c", ask], env=env, check=True, capture_output=True, text=True
-    )
+    python = venv / "bin/python"
+    done = subprocess.run([python, "-c", ask], env=env, check=True, capture_output=True, text=True)
     assert done.stdout == f"{installed.with_name('bin')}/qemu-system-x86_64\n"
 
 
