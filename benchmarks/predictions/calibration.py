@@ -33,12 +33,11 @@ class Sampled:
     fitted: bool  # whether constants were fitted to it
     truth: Array  # logarithm of throughput relative to the first point, by point
     replayed: Array  # the same of each sample: a row a sample
-    more: Array  # times as many tasks as at the first point, by point
+    kept: Array  # of the tasks' time for instructions, of that at the first point, by point
 
     def interval(self, error: float) -> tuple[Array, Array, Array]:
         """Its low end, middle and high end with that error: logarithms, by point."""
-        kept = np.exp(np.median(self.replayed, axis=0)) / self.more
-        off = np.outer(_PLACES, error * share_of_error(kept))
+        off = np.outer(_PLACES, error * share_of_error(self.kept))
         samples = (self.replayed[:, np.newaxis] + off).reshape(-1, len(self.truth))
         low, middle, high = np.quantile(samples, [(1 - SAMPLED) / 2, 0.5, (1 + SAMPLED) / 2], axis=0)
         return low, middle, high

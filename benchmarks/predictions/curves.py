@@ -148,14 +148,15 @@ def survey(curve: str, points: list[tuple[int, float]], folder: Path) -> Surveye
 
 def sample(curve: str, points: list[tuple[int, float]], folder: Path) -> Sampled:
     """Replay a curve without an error of the model."""
-    _, tasks, relative = replayed(curve, points, folder, replace(FITTED, model_error=0.0))
+    found, tasks, relative = replayed(curve, points, folder, replace(FITTED, model_error=0.0))
+    first, *later = (found.tasks.index(number) for number in tasks)
     return Sampled(
         curve,
         CURVES[curve][1],
         curve not in UNFITTED,
         np.log([value / points[0][1] for _, value in points[1 : len(tasks)]]),
         np.log(relative),
-        np.array(tasks[1:]) / tasks[0],
+        found.variants[curve].kept(first)[later],
     )
 
 

@@ -64,7 +64,7 @@ class Constants:
 
 
 def share_of_error(kept: Floats) -> Floats:
-    """The share of the model's error that applies where tasks keep this share of a single task's rate.
+    """The share of the model's error that applies where tasks keep this share of their time, or rate.
 
     As soon as tasks disturb each other most of it is there: of where they begin to, too, little is known.
 

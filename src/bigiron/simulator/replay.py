@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from bigiron import _sim
@@ -34,6 +34,7 @@ Source: TypeAlias = "Callable[[np.random.Generator], ReplayProgram]"
 """What gives a program for each sample: always the same from a trace, another order each time from counts."""
 
 
+_LEAST_KEPT = 0.01  # of a task's time, where contention takes nearly all of it
 _REACHED = 0.02  # relative error of a known rate in a sample that has it
 
 
@@ -77,6 +78,11 @@ class Draws:
             [_by_object(program, shares) for shares in of_sample]
             for program, of_sample in zip(self.programs, self.spent, strict=True)
         ]
+
+    def kept(self, first: int) -> Floats:
+        """What tasks keep of their time for instructions, of what they keep at the column `first`."""
+        kept = np.median([[work for work, *_ in of_sample] for of_sample in self.spent], axis=0)
+        return np.asarray(kept / max(kept[first], _LEAST_KEPT))
 
     def line_costs(self, column: int) -> list[dict[str, float]]:
         """The same at one number of tasks, by the object in each cache line, with its locks."""
@@ -140,13 +146,9 @@ def replay(sources: Mapping[str, Source], options: ReplayOptions) -> Replayed:
         if known:
             slower = np.array([outcome["slower"] for outcome in outcomes])
             missed = _missed(variant, known, np.array([outcome["reached"] for outcome in outcomes]))
-        found[variant] = Draws(
-            _off(
-                options, tasks, np.array([outcome["throughput"] for outcome in outcomes]), unknowns[LEFT_OUT]
-            ),
-            programs,
-            [outcome["shares"] for outcome in outcomes],
-        )
+        replayed = np.array([outcome["throughput"] for outcome in outcomes])
+        draws = Draws(replayed, programs, [outcome["shares"] for outcome in outcomes])
+        found[variant] = replace(draws, throughput=_off(options, tasks, draws, unknowns[LEFT_OUT]))
     return Replayed(tasks, {variant: found[variant] for variant in sources}, unknowns, slower, missed)
 
 
@@ -189,15 +191,14 @@ def _replayable(variant: str, program: ReplayProgram) -> _sim.Program:
         raise UserError(f"{variant}: its trace cannot be replayed: {error}") from None
 
 
-def _off(options: ReplayOptions, tasks: Sequence[int], replayed: Floats, places: Floats) -> Floats:
+def _off(options: ReplayOptions, tasks: Sequence[int], draws: Draws, places: Floats) -> Floats:
     """The replayed rates with the model's error, which is zero where tasks do not disturb each other."""
     from scipy.special import ndtri  # here, as no other command should wait for it
 
-    first = options.known.tasks if options.known else 1
-    middle = np.median(replayed, axis=0)
-    kept = middle / np.array(tasks) / (middle[tasks.index(first)] / first)
+    kept = draws.kept(tasks.index(options.known.tasks if options.known else 1))
     deviations = options.constants.model_error * fitted.share_of_error(kept)
-    return replayed * np.exp(np.outer(ndtri(np.clip(places, 0.005, 0.995)), deviations))
+    off = np.exp(np.outer(ndtri(np.clip(places, 0.005, 0.995)), deviations))
+    return np.asarray(draws.throughput * off)
 
 
 def _by_object(program: ReplayProgram, shares: Sequence[float]) -> dict[tuple[str, str], float]:
