@@ -106,8 +106,8 @@ def test_a_further_regression_is_chosen_by_its_metric_or_its_number() -> None:
         regressions.chosen(found, "fsmark.files_per_sec")
     with pytest.raises(UserError, match=r"--metric 5 is not in the report: 1 is phoronix.*; 4 is"):
         regressions.chosen(found, "5")
-    assert [one.number for one in regressions.others(found, "")] == [2, 3]
-    assert [one.number for one in regressions.others(found, "3")] == [2]
+    assert [one.number for one in regressions.others(regressions.chosen(found, ""))] == [2, 3]
+    assert [one.number for one in regressions.others(regressions.chosen(found, "3"))] == [2]
 
 
 def test_what_distinguishes_a_further_regression_of_the_same_benchmark_is_named() -> None:
@@ -118,7 +118,7 @@ def test_what_distinguishes_a_further_regression_of_the_same_benchmark_is_named(
         "|                  | mode=thread |",
         "|                  | test=open1 |",
     )
-    (one,) = regressions.others(read(table(*rows)), "")
+    (one,) = regressions.others(regressions.chosen(read(table(*rows)), ""))
     assert (
         one.described == "will-it-scale.per_thread_ops -5.0% in will-it-scale open1 on 8 CPUs (mode thread)"
     )
@@ -126,7 +126,7 @@ def test_what_distinguishes_a_further_regression_of_the_same_benchmark_is_named(
 
 def test_a_reply_names_the_further_regressions_that_can_be_judged() -> None:
     found = pattern(19)
-    further = regressions.others(found, "")
+    further = regressions.others(regressions.chosen(found, ""))
     told = replace(opinion(), further=further)
     of_fsmark = "fsmark.files_per_sec +3.1% in fsmark on 48 CPUs (--metric 3)"
     named = "The report also names these changes, which are not judged here: "

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from curve_scores import vendor
+from fitting import least_error
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -18,7 +19,6 @@ from bigiron.analysis.statistics.estimate import SAMPLED
 from bigiron.simulator.fitted import share_of_error
 
 WANTED = 0.85  # of all points, in their intervals
-_ERRORS = np.arange(0.0, 1.5, 0.01)
 _PLACES = ndtri((np.arange(200) + 0.5) / 200)  # of the model's error, each as likely
 
 Array = NDArray[np.float64]
@@ -35,12 +35,12 @@ class Sampled:
     replayed: Array  # the same of each sample: a row a sample
     kept: Array  # of the tasks' time for instructions, of that at the first point, by point
 
-    def interval(self, error: float) -> tuple[Array, Array, Array]:
-        """Its low end, middle and high end with that error: logarithms, by point."""
+    def interval(self, error: float) -> tuple[Array, Array]:
+        """Its low and high end with that error: logarithms, by point."""
         off = np.outer(_PLACES, error * share_of_error(self.kept))
         samples = (self.replayed[:, np.newaxis] + off).reshape(-1, len(self.truth))
-        low, middle, high = np.quantile(samples, [(1 - SAMPLED) / 2, 0.5, (1 + SAMPLED) / 2], axis=0)
-        return low, middle, high
+        low, high = np.quantile(samples, [(1 - SAMPLED) / 2, (1 + SAMPLED) / 2], axis=0)
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Held:
     inside: int
     points: int
     width: float  # median of high to low
-    error: float  # median over the points, of the middle
 
     @property
     def share(self) -> float:
@@ -61,36 +60,27 @@ class Held:
 def held(curves: Sequence[Sampled], error: float) -> Held:
     """The points of these curves with that error."""
     parts = [(one.truth, *one.interval(error)) for one in curves]
-    truth, low, middle, high = (np.concatenate(part) for part in zip(*parts, strict=True))
+    truth, low, high = (np.concatenate(part) for part in zip(*parts, strict=True))
     inside = int(((low <= truth) & (truth <= high)).sum())
-    off = float(np.median(np.abs(np.expm1(middle - truth))))
-    return Held(inside, len(truth), float(np.median(np.exp(high - low))), off)
-
-
-def least_error(curves: Sequence[Sampled]) -> float:
-    """The least error with which so many points as wanted are held; if none does, the largest tried."""
-    for error in _ERRORS:
-        if held(curves, float(error)).share >= WANTED:
-            break
-    return round(float(error), 2)
+    return Held(inside, len(truth), float(np.median(np.exp(high - low))))
 
 
 def table(curves: Sequence[Sampled], now: float) -> Iterator[str]:
-    """Lines of Markdown: with all curves, and with those of one vendor or machine left out in its turn."""
+    """Lines of Markdown: with all curves, and without each vendor's and each machine's."""
     unfitted = [one for one in curves if not one.fitted]
     if not unfitted:
         yield "no curve that nothing was fitted to"
         return
     yield "| left out | model's error by the others | points inside | median width | with all curves' error |"
     yield "|---|--:|--:|--:|--:|"
-    of_all = least_error(unfitted)
+    of_all = _calibrated(unfitted)
     yield f"| none | {of_all:g} | {_cell(held(unfitted, of_all))} | |"
     ways: tuple[Callable[[Sampled], str], ...] = (lambda one: vendor(one.machine), lambda one: one.machine)
     for group in ways:
         names = sorted({group(one) for one in unfitted})
         for name in names if len(names) > 1 else ():
             own = [one for one in unfitted if group(one) == name]
-            error = least_error([one for one in unfitted if group(one) != name])
+            error = _calibrated([one for one in unfitted if group(one) != name])
             share = held(own, of_all)
             yield f"| {name} | {error:g} | {_cell(held(own, error))} | {share.share:.0%} |"
     yield "\n| with the model's error | curves that nothing was fitted to | width | fitted curves | width |"
@@ -100,6 +90,11 @@ def table(curves: Sequence[Sampled], now: float) -> Iterator[str]:
             _cell(held(some, error)) for some in (unfitted, [one for one in curves if one.fitted]) if some
         ]
         yield f"| {error:g} | {' | '.join(cells)} |"
+
+
+def _calibrated(curves: Sequence[Sampled]) -> float:
+    """The least model's error with which as many points of these curves are inside as should be."""
+    return least_error(lambda error: held(curves, error).share, WANTED)
 
 
 def _cell(of: Held) -> str:

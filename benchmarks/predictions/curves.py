@@ -46,7 +46,7 @@ from curve_list import (
     WITHOUT_RATE,
 )
 from curve_scores import Score, by_vendor, extents
-from fitting import WIDE, Surveyed, fit, least_error, predicted
+from fitting import WIDE, Surveyed, fit, least_error, predicted, share_inside
 from scipy.optimize import curve_fit
 
 from bigiron.analysis.statistics import knee
@@ -317,7 +317,8 @@ def left_out(surveyed: list[Surveyed]) -> dict[str, Constants]:
     def held(machines: frozenset[str]) -> float:
         """The model's error with which curves of the other machines are held, each left out in its turn."""
         others = [one for one in surveyed if one.machine not in machines]
-        return least_error([(one, without(machines | {one.machine})) for one in others], WANTED)
+        fitted = [(one, without(machines | {one.machine})) for one in others]
+        return least_error(lambda error: share_inside(fitted, error), WANTED)
 
     print("| left out | crossing | contended | kept_ns | under_locks | instructions | model_error |")
     print("|---|--:|--:|--:|--:|--:|--:|")

@@ -11,7 +11,7 @@ as they should, of machines whose curves the others were fitted without.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -114,13 +114,18 @@ def _quantile(values: Array, weights: Array, share: float) -> float:
     return float(values[order][np.searchsorted(so_far, share - 1e-9)])
 
 
-def least_error(curves: Sequence[tuple[Surveyed, Constants]], share: float) -> float:
-    """The least model's error with which so many of all points lie in their intervals."""
+def least_error(share_inside: Callable[[float], float], share: float) -> float:
+    """The least model's error with which so many of all points are inside; the largest tried if none does."""
     for error in _ERRORS:
-        inside = [_inside(curve, replace(of, model_error=float(error))) for curve, of in curves]
-        if np.concatenate(inside).mean() >= share:
+        if share_inside(float(error)) >= share:
             break
     return round(float(error), 2)
+
+
+def share_inside(curves: Sequence[tuple[Surveyed, Constants]], error: float) -> float:
+    """The share of all points that lie in their intervals with that model's error."""
+    inside = [_inside(curve, replace(of, model_error=error)) for curve, of in curves]
+    return float(np.concatenate(inside).mean())
 
 
 def predicted(curve: Surveyed, constants: Constants) -> tuple[Array, Array, Array]:

@@ -70,7 +70,7 @@ class KnownStructs:
         return type if self._walk.fits(type, found) else 0
 
     def _target(self, pointer: int) -> int:
-        """The type of what a pointer of a type leads to; 0 where it is no pointer."""
+        """The type of what a pointer of a type leads to; 0 where it is not a pointer."""
         at, type = next(iter(self._btf.pointers(pointer)), (0, 0))
         return 0 if at else type
 

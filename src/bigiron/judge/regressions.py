@@ -74,7 +74,6 @@ def chosen(mail: RobotMail, metric: str) -> NamedRegression:
     raise UserError(f"--metric {metric} {what}: {listed}")
 
 
-def others(mail: RobotMail, metric: str) -> tuple[NamedRegression, ...]:
-    """Those that can be judged besides the chosen one."""
-    number = chosen(mail, metric).number
-    return tuple(one for one in named_in(mail) if one.number != number and not one.why_not)
+def others(judged: NamedRegression) -> tuple[NamedRegression, ...]:
+    """Those that can be judged besides it."""
+    return tuple(one for one in named_in(judged.first) if one.number != judged.number and not one.why_not)

@@ -97,8 +97,8 @@ def judge(
 
     Example: `bigiron judge report.mbox --linux ~/linux -o s`
     """
-    mail = _read(report)
-    named, further = regressions.chosen(mail, metric), regressions.others(mail, metric)
+    named = regressions.chosen(_read(report), metric)
+    further = regressions.others(named)
     print(understood(named.mail, further), end="", file=sys.stderr)
     what = _what_or_further(named.mail, workload, workload_file, further)
     mail = replace(named.mail, fixed_tasks=what.tasks)
