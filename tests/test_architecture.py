@@ -155,12 +155,21 @@ def test_what_a_benchmark_imports_of_bigiron_exists(file: Path) -> None:
 # What classes are called
 
 
-def test_no_two_classes_have_the_same_name() -> None:
-    """A name alone says what a class is, in whatever module it is read."""
+def test_no_two_types_have_the_same_name() -> None:
+    """A name alone says what a class or a type is, in whatever module it is read."""
     places: dict[str, list[str]] = {}
     for file in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(f"{file.relative_to(ROOT)}:{node.lineno}")
+            if name := _name_of_type(node):
+                places.setdefault(name, []).append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert places
     assert {name: there for name, there in places.items() if len(there) > 1} == {}
+
+
+def _name_of_type(node: ast.AST) -> str:
+    """Of the class, alias or type variable that a statement defines for other modules too; else nothing."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    name = targets[0].id if isinstance(targets[0], ast.Name) else ""
+    return name if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name) else ""

@@ -15,13 +15,13 @@ from bigiron.history.database import History
 from bigiron.history.records import (
     ChangeRecord,
     GrowthRecord,
+    HeldKind,
     How,
     IdentityRecord,
     KernelRecord,
     LineRecord,
     LockRecord,
     PointRecord,
-    What,
 )
 from bigiron.machines.vm.dilation import SLOWED_FROM
 from bigiron.study.caveats import clock_step_of
@@ -167,7 +167,7 @@ def changes(before: PointRows, after: PointRows) -> Iterator[ChangeRecord]:
 
 
 def _total(
-    before: PointRows, after: PointRows, what: What, unit: str, tolerance: Tolerance
+    before: PointRows, after: PointRows, what: HeldKind, unit: str, tolerance: Tolerance
 ) -> Iterator[ChangeRecord]:
     was, now = (getattr(one.point, f"{unit}_per_op") for one in (before, after))
     if not tolerance.takes_for_same(was, now):
@@ -223,7 +223,7 @@ def _of_locks(before: PointRows, after: PointRows) -> Iterator[ChangeRecord]:
 def _change(
     before: PointRows,
     after: PointRows,
-    what: What,
+    what: HeldKind,
     name: str,
     unit: str,
     counts: tuple[float, float],

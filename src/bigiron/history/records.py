@@ -241,7 +241,7 @@ class ReferenceCountRecord(Record, frozen=True, kw_only=True):
     """Accesses per operation of the functions that touch it, most first."""
 
 
-What = Literal["line", "pair", "lines", "lock", "instructions"]
+HeldKind = Literal["line", "pair", "lines", "lock", "instructions"]
 """A cache line, an adjacent pair, all shared cache lines (without pairs), a lock, all instructions."""
 How = Literal["gone", "new", "more", "less"]
 
@@ -255,7 +255,7 @@ class GrowthRecord(Record, frozen=True, kw_only=True):
 
     workload: int
     kernel: int
-    what: What
+    what: HeldKind
     name: str
     """The object of the cache line; "" for a total."""
     functions: str
@@ -308,7 +308,7 @@ class ChangeRecord(Record, frozen=True, kw_only=True):
     before: int
     """The older kernel."""
     after: int
-    what: What
+    what: HeldKind
     name: str
     """The object or the lock; "" for a total."""
     how: How

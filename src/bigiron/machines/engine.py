@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 
-Collected = TypeVar("Collected")
+FromOutcome = TypeVar("FromOutcome")
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class Engine(Protocol):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """Run it to its end, and collect what came of it before that is cleared away.
 
         UserError where what it was given cannot run, MachineError where the machine failed, StoppedError

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from bigiron.errors import UserError
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
+from bigiron.machines.engine import BootedKernel, Engine, FromOutcome, Job
 from bigiron.machines.outcome import MachineOutcome
 
 _REFUSAL = "figures that were measured elsewhere cannot be measured here: `bigiron import` adds more"
@@ -49,9 +49,9 @@ class ImportedEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """Not here."""
         raise UserError(_REFUSAL)

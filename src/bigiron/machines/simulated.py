@@ -12,7 +12,7 @@ from typing import Any
 
 from bigiron import _sim
 from bigiron.errors import MachineError, UserError
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
+from bigiron.machines.engine import BootedKernel, Engine, FromOutcome, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.simulator import machine_files
@@ -90,10 +90,10 @@ class SimulatedEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """Simulate the cell."""
         on_stage("simulating")
         start = monotonic()

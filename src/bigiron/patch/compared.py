@@ -25,7 +25,7 @@ ALL = (1, 2, 3, 4)
 _BASE, _NEW = "base", "new"
 _LEAST = 0.5  # instructions per operation of a changed function that are worth a word
 
-Key = tuple[str, str, str]
+ChangeKey = tuple[str, str, str]
 """What a change is of: its kind, the type of its object, and its instruction or unit."""
 
 
@@ -70,19 +70,19 @@ def verdict(change: CountChange) -> str:
     return "worse" if change.cost * change.lasting > 0 else "better"
 
 
-def key(change: CountChange) -> Key:
+def key(change: CountChange) -> ChangeKey:
     """What two changes are compared by. An object's offset in a cache line is chance, so its type counts."""
     if change.kind == "instructions":
         return change.kind, "", change.instruction
     return change.kind, object_type(change.object), "pair" if change.is_pair else change.unit
 
 
-def keys(change: CountChange) -> frozenset[Key]:
+def keys(change: CountChange) -> frozenset[ChangeKey]:
     """The same, with those of the locks that instructions are executed under."""
     return frozenset(map(key, (change, *change.locks)))
 
 
-def control(measured: Sequence[Measurements]) -> frozenset[Key]:
+def control(measured: Sequence[Measurements]) -> frozenset[ChangeKey]:
     """What differs between the first and the second half of the base's boots."""
     found = _differences([replace(one, points=_halves(one.points)) for one in measured])
     return frozenset().union(*map(keys, found.changes()))

@@ -11,7 +11,7 @@ from bigiron.history.predict import MACHINES
 from bigiron.judge.change import CountChange
 from bigiron.kernels import Kernel
 from bigiron.patch.bench import CPUS, Bench, Subject, Wanted
-from bigiron.patch.compared import Compared, Key, keys, verdict
+from bigiron.patch.compared import ChangeKey, Compared, keys, verdict
 from bigiron.results import growth, prediction
 from bigiron.results.prediction import NothingPredictedError
 from bigiron.util.object_name import object_type
@@ -53,7 +53,7 @@ def most_changed(compared: Sequence[Compared]) -> list[tuple[Compared, CountChan
 
     Most is the largest share of an operation. What is worse in one workload may be better in another.
     """
-    found: dict[tuple[frozenset[Key], str], tuple[Compared, CountChange]] = {}
+    found: dict[tuple[frozenset[ChangeKey], str], tuple[Compared, CountChange]] = {}
     for one in compared:
         for change in one.changes:
             group = group_of(change)
@@ -71,7 +71,7 @@ def _size(change: CountChange) -> tuple[float, float]:
     return abs(change.share), abs(change.after - change.before)
 
 
-def group_of(change: CountChange) -> tuple[frozenset[Key], str]:
+def group_of(change: CountChange) -> tuple[frozenset[ChangeKey], str]:
     """What changes are of one kind and object, and do the same to an operation."""
     return keys(change), verdict(change)
 

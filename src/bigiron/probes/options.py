@@ -41,7 +41,7 @@ class ProbeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
-Kind = TypeVar("Kind", bound=ProbeOptions)
+AnyOptions = TypeVar("AnyOptions", bound=ProbeOptions)
 
 
 class AllProbeOptions:
@@ -56,7 +56,7 @@ class AllProbeOptions:
     def __init__(self, *given: ProbeOptions) -> None:
         self._given = {type(one): one for one in given if one != type(one)()}
 
-    def __getitem__(self, kind: type[Kind]) -> Kind:
+    def __getitem__(self, kind: type[AnyOptions]) -> AnyOptions:
         given = self._given.get(kind)
         return given if isinstance(given, kind) else kind()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bigiron.analysis.comparison import model
     from bigiron.analysis.comparison.model import Measurements, ProbedCell
     from bigiron.analysis.statistics.growth import CountSeries
-    from bigiron.analysis.statistics.repetitions import Better
+    from bigiron.util.numbers import Better
 
 Contexts: TypeAlias = tuple[str, ...]
 

@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import SCHEMA, Better, Figure, Format, Reading, document, label, number, table
+from bigiron.readers.figure import SCHEMA, Figure, Format, Reading, document, label, number, table
 from bigiron.util.english import join_and
 from bigiron.util.measured import MeasuredProfile
+from bigiron.util.numbers import Better
 
 __all__ = [
     "SCHEMA",

@@ -7,15 +7,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from bigiron.errors import UserError
 from bigiron.readers.folder import Folder
 from bigiron.util.lazy import Schema
 from bigiron.util.lazy import polars as pl
 from bigiron.util.measured import MeasuredProfile
-
-Better = Literal["more", "less"]
+from bigiron.util.numbers import Better
 
 SCHEMA = Schema(
     lambda: {

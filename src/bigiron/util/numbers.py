@@ -1,5 +1,10 @@
 """Numbers as people read them: one function for each form."""
 
+from typing import Literal, TypeAlias
+
+Better: TypeAlias = Literal["more", "less"]
+"""Which of two numbers of a metric is better."""
+
 
 def three_digits(value: float) -> str:
     """Three significant digits, and all digits before the point.

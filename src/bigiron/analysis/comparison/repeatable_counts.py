@@ -27,7 +27,7 @@ from bigiron.analysis.lines import conflicts
 from bigiron.util.lazy import polars as pl
 from bigiron.util.object_name import PAGE_OR_SLAB, ObjectName
 
-What = Literal["object", "waiting", "instructions", "sleeping"]
+CountKind = Literal["object", "waiting", "instructions", "sleeping"]
 """The cache lines of an object; accesses while waiting for locks; all instructions; those while sleeping."""
 
 PAGES, PAGE_LISTS, WAITING, INSTRUCTIONS = (
@@ -69,7 +69,7 @@ These decide which task runs, and which CPU gets which pages and which of the no
 class RepeatableCount:
     """A count of an object in one unit, in each repetition."""
 
-    what: What
+    what: CountKind
     name: str
     unit: str
     repetitions: tuple[float, ...]
@@ -94,7 +94,7 @@ class CellTables:
 
 def counts(repetitions: Sequence[CellTables]) -> list[RepeatableCount]:
     """All repeatable counts, each with its repetitions."""
-    found: dict[tuple[What, str, str], list[tuple[int, RepeatableCount]]] = {}
+    found: dict[tuple[CountKind, str, str], list[tuple[int, RepeatableCount]]] = {}
     for number, recording in enumerate(repetitions):
         for count in _counts(recording):
             found.setdefault((count.what, count.name, count.unit), []).append((number, count))
@@ -291,14 +291,14 @@ class _Tolerances:
     """By how much counts may exceed those of the older kernel."""
 
     def __init__(self, before: Sequence[ReferenceValue]) -> None:
-        def most(what: What) -> float:
+        def most(what: CountKind) -> float:
             return max((one.most for one in before if one.count.what == what), default=0.0)
 
         self.tasks_wait = most("waiting") >= _TASKS_WAIT
         self._asleep = most("sleeping") > _SHARE_ASLEEP * most("instructions")
         self._long = max(1.0, most("instructions") / _LONG)
 
-    def of(self, what: What, name: str, unit: str) -> Tolerance:
+    def of(self, what: CountKind, name: str, unit: str) -> Tolerance:
         """The tolerance of an object's unit."""
         if what == "instructions":
             return _INSTRUCTIONS_ASLEEP if self._asleep else _INSTRUCTIONS
@@ -311,7 +311,7 @@ class _Tolerances:
         return replace(usual, absolute=usual.absolute * self._long)
 
 
-def _units(what: What, written: RepeatableCount | None, tolerances: _Tolerances) -> tuple[str, ...]:
+def _units(what: CountKind, written: RepeatableCount | None, tolerances: _Tolerances) -> tuple[str, ...]:
     """The units that are compared for an object."""
     if what == "instructions":
         return ("instructions",)

@@ -18,7 +18,7 @@ from bigiron.analysis.comparison.model import (
 from bigiron.analysis.comparison.profiles import ComparedFigure, Weights
 from bigiron.util.numbers import count
 
-By: TypeAlias = Literal["function", "chain"]
+StackGrouping: TypeAlias = Literal["function", "chain"]
 _MOST = {"function": 40, "chain": 15}
 _HOW = {"function": "by function, with all that it called", "chain": "by call chain"}
 _LEAST = 0.0005  # of a figure, in any variant: what shows in three decimals
@@ -42,7 +42,7 @@ class StackCounts:
     """How the machines of the variants differ there, where they do."""
 
 
-def compare(stacks: StackCounts, by: By, options: Options) -> Comparison:
+def compare(stacks: StackCounts, by: StackGrouping, options: Options) -> Comparison:
     """Compare the stacks of a study's variants at each number of CPUs and tasks."""
     return Comparison(
         about={
@@ -65,7 +65,7 @@ def _point(
     at: ComparedVariants,
     weighed: Mapping[str, Sequence[Weights]],
     stacks: StackCounts,
-    by: By,
+    by: StackGrouping,
     options: Options,
 ) -> ComparedPoint:
     found = profiles.functions(weighed) if by == "function" else profiles.chains(weighed)

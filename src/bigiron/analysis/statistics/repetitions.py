@@ -7,11 +7,10 @@ nothing about what the next boot would give.
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import Literal, TypeAlias
+
+from bigiron.util.numbers import Better
 
 _PAUSE_S = 120  # that a machine may take between the cells of a block
-
-Better: TypeAlias = Literal["more", "less"]
 
 
 def where(cpus: int, tasks: int) -> str:

@@ -57,7 +57,7 @@ OneProbe = Annotated[
         help="the probe to compare  [default: conflicts if recorded, else the first recorded]",
     ),
 ]
-Tolerance = Annotated[
+ToleranceOption = Annotated[
     float | None,
     typer.Option(
         help="with --probe throughput: the largest change that does not matter  [default: the study's]"
@@ -72,7 +72,7 @@ def compare(
     context: InContext = Context.process,
     probe: OneProbe = None,
     paths: Annotated[int, typer.Option(help="call paths to show for each cache line, in text")] = 0,
-    tolerance: Tolerance = None,
+    tolerance: ToleranceOption = None,
     metric: Annotated[
         str | None, typer.Option(help="with --probe throughput: one metric  [default: all]")
     ] = None,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO
 
 from bigiron.errors import MachineError, UserError
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.engine import BootedKernel, Engine, FromOutcome, Job, deadline_s
 from bigiron.machines.messages import Decoder, Message, check
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import cpu_quota, ssh
@@ -164,10 +164,10 @@ class RealEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: threading.Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """Run the agent there."""
         assert job.programs
         machine = RealMachine(

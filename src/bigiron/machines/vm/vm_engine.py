@@ -11,7 +11,7 @@ from pathlib import Path
 from bigiron import kernels
 from bigiron.architectures import architecture
 from bigiron.introspect.memory import GuestRam
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job, deadline_s
+from bigiron.machines.engine import BootedKernel, Engine, FromOutcome, Job, deadline_s
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.shape_change import AS_ASKED, ShapeChange
 from bigiron.machines.vm import dilation, kvm, snapshot
@@ -158,10 +158,10 @@ class VmEngine(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: threading.Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """Boot a machine for the cell, or resume one. Its memory is kept for who looks into it."""
         machine = self._machine(job)
         with (

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.readers.figure import Figure, Format, Reading, count, document, label, number
 from bigiron.util import decode
+from bigiron.util.numbers import Better
 
 _DIRECTIONS = ("read", "write", "trim")
 

@@ -5,9 +5,10 @@ import re
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import Better, Figure, Format, Reading, count, label, number
+from bigiron.readers.figure import Figure, Format, Reading, count, label, number
 from bigiron.readers.folder import Folder
 from bigiron.util import decode
+from bigiron.util.numbers import Better
 
 _SETTING = re.compile(r"^\s*(\w+): *(\S.*?) *$", re.MULTILINE)
 _TASKS = ("nr_task", "nr_threads")

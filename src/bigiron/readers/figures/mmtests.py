@@ -5,8 +5,9 @@ import re
 import msgspec
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import Better, Figure, Format, Reading, count, document, label, number
+from bigiron.readers.figure import Figure, Format, Reading, count, document, label, number
 from bigiron.util import decode
+from bigiron.util.numbers import Better
 
 _TASKS = re.compile(r"(.+)-(\d+)")
 _MODULE = re.compile(r"Extract(?:Shellpack)?(.*)")

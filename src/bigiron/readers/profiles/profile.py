@@ -118,14 +118,14 @@ def of_stacks(weights: Mapping[Stack, float], text: ProfileText, *, are_times: b
         ]
         unit = "time off the CPU" if are_times else "weight of their stacks"
         return Reading([], measured=measured("waits", unit, things, text))
-    samples: Weights = {}
+    samples: SampleWeights = {}
     for stack, weight in weights.items():
         of = stack.frames[-1], stack.kernel_from < len(stack.frames)
         samples[of] = samples.get(of, 0.0) + weight
     return of_functions(samples, "samples", text)
 
 
-Weights: TypeAlias = dict[tuple[str, bool], float]
+SampleWeights: TypeAlias = dict[tuple[str, bool], float]
 """Of functions, by their names, and whether they are the kernel's."""
 
 
@@ -135,7 +135,7 @@ class SampledEvent:
 
     name: str = ""
     samples: float = 0.0
-    weights: Weights = field(default_factory=dict)
+    weights: SampleWeights = field(default_factory=dict)
 
     def add(self, name: str, is_kernel: bool, weight: float) -> None:
         """More of a function."""

@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from bigiron.readers.figure import Better
+from bigiron.util.numbers import Better
 
 _RATE = re.compile(r"(?:per[_-]?|/)(?:s|secs?|seconds?|min|minutes?|hours?)(?![a-z])", re.IGNORECASE)
 _AMOUNT = re.compile(r"(?:ops|throughput|bandwidth|score|[kmg]bps|tps)$", re.IGNORECASE)

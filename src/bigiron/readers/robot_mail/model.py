@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bigiron.errors import UserError
-from bigiron.readers.figure import Better, count, number
+from bigiron.readers.figure import count, number
 from bigiron.readers.robot_mail.metric import direction, is_of_operations, tasks_in
+from bigiron.util.numbers import Better
 
 _LEAST_LEFT = 0.0005  # of a time that fell by what rounds to 100.0 %
 _MOST_TASKS = 1 << 20

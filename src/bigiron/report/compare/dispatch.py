@@ -15,7 +15,7 @@ from bigiron.analysis.comparison.model import (
 )
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.probes import simulation, stack_counts
-from bigiron.analysis.probes.stack_counts import By, StackCounts
+from bigiron.analysis.probes.stack_counts import StackCounts, StackGrouping
 from bigiron.errors import UserError
 from bigiron.report.compare import csv_json, markdown, text
 from bigiron.report.compare.figure_text import caveats
@@ -44,7 +44,7 @@ class CompareOptions:
     base: str | None  # the variant to compare with; None for the first
     contexts: tuple[str, ...]  # on whose behalf the kernel ran
     paths: int = 0  # call paths, or stacks, to show in text
-    by: By | None = None  # of what was recorded with stacks
+    by: StackGrouping | None = None  # of what was recorded with stacks
     tolerance: float | None = None  # of throughput; None for the study's
     metric: str | None = None  # of throughput; None for all
     pairs: bool = False  # of conflicts: lines that are shared only as a pair
@@ -62,7 +62,7 @@ def compare(study: Study, probe: str, how: CompareOptions) -> tuple[str, list[st
     return FORMATS[how.format](found), caveats(found) if how.format == "csv" else []
 
 
-def comparison_of(study: Study, probe: str, options: Options, by: By | None = None) -> Comparison:
+def comparison_of(study: Study, probe: str, options: Options, by: StackGrouping | None = None) -> Comparison:
     """What a probe measured, compared. UserError where there is nothing, or no such base."""
     options = replace(options, base=study.base(options.base))
     if not all(one.is_comparable for one in probes.named([probe])):

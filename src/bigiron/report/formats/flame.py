@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 from bigiron.analysis.comparison.profiles import Weights
+from bigiron.probes.probe import Contexts
 from bigiron.results import stacks
 from bigiron.study.store import Study
-
-Contexts: TypeAlias = tuple[str, ...]
 
 _LEAST = 1 / 20_000  # of the whole: narrower frames could never be seen
 

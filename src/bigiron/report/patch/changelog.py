@@ -178,7 +178,7 @@ def _of_functions(one: Examined) -> str:
 def _small(one: Examined) -> str:
     """The cache lines and locks that differ in too small a share of an operation to be a verdict."""
     shown = {outlook.group_of(change) for each in one.compared for change in each.changes}
-    largest: dict[comparing.Key, tuple[CountChange, Subject]] = {}
+    largest: dict[comparing.ChangeKey, tuple[CountChange, Subject]] = {}
     for each in one.compared:
         for change in each.small:
             if change.kind not in ("coherence", "locks") or outlook.group_of(change) in shown:

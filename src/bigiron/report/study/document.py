@@ -19,13 +19,14 @@ from bigiron.analysis.statistics.knee import ThroughputCurve
 from bigiron.analysis.statistics.repetitions import where
 from bigiron.analysis.statistics.verdict import MetricComparison
 from bigiron.errors import UserError
+from bigiron.probes.probe import Contexts
 from bigiron.report import knee, predict
 from bigiron.report.compare import dispatch, figure_text
 from bigiron.report.explain import text as explanation
 from bigiron.report.explain.text import Explanation
 from bigiron.report.formats import flame, lkp
 from bigiron.report.formats.chart import Chart, ChartLine, DataPoint
-from bigiron.report.formats.flame import Contexts, Flame
+from bigiron.report.formats.flame import Flame
 from bigiron.report.study import provenance
 from bigiron.report.study.provenance import Environments
 from bigiron.results import growth, measurements, scaling

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bigiron import probes
-from bigiron.report.formats.flame import Contexts
+from bigiron.probes.probe import Contexts
 from bigiron.results.layout import PROBE as LAYOUT
 from bigiron.results.prediction import Prediction
 from bigiron.study import caveats, reproduce

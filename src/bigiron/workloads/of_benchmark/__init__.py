@@ -23,7 +23,7 @@ from bigiron.workloads.of_benchmark import (
 )
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
-    Family,
+    FamilyMapper,
     Mapped,
     MappedProgram,
     Parameters,
@@ -47,7 +47,7 @@ __all__ = [
     "workload_of",
 ]
 
-_FAMILIES: Mapping[str, Family] = {
+_FAMILIES: Mapping[str, FamilyMapper] = {
     "will-it-scale": built_in.will_it_scale,
     "fxmark": built_in.fxmark,
     "hackbench": built_in.hackbench,

@@ -81,7 +81,7 @@ class Mapped:
 Parameters = Mapping[str, str]
 """Of a report, as the kernel test robot writes them."""
 
-Family = Callable[[Parameters, str], Mapped]
+FamilyMapper = Callable[[Parameters, str], Mapped]
 """Maps the parameters and the metric of a report of one benchmark; UserError says why nothing fits."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bigiron.errors import UserError
-from bigiron.workloads.of_benchmark.mapped import INSTEAD, Family, Mapped, Parameters
+from bigiron.workloads.of_benchmark.mapped import INSTEAD, FamilyMapper, Mapped, Parameters
 
 _BUILD = (
     "builds a kernel, minutes of compilers in user mode for seconds in the kernel: unixbench/execl and "
@@ -27,11 +27,11 @@ _WHY: Mapping[str, str] = {
 }
 
 
-def _refuse(benchmark: str, why: str) -> Family:
+def _refuse(benchmark: str, why: str) -> FamilyMapper:
     def refuse(_parameters: Parameters, _metric: str) -> Mapped:
         raise UserError(f"{benchmark} {why} {INSTEAD}")
 
     return refuse
 
 
-FAMILIES: Mapping[str, Family] = {benchmark: _refuse(benchmark, why) for benchmark, why in _WHY.items()}
+FAMILIES: Mapping[str, FamilyMapper] = {benchmark: _refuse(benchmark, why) for benchmark, why in _WHY.items()}

@@ -22,7 +22,7 @@ from bigiron.matrix.model.model import (
     StateTable,
 )
 
-Key = tuple[int, Description]  # of what is in an epoll instance: a descriptor, and what it was of
+WatchKey = tuple[int, Description]  # of what is in an epoll instance: a descriptor, and what it was of
 
 
 class Socket(Fifo):
@@ -59,13 +59,13 @@ class Epoll:
 
     def __init__(
         self,
-        was_in: Callable[[Key], bool] = lambda _key: False,
-        before: Callable[[], Iterable[Key]] = lambda: (),
+        was_in: Callable[[WatchKey], bool] = lambda _key: False,
+        before: Callable[[], Iterable[WatchKey]] = lambda: (),
     ) -> None:
         self._was_in, self._before = was_in, before
-        self.changed: dict[Key, bool] = {}
+        self.changed: dict[WatchKey, bool] = {}
 
-    def holds(self, key: Key) -> bool:
+    def holds(self, key: WatchKey) -> bool:
         return self.changed[key] if key in self.changed else self._was_in(key)
 
     def ready(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bigiron.matrix.model.calls import SHARED_WORDS
-from bigiron.matrix.model.extended.model import Epoll, Key, Socket
+from bigiron.matrix.model.extended.model import Epoll, Socket, WatchKey
 from bigiron.matrix.model.model import Description
 from bigiron.matrix.model.symbolic import FDS, VALUES, Flag, InitialDescription, Int, Unknown, World
 
@@ -163,12 +163,12 @@ class ExtendedUnknown(Unknown):
         other = Socket(held=lambda: world.other(number))
         other.description = Description(other)
 
-        def holds(key: Key) -> bool:
+        def holds(key: WatchKey) -> bool:
             fd, what = key
             known = self._number_of(what)
             return what is other.description or (known is not None and world.is_in(number, fd, known))
 
-        def keys() -> Iterator[Key]:
+        def keys() -> Iterator[WatchKey]:
             for fd, what in world.may_hold(number):
                 yield fd, self._description(what)
             if world.other(number) >= 0:
