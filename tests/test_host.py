@@ -231,17 +231,20 @@ NO_FILES_OF_PROCESSES = """
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("daemon") / "daemon.c"
-    source.write_text(DAEMON)
-    return compile.agent(workloads.from_file(source), "gcc")
+    return of_less_patience(DAEMON, tmp_path_factory.mktemp("daemon"))
 
 
 @pytest.fixture(scope="module")
 def older_daemon(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("older")
-    (folder / "daemon.c").write_text(NO_FILES_OF_PROCESSES + DAEMON)
-    command = ["gcc", "-std=gnu11", "-pthread", "-Wl,--wrap=syscall", *compile.guest_includes()]
-    sources = [*compile.agent_files(), folder / "daemon.c"]
+    return of_less_patience(NO_FILES_OF_PROCESSES + DAEMON, folder, "-Wl,--wrap=syscall")
+
+
+def of_less_patience(workload: str, folder: Path, *options: str) -> Path:
+    """An agent that waits a second, not ten, for what outlives it."""
+    (folder / "workload.c").write_text(workload)
+    command = ["gcc", "-std=gnu11", "-pthread", "-DPATIENCE_S=1", *options, *compile.guest_includes()]
+    sources = [*compile.agent_files(), folder / "workload.c"]
     subprocess.run([*command, *sources, "-o", folder / "agent"], check=True)
     return folder / "agent"
 
@@ -337,13 +340,9 @@ def test_the_lock_is_given_up_when_an_agent_is_killed(
 def test_the_lock_is_given_up_where_a_file_system_is_stuck(outlived: bool, tmp_path: Path) -> None:
     """After what remains is named, if something does."""
     folder_first = DAEMON.replace("if (!fork())", f"make_folder(); if ({int(outlived)} && !fork())")
-    (tmp_path / "stuck.c").write_text(STUCK + folder_first)
-    command = ["gcc", "-std=gnu11", "-pthread", "-Dlstat=answered_lstat", *compile.guest_includes()]
-    sources = [*compile.agent_files(), tmp_path / "stuck.c"]
-    subprocess.run([*command, *sources, "-o", tmp_path / "agent"], check=True)
+    program = of_less_patience(STUCK + folder_first, tmp_path, "-Dlstat=answered_lstat")
     (tmp_path / "job").write_text(job_of(100))
     decoder, messages = Decoder(), list[Message]()
-    program = tmp_path / "agent"
     with subprocess.Popen(
         [program, tmp_path / "job"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:

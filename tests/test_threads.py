@@ -217,7 +217,7 @@ def test_a_replay_on_a_thread_is_stopped() -> None:
         [],
         [[Step("work", 500.0), Step("access", 0, 0, "atomic")]],
     )
-    options = ReplayOptions(machine_files.load("xeon-5418y-x2"), [48], samples=512)
+    options = ReplayOptions(machine_files.load("xeon-5418y-x2"), list(range(2, 49)), samples=512)
     with pytest.raises(StoppedError), StoppableThreads() as threads:
         replaying = threads.submit(replay, {"v": lambda _: line}, options)
         assert not replaying.done()

@@ -27,7 +27,9 @@
 #include "tracing/tracing.h"
 #include "workload/hotplug.h"
 
+#ifndef PATIENCE_S /* shorter in tests */
 #define PATIENCE_S 10 /* with what outlives the agent, and with file systems that do not answer */
+#endif
 #define LOOK_MS 100
 #define LOOK_FOR_AGENT_MS 1000 /* seldom: the guard is not to work beside the tasks */
 #define DONE "." /* from the agent, in place of a name, which begins with '/' */
