@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -44,17 +44,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--arch", choices=CROSS, default=platform.machine(), help="of the hosts")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder for the wheel")
+    parser.add_argument("--workload", action="append", help="to compile; may be repeated  [default: all]")
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    chosen = asked.workload or [one.name for one in workloads.builtin()]
     if asked.programs:
-        make_programs(asked.programs, asked.arch)
+        make_programs(asked.programs, asked.arch, chosen)
         return
     tools = install_tools()
     source = copy_of_tracked_files()
     print("wheel: compiling the programs of virtual machines", flush=True)
     staged = dict(os.environ, PYTHONPATH=str(source / "src"))
     programs = BUILD / f"compiled-{asked.arch}"
-    run(sys.executable, __file__, "--arch", asked.arch, "--programs", programs, env=staged)
+    these = [f"--workload={name}" for name in asked.workload or []]
+    run(sys.executable, __file__, "--arch", asked.arch, "--programs", programs, *these, env=staged)
     shutil.copytree(programs, source / "src/bigiron/compiled")
     print("wheel: compiling the simulator", flush=True)
     made = BUILD / "made"
@@ -99,9 +102,9 @@ def copy_of_tracked_files() -> Path:
     return source
 
 
-def make_programs(folder: Path, arch: str) -> None:
+def make_programs(folder: Path, arch: str, chosen: Sequence[str]) -> None:
     """Fill a folder as `bigiron.prebuilt` reads it, unless it is. The package is the copy's: it is hashed."""
-    guest, recorder = guest_programs(), compile.recorder_key(arch)
+    guest, recorder = guest_programs(chosen), compile.recorder_key(arch)
     index = dict.fromkeys(guest, ARCHIVE) | {recorder: ""}
     if prebuilt.read(folder / prebuilt.INDEX).programs == index:
         return
@@ -120,8 +123,11 @@ def make_programs(folder: Path, arch: str) -> None:
     (folder / prebuilt.INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1))
 
 
-def guest_programs() -> dict[str, Callable[[], Path]]:
-    """The static programs of virtual machines by key, as `bigiron run` and `bigiron matrix` ask for them."""
+def guest_programs(chosen: Sequence[str]) -> dict[str, Callable[[], Path]]:
+    """The static programs of virtual machines by key, as `bigiron run` and `bigiron matrix` ask for them.
+
+    Of the workloads, those that are `chosen`.
+    """
     gcc = X86_64.compiler
     tries_kvm = workloads.find("getppid1")
     programs: dict[str, Callable[[], Path]] = {
@@ -131,7 +137,7 @@ def guest_programs() -> dict[str, Callable[[], Path]]:
         compile.agent_key(None, gcc, False): partial(compile.agent, None, gcc),
         compile.agent_key(tries_kvm, gcc, False): partial(compile.agent, tries_kvm, gcc),
     }
-    for workload in workloads.builtin():
+    for workload in map(workloads.find, chosen):
         slices = not workload.has_rounds
         key = compile.agent_key(workload, gcc, slices)
         programs[key] = partial(compile.agent, workload, gcc, time_slices=slices)
