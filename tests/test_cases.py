@@ -99,7 +99,7 @@ def test_hotplug_rcu_s_report(tmp_path: Path) -> None:
     blocked = figures["blocked in synchronize_rcu under the idle handler's end, offline"]
     assert blocked.published == "5,771,569 us" and "VM time in 3 waits" in blocked.ours
     assert "synchronize_rcu < cpuidle_pause_and_lock < pseries_cpuidle_cpu_dead" in report.claims[-1].evidence
-    assert any("a part of its caller, cpuidle_pause_and_lock" in note for note in report.notes)
+    assert any("inlined it into its caller, cpuidle_pause_and_lock" in note for note in report.notes)
 
 
 def test_open1_rcu_s_report(tmp_path: Path) -> None:

@@ -366,13 +366,13 @@ def _limits(replayed: ReplayedStudy, published: Published) -> Claim:
 
 
 _NOTES = [
-    "What is counted is counted in kernels, exactly, and has no time. What is simulated: the mean of all "
-    "seeds, and the least and the most of any of them; by layout, with the machine's own figures, and where "
-    "90 % are of these and of machines sampled from their ranges.",
-    "Nothing was fitted: the latencies are those of xeon-phi-288, and what an operation takes is an "
+    "Counts are exact, from real kernels, and have no times. Simulated figures are the mean of all seeds, "
+    "with the lowest and the highest of any seed. Those by layout are of the machine's own figures, with the "
+    "range of 90 % of the machines that were sampled from its ranges.",
+    "Nothing was fitted: the latencies are those of xeon-phi-288, and the cost of an operation is an "
     "estimate (tasks.toml, layouts.toml).",
-    "Layouts leave out page walks. An adjacent-line prefetcher would change nothing that a sum waits for: "
-    "what it takes from a CPU, the CPU fetches again outside of the lock.",
+    "Layouts leave out page walks. An adjacent-line prefetcher would not change what a sum waits for: a CPU "
+    "fetches the line that it lost to the prefetcher outside of the lock.",
 ]
 
 

@@ -114,7 +114,7 @@ def _costs(parts: Parts, published: Published) -> list[PublishedFigure]:
     tables = seconds("unregister_sysctl_table", "sysctl") + seconds(SYSCTL[1], "sysctl")
     return [
         PublishedFigure(
-            f"{DEBUGFS}, one CPU of {_BIG} goes",
+            f"{DEBUGFS}, one CPU of {_BIG} goes offline",
             f"{seconds(DEBUGFS, 'debugfs'):.2f} s",
             _in_words(parts.files_after),
         ),
@@ -186,7 +186,9 @@ def _times(parts: Parts, published: Published) -> list[PublishedFigure]:
     added = published.value(off, "v5.14", "real") - published.value(off, "v5.11", "real")
     one = published.value("offline_one_of_1920_cpus", DEBUGFS, "debugfs")
     return [
-        PublishedFigure(f"{DEBUGFS}, one CPU of {_BIG} goes, in seconds", f"{one:.2f} s", seed_range([_BIG])),
+        PublishedFigure(
+            f"{DEBUGFS}, one CPU of {_BIG} goes offline, in seconds", f"{one:.2f} s", seed_range([_BIG])
+        ),
         PublishedFigure(
             f"what it adds to smt=off, {_BIG - _SMALL} CPUs one after the other",
             f"{added:,.0f} s (v5.14 against v5.11)",
@@ -254,12 +256,12 @@ def _claims(study: Study, parts: Parts, published: Published) -> list[Claim]:
 
 def _notes() -> list[str]:
     return [
-        "Instructions are exact and depend on no machine. VM times are an emulator's: memory that CPUs "
-        "contend for costs nothing in it, waiting for a grace period takes real time, and spinning is cheap.",
-        "A prediction holds as long as its law does; the interval is that of what all laws predict.",
-        "Seconds are fitted to one published time (build_domains_240_cpus), the others predicted from it.",
-        f"The published machine had {_BIG} POWER CPUs in 17 sockets, so domains of more levels than here, "
-        "where all CPUs are in one socket.",
+        "Instruction counts are exact, and the same on any machine. VM times are an emulator's: contended "
+        "memory costs nothing, spinning is cheap, and a wait for a grace period takes real time.",
+        "A prediction holds as long as its law does; its interval covers the predictions of all laws.",
+        "Seconds are fitted to one published time (build_domains_240_cpus), and predicted for the others.",
+        f"The published machine had {_BIG} POWER CPUs in 17 sockets, and so more levels of scheduling "
+        "domains than this one, where all CPUs are in one socket.",
     ]
 
 

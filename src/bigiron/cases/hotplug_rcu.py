@@ -197,19 +197,19 @@ class _Waits:
         notes = []
         if frames and _HANDLER[0] not in frames:
             notes.append(
-                f"{_HANDLER[0]} does not show by its name: the compiler made it a part of its caller, "
+                f"{_HANDLER[0]} is not in the call chains: the compiler inlined it into its caller, "
                 f"{_HANDLER[1]}."
             )
         if self.handler and self.is_tie:
             longest, ours = self.microseconds(self.stacks[0]), self.microseconds(self.handler)
             notes.append(
-                f"Another wait is as long ({longest / ours - 1:.1%} more): in both, each CPU that goes waits "
-                "for one normal grace period, and which is longer is chance."
+                f"Another wait is as long ({longest / ours - 1:.1%} longer): in both, each CPU that goes "
+                "offline waits for one normal grace period, and it is chance which is longer."
             )
         notes.append(
-            "The virtual machine is a pseries, and the published machine ran without a hypervisor (powernv): "
-            "the function by which the idle driver learns that a CPU goes away has another name there, "
-            "and does the same."
+            "The virtual machine is a pseries; the published machine ran without a hypervisor (powernv). "
+            "There the function that tells the idle driver that a CPU goes offline has another name, and "
+            "does the same."
         )
         return notes
 
@@ -268,8 +268,8 @@ def _left(measured: dict[str, dict[str, Scenario]], waits: _Waits) -> str:
     """What the time consists of that expediting leaves."""
     seconds, waited = fmean(measured["offline"][_ALL].seconds), waits.seconds.get(_ALL, 0.0)
     return (
-        f"offline: of the {seconds:.2f} s that are left where all are expedited, {waited:.2f} s are waits "
-        "for grace periods; the rest is what CPUs compute, in an emulator's time."
+        f"offline: of the {seconds:.2f} s that are left with all grace periods expedited, {waited:.2f} s are "
+        "waits for them; the rest is computation, in an emulator's time."
     )
 
 
@@ -286,11 +286,11 @@ def _simulated(published: Published) -> list[PublishedFigure]:
 
 
 _NOTES = (
-    "A wait for a grace period is real time here, too: RCU's timers tick as they do on a processor. What "
-    "CPUs compute in between is an emulator's time, longer than a processor's and the longer the more CPUs "
-    "there are: what expediting leaves is more than on a real machine, by the distortion above. No clock "
-    "that follows instructions is to be had on POWER.",
-    "Spinning CPUs give way in the emulator, and memory that CPUs contend for costs nothing.",
+    "A wait for a grace period takes real time here too, as RCU's timers tick as they do on a processor. "
+    "Computing in between takes an emulator's time, which is longer, and grows with the number of CPUs: so "
+    "the time that is left with expedited grace periods is longer than on a real machine, by the distortion "
+    "above. POWER guests have no clock that counts instructions.",
+    "In the emulator, spinning CPUs yield, and contended memory costs nothing.",
 )
 
 

@@ -166,7 +166,7 @@ class _ByLimit:
                 ),
             ),
             Claim(
-                f"A limit of 100,000{where} is as none at all",
+                f"A limit of 100,000{where} behaves like no limit",
                 _all(same),
                 self._said(self._periods, _PERIODS),
             ),
@@ -323,11 +323,11 @@ def _claims(rows: pl.DataFrame, most: int, apart: int | None, published: float) 
             f"{100 * (slow.value / recovered.value - 1):+.1f} %",
         ),
         Claim(
-            f"The curves are one up to about {published:g} tasks",
+            f"The curves coincide up to about {published:g} tasks",
             apart is not None and published / 2 <= apart <= 2 * published,
-            f"256 costs more than {_APART:.0%} from {apart} tasks on"
+            f"a limit of 256 costs more than {_APART:.0%} from {apart} tasks on"
             if apart
-            else "256 never costs that much",
+            else f"a limit of 256 costs {_APART:.0%} or less with any number of tasks",
         ),
     ]
 
@@ -363,12 +363,12 @@ def _slower(replayed: ReplayedStudy, most: int, published: float) -> Claim:
 
 
 _NOTES = [
-    "What is counted is counted in 6.1 with this case's patch, on a clock that follows instructions, 1 to 2 "
-    "a nanosecond and CPU.",
-    "What is simulated: the mean of all seeds, and the least and the most of any of them.",
-    "Nothing was fitted: what an operation takes in the simulation is an estimate (limits.toml), and the "
+    "Counts are of 6.1 with this case's patch. The guest's clock counts instructions: each CPU executes 1 to "
+    "2 of them in a nanosecond.",
+    "Simulated figures are the mean of all seeds, with the lowest and the highest of any seed.",
+    "Nothing was fitted: the cost of an operation in the simulation is an estimate (limits.toml), and the "
     "latencies are those of a later machine (machine.toml).",
-    "Caches are unlimited there: an object that was unused for long costs no more when it is used again.",
+    "Simulated caches are unlimited: an object costs no more when it was not used for long.",
 ]
 
 CASE = Case(

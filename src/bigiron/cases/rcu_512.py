@@ -108,15 +108,15 @@ def _where(samples: Sequence[tuple[float, float, float]], cliff: Sequence[float]
     """On which of the sampled machines there is a cliff: what a line takes there, and what 3 and 7 lose."""
     itself = machine_files.load(_MACHINE).transfer_ns(*_FARTHEST)
     if not cliff:
-        return f"It is so on none of {len(samples)} sampled machines"
+        return f"None of the {len(samples)} sampled machines has it"
     slow = sum(ns >= min(cliff) for ns, _three, _seven in samples)
     more = sum(seven > _LOST for _ns, _three, seven in samples)
     return (
-        f"It is so on {len(cliff)} of {len(samples)} sampled machines, {len(cliff)} of the {slow} where a "
+        f"{len(cliff)} of {len(samples)} sampled machines have it: {len(cliff)} of the {slow} where a "
         f"cache line takes {three_digits(min(cliff))} ns or more from the farthest CPU. The "
         f"range was {three_digits(min(samples)[0])} to {three_digits(max(samples)[0])} ns; the machine's "
-        f"own figure, an estimate, is {three_digits(itself)}. On {more or 'none'} of them more than "
-        f"{_LOST:g} % is lost with 7"
+        f"own figure, an estimate, is {three_digits(itself)}. {more or 'None'} of them lose more than "
+        f"{_LOST:g} % with 7"
     )
 
 
@@ -181,9 +181,9 @@ def _errors(idle: Mapping[int, Estimate], ls: Mapping[int, Sequence[float]], pub
 
 
 _NOTES = [
-    "Every figure here is simulated. While idle and of trees: the mean of all seeds, and the least and the "
-    "most of any of them. While ls runs: with the machine's own figures, and where 90 % are of these "
-    "and of machines sampled from their ranges.",
+    "Every figure here is simulated. Those of idle machines and of trees are the mean of all seeds, with the "
+    "lowest and the highest of any seed. Those with ls running are of the machine's own figures, with the "
+    "range of 90 % of the machines that were sampled from its ranges.",
     "The latencies are those of the machine altix-512 (`bigiron machine show altix-512`), none fitted.",
     "How the mask was applied is not published: it is assumed to spread the CPUs over the ticks.",
     "A leaf of 2 CPUs is a node of this machine; leaves of 4, 8 and 16 take CPUs of neighbouring nodes.",
