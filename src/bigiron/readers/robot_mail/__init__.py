@@ -20,7 +20,15 @@ from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.robot_mail import by_hand, unnamed
-from bigiron.readers.robot_mail.envelope import MOST_BYTES, MailLine, MailText, depth_of, texts, unquoted
+from bigiron.readers.robot_mail.envelope import (
+    MOST_BYTES,
+    MailLine,
+    MailText,
+    after_quoted,
+    depth_of,
+    texts,
+    unquoted,
+)
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
 from bigiron.readers.robot_mail.reading import COMMIT, FIELD, KEYS, NOTICED, SUBJECT, MailReader
 from bigiron.readers.robot_mail.table import header
@@ -44,7 +52,7 @@ def read(content: bytes, called: str) -> RobotMail:
     for text in texts(content, called):
         table = table or ("" if best else by_hand.table_in(text.lines))
         for depth in [*_depths(text), None]:
-            lines = list(joined(unquoted(text.lines, depth)))
+            lines = list(joined(unquoted(text.lines, depth), after_quoted(text.lines, depth)))
             rank = _rank(text.subject, lines, depth)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, text.subject, lines

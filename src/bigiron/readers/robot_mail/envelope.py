@@ -78,6 +78,25 @@ def unquoted(lines: list[MailLine], depth: int | None) -> list[MailLine]:
     return [(at, marks.sub("", line, count=1)) for at, line in lines if depth_of(line) >= depth]
 
 
+def after_quoted(lines: list[MailLine], depth: int | None) -> list[MailLine]:
+    """The lines that come directly after those quoted so deep, and are quoted less deep, without any marks.
+
+    Each may be the rest of a line that was wrapped after it had been quoted, or an answer.
+
+    >>> after_quoted([(1, "> > a"), (2, "> b"), (3, "> c"), (4, ""), (5, "d")], 2)
+    [(2, 'b'), (3, 'c')]
+    """
+    found: list[MailLine] = []
+    is_after = False
+    for at, line in lines if depth else []:
+        is_quoted = depth_of(line) >= (depth or 0)
+        plain = _QUOTE.sub("", line, count=1) if line.startswith(">") else line
+        is_after = is_quoted or (is_after and bool(plain.strip()))
+        if is_after and not is_quoted:
+            found.append((at, plain))
+    return found
+
+
 def depth_of(line: str) -> int:
     """How many marks of quoting a line begins with."""
     found = _QUOTE.match(line)

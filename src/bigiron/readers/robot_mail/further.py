@@ -28,7 +28,7 @@ class FurtherTests:
 
     def __init__(self, called: str) -> None:
         self._called = called
-        self._before = ""  # the name of the last row; "": that was none of the table
+        self._before = ""  # the name of the last row, whatever is empty in between; "": that was another line
         self._read: list[MailClaim] = []
         self._last: MailClaim | None = None  # the one that is being read
 
@@ -39,6 +39,8 @@ class FurtherTests:
 
     def read(self, line: str) -> bool | None:
         """Whether a row of the table is understood; None: the line is none of the table."""
+        if not line.strip():
+            return None
         found = _CELLS.match(line)
         name = (found[1] or self._before) if found else ""
         self._before = name

@@ -20,6 +20,7 @@ from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, MailTab
 _MOST_UNKNOWN = 20  # lines that are kept
 _MOST_TABLES = 200
 _MOST_OTHERS = 20  # branches, and commits
+_LONGEST_KEYS = 1000  # characters of a table's values
 
 NOTICED = re.compile(
     r"noticed (?:an? |a\(n\) )?([-+]?\d+(?:\.\d+)?)\s?%\s+(regression|improvement)\s+of\s+"
@@ -27,11 +28,18 @@ NOTICED = re.compile(
 )
 SUBJECT = re.compile(r"([0-9a-f]{7,40})\b:?\s+(\S+)\s+([-+]?\d+(?:\.\d+)?)%\s+(regression|improvement)")
 FIELD = re.compile(r"(?:(?:[Ii]n|[Oo]n) )?([Tt]estcase|[Tt]est machine|config|compiler)\s*:\s*(\S.*?)\s*$")
-COMMIT = re.compile(r"commit(?::\s*|\s+)([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$")
+_OF_NOTICE = r"commit(?::\s*|\s+)([0-9a-f]{7,40})\s*(?:\(\s*\"(.*?)\"?\s*\)?\s*)?$"
+COMMIT = re.compile(rf"(?:due to )?{_OF_NOTICE}")
+_DUE_TO = re.compile(rf"\bdue to {_OF_NOTICE}")
+"""The commit in the line of the regression itself."""
 _OF_TABLE = re.compile(r"\s*([0-9a-f]{7,40}|v\d[\w.+-]*)(?:\s+\(\"?(.*?)\"?\)?)?(?:\s*(?:<-|=\s).*)?\s*$")
 """A commit that a table compares, with its title, and what a developer adds to it."""
-_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:\s*$", re.IGNORECASE)
+_PARAMETERS = re.compile(r"\s*(?:with following )?parameters:(\s*|\s+[a-z][\w.-]*:\s.*)$", re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
+_IN_ONE_LINE = re.compile(r"\s+(?=[a-z][\w.-]*:\s)")
+"""What is between the parameters of a mail whose lines became one."""
+_DESCRIBED = ("test-description", "test-url")
+"""Fields that follow the parameters, where a text lost its empty lines."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*$")
 _ELSEWHERE = re.compile(r"\[((?:still |test )?[a-z ]{1,40}) on\s+(\S+)\s+([0-9a-f]{7,40})\]\s*$")
 _HARDWARE = re.compile(r"(model|nr_node|nr_cpu|memory|brand):\s+(\S.*?)\s*$")
@@ -185,8 +193,8 @@ class MailReader:
         begun, self._begun = self._begun, ""
         more = "" if " " in line.strip() or line.endswith(":") else line.strip()
         whole = begun + more if begun else line.strip()
-        is_cut = line.count("/") < len(self._keys) - 1 or line.endswith("-")
-        if not begun and is_cut and "/" in line:
+        is_cut = whole.count("/") < len(self._keys) - 1 or whole.endswith("-")
+        if is_cut and "/" in line and (more or not begun) and len(whole) < _LONGEST_KEYS:
             self._begun = whole
             return
         known = {**self._parameters, "testcase": self._fields.get("testcase", "")}
@@ -208,8 +216,10 @@ class MailReader:
             self._block = "commits"
         elif self._at_end and self._block != "commits":
             return False
-        elif _PARAMETERS.match(line):
+        elif found := _PARAMETERS.match(line):
             self._block = "parameters"
+            if of_line := _PARAMETER.match(found[1]):
+                return self._parameter(of_line[1], of_line[2])
         elif self._block == "commits" and (found := _OF_TABLE.match(line)):
             if len(self._tables[-1].commits) < MOST_COLUMNS:
                 self._tables[-1].commits.append(Commit(found[1], found[2] or ""))
@@ -223,9 +233,14 @@ class MailReader:
 
     def _parameter(self, name: str, value: str) -> bool:
         """False where it cannot be one: it is listed with the lines that were not understood."""
-        if is_parameter(value):
-            self._parameters.setdefault(name, value)
-        return is_parameter(value)
+        if name in _DESCRIBED:
+            return True
+        first, *others = _IN_ONE_LINE.split(value)
+        given = [(name, first), *((one, other) for one, _, other in (two.partition(":") for two in others))]
+        for one, other in given:
+            if is_parameter(other.strip()):
+                self._parameters.setdefault(one, other.strip())
+        return all(is_parameter(other.strip()) for _, other in given)
 
     def _of_columns(self, at: int, line: str) -> bool:
         """The line above a table's rows, or the name of a test without keys."""
@@ -281,6 +296,9 @@ class MailReader:
                 self._before = len(self._commits)
                 self._metric, self._change = label(found[3], None), found[1]
                 self._regression = found[2] == "regression"
+            due = _DUE_TO.search(line)
+            if due and len(self._commits) < _MOST_OTHERS:
+                self._commits.append(Commit(due[1], due[2] or ""))
         elif found := COMMIT.match(line):
             if len(self._commits) < _MOST_OTHERS:
                 self._commits.append(Commit(found[1], found[2] or ""))

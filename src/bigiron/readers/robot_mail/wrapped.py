@@ -1,28 +1,41 @@
-"""Lines that programs which send answers have wrapped: each in one piece again."""
+"""Lines that programs which send answers have wrapped or run together: each in one piece again."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.reading import NOTICED
 
 _MACHINE = re.compile(r"(?:on )?test machine\s*:", re.IGNORECASE)
+_END_OF_MACHINE = re.compile(r"\bmemory\s*$|\bparameters:", re.IGNORECASE)
 _LONGEST = 400  # characters
 _MOST_LINES = 4  # that continue one
 _HYPHENED = re.compile(r"\S-\s*$")
 """Those programs cut words at hyphens, too: `a regression of will-it-`."""
 _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
 _END_OF_NOTICE = re.compile(r"\s*(?:on|(?:(?:due )?to )?commit)\s*:\s*$")
+_BEFORE_PARAMETERS = re.compile(r"\s+((?:with following )?parameters:(?:\s.*)?)$", re.IGNORECASE)
+_END_OF_METRIC = re.compile(r"\s*\S+\s+(?:on|due to commit):\s*$")
+_HASH = re.compile(r"\s*[0-9a-f]{7,40}\b")
+_BEFORE_COMMIT = re.compile(r"\bdue to commit:?\s*$")
+_DESCRIPTION = "test-description:"
+_BRANCH = re.compile(r"\s*\[(?:still |test )?[a-z ]{1,40} on\s+\S+\s*$")
+"""`[still regression on linux-next/master`, without the commit."""
 """What programs cut from `noticed a -5.0% regression of fsmark.files_per_sec due to commit:`."""
 
-_CELL = re.compile(r"\s*\|\s*(?:testcase: change|test machine|test parameters)\s*\|")
+_CELL = re.compile(
+    r"\s*\|\s*(?:testcase: change|test machine|test parameters|(?=\|\s*[A-Za-z][\w.-]*=))\s*\|"
+)
 """The beginning of a row of the table of further tests."""
+_OTHER_CELL = re.compile(r"\s*(?:\|\s*\S|\+-)")
 
 _COMMIT = re.compile(r"(?:commit:?)?\s*(?:[0-9a-f]{7,40}|v\d\S*)(?:\s*$|\s+(?P<title>\(\"))")
 """A commit, with the beginning of its title or without."""
 _TITLE, _END_OF_TITLE = '("', '")'
+_UNBROKEN = re.compile(r"\s*\S{60,}\s*$")
+"""Names of parameters, their values or the line between two tables, without a place to wrap them."""
 _KEYS = re.compile(r"\s*[\w.-]+(?:/[\w.-]+){3,}\s*$")
-_REST_OF_KEYS = re.compile(r"\s*[\w./-]*:\s*$")
+_REST_OF_KEYS = re.compile(r"\s*(?!commit:)[\w./-]*:\s*$")
 _COLUMNS = re.compile(
     r"\s*(?:v\d\S*|[0-9a-f]{15,16})(?:\s+(?:v\d\S*|[0-9a-f]{20,40}))+(?P<order>\s+test[\w/]*)?\s*$"
 )
@@ -37,20 +50,36 @@ _SPREAD = re.compile(r"(?:[^\w\s]|[^\x00-\x7f]){1,3}(?:\d+%)?")
 _OF_ALL = ("GEO-MEAN", "TOTAL")
 
 
-def joined(lines: list[MailLine]) -> Iterator[MailLine]:
-    """The lines, each that was cut with what follows it."""
+def joined(lines: list[MailLine], after_quoted: Sequence[MailLine] = ()) -> Iterator[MailLine]:
+    """The lines, each that was cut with what follows it.
+
+    Of the lines after quoted ones, those are used that continue a line; others are answers.
+    """
+    lines = sorted([*lines, *after_quoted]) if after_quoted else lines
+    answers = {at for at, _ in after_quoted}
     position = 0
     while position < len(lines):
         at, line = lines[position]
         position += 1
+        if at in answers and not _UNBROKEN.match(line):
+            continue
         following = [text for _, text in lines[position : position + _MOST_LINES]]
-        more = following[: _rest_of_title(line, following) or _rest_of_notice(line, following)]
+        more = following[: _rest(line, following)]
         line = _in_one(line, more)
         position += len(more)
         while position < len(lines) and (joint := _joint(line, lines[position][1])) is not None:
             line = f"{line.rstrip()}{joint}{lines[position][1].strip()}"
             position += 1
+        if _MACHINE.match(line) and (next_line := _BEFORE_PARAMETERS.search(line)):
+            yield at, line[: next_line.start()]
+            line = next_line[1]
         yield at, line
+
+
+def _rest(line: str, following: list[str]) -> int:
+    """How many lines continue a line of one of the kinds that say where they end."""
+    kinds = (_rest_of_title, _rest_of_notice, _rest_of_cell)
+    return next((number for kind in kinds if (number := kind(line, following))), 0)
 
 
 def _in_one(line: str, more: list[str]) -> str:
@@ -85,10 +114,22 @@ def _rest_of_notice(line: str, following: list[str]) -> int:
     for position, one in enumerate([*following, ""]):
         if NOTICED.search(line):
             is_cut = not line.rstrip().endswith(":") and _END_OF_NOTICE.match(one)
-            return position + bool(is_cut)
+            return position + bool(is_cut or (_BEFORE_COMMIT.search(line) and _HASH.match(one)))
         if _OWN_LINE.match(one):
             return 0
         line = _in_one(line, [one])
+    return 0
+
+
+def _rest_of_cell(line: str, following: list[str]) -> int:
+    """How many lines continue a row of the table of further tests; 0: it is whole, or has no end."""
+    if not _CELL.match(line) or line.rstrip().endswith("|"):
+        return 0
+    for position, one in enumerate(following):
+        if not one.strip() or _OTHER_CELL.match(one):
+            return 0
+        if one.rstrip().endswith("|"):
+            return position + 1
     return 0
 
 
@@ -98,10 +139,7 @@ def _joint(line: str, following: str) -> str | None:
         return None
     word = _between(line)
     if _is_cut_head(line):
-        return None if _OWN_LINE.match(following) else word
-    if _CELL.match(line) and not line.rstrip().endswith("|"):
-        is_rest = following.rstrip().endswith("|") and not following.strip().startswith("| ")
-        return word if is_rest else None
+        return None if _OWN_LINE.match(following) and not _END_OF_METRIC.match(following) else word
     if _KEYS.match(line) and _REST_OF_KEYS.match(following):
         return ""
     if columns := _COLUMNS.match(line):
@@ -132,4 +170,10 @@ def _is_figure(word: str) -> bool:
 def _is_cut_head(line: str) -> bool:
     """Whether a line of a report's head goes on in the next one, unless that is a line of its own."""
     noticed = NOTICED.search(line)
-    return bool(_HYPHENED.search(noticed[3]) if noticed else _MACHINE.match(line))
+    return bool(
+        _HYPHENED.search(noticed[3])
+        if noticed
+        else (_MACHINE.match(line) and not _END_OF_MACHINE.search(line))
+        or line.lstrip().lower().startswith(_DESCRIPTION)
+        or _BRANCH.match(line)
+    )
