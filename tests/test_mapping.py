@@ -289,6 +289,19 @@ def test_a_class_of_stressors_is_minimized_as_the_robot_does() -> None:
     assert "--minimize" not in workload_of("stress-ng", {"class": "os", "test": "pagemove"}, metric).called
 
 
+@pytest.mark.parametrize("benchmark", ["netperf", "sysbench", "perf-bench", "will-it-scale", "fxmark"])
+def test_a_report_that_names_no_test_is_refused_as_that(benchmark: str) -> None:
+    assert refused(benchmark).startswith("the report does not say which test of")
+    assert "not mapped" in refused("netperf", test="OTHER") and "not mapped" in refused(
+        "perf-bench", test="x"
+    )
+
+
+def test_a_refusal_says_what_is_so_of_the_benchmark() -> None:
+    assert "turns on the kernel's tracing" in refused("stress-ng", test="uprobe")
+    assert refused("fwq").startswith("fwq computes in user mode")
+
+
 def test_netperf_has_as_many_clients_as_tasks() -> None:
     found = workload_of("netperf", {"test": "TCP_MAERTS", "cluster": "cs-localhost", "ip": "ipv4"})
     assert found.program and found.program.service == ("netserver -D -4",)

@@ -2,6 +2,7 @@
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count
+from bigiron.workloads.of_benchmark.built_in import given_test
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, MappedProgram, Parameters, of_network, size
 
 _WARM_UP_S = 0.03  # copies of large messages are few instructions, and so little time of the machine
@@ -29,14 +30,14 @@ _OF_SOCKPERF = {
 
 def netperf(parameters: Parameters, _metric: str) -> Mapped:
     """As many clients as the report's share of the CPUs, each with a netserver of its own."""
-    test = parameters.get("test", "").upper()
+    test = given_test("netperf", parameters).upper()
     if test.startswith(("SCTP", "DCCP")):
         raise UserError(
             f"netperf's {test}: Debian's netperf is built without it. For what TCP and it share, memory and "
             f"its control group, change the mail's test to TCP_STREAM; or {INSTEAD}"
         )
     if test not in _PER:
-        raise UserError(f"netperf's {test or 'test'} is not mapped (those are {', '.join(_PER)}): {INSTEAD}")
+        raise UserError(f"netperf's {test} is not mapped (those are {', '.join(_PER)}): {INSTEAD}")
     sent = size(parameters, "send_size")
     file = " -F /usr/bin/netperf" if test == "TCP_SENDFILE" else ""
     options = f" -m {sent}" if sent else ""

@@ -20,7 +20,7 @@ _DEVICES = "measures a device, which a virtual machine here lacks:"
 _WHY: Mapping[str, str] = {
     **dict.fromkeys(("kbuild", "kernbench", "build-kernel"), _BUILD),
     **dict.fromkeys(("xfstests", "ltp", "kernel-selftests", "blktests", "trinity", "boot"), _TESTS),
-    **dict.fromkeys(("coremark", "linpack", "stream", "pmbench", "specjbb2015"), IN_USER_MODE),
+    **dict.fromkeys(("coremark", "fwq", "linpack", "stream", "pmbench", "specjbb2015"), IN_USER_MODE),
     **dict.fromkeys(("swapin",), _SWAPS),
     **dict.fromkeys(("iozone",), _NOT_FREE),
     **dict.fromkeys(("ndctl", "igt", "rt-app", "suspend"), _DEVICES),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bigiron.errors import UserError
 from bigiron.readers.figure import count
-from bigiron.workloads.of_benchmark.built_in import hackbench, of_suite
+from bigiron.workloads.of_benchmark.built_in import given_test, hackbench, of_suite
 from bigiron.workloads.of_benchmark.mapped import INSTEAD, Mapped, MappedProgram, Parameters, mode_of
 
 _LONG = 100_000
@@ -39,7 +39,8 @@ _OF_FUTEX = {
 
 def perf_bench(parameters: Parameters, metric: str) -> Mapped:
     """By the parameter `test` or `op`, or by what follows perf-bench- in the benchmark's name."""
-    words = f"{parameters.get('test', '')} {parameters.get('op', '')}"
+    words = f"{parameters.get('test', '')} {parameters.get('op', '')}".strip()
+    words = words or given_test("perf bench", parameters)
     test = _OF_SUITE.sub(r"\1 ", " ".join(words.replace("_", "-").split()))
     match test:
         case "sched pipe":

@@ -46,7 +46,8 @@ WHY_NOT = {
         "binderfs", "dev", "efivar", "gpu", "ioport", "kvm", "led", "loop", "pci", "quota", "rawdev",
         "rtc", "smi", "swap", "tun", "watchdog",
     ),
-    "it needs a module that these kernels do not load": ("dccp", "module", "sctp", "uprobe"),
+    "it needs a module that these kernels do not load": ("dccp", "module", "sctp"),
+    "it turns on the kernel's tracing, which bigiron itself uses": ("uprobe",),
     "it takes CPUs or memory offline (--workload hotplug-cycle does so with CPUs)": (
         "cpu-online", "memhotplug",
     ),

@@ -3,6 +3,7 @@
 import re
 
 from bigiron.errors import UserError
+from bigiron.workloads.of_benchmark.built_in import given_test
 from bigiron.workloads.of_benchmark.mapped import (
     INSTEAD,
     Mapped,
@@ -35,7 +36,7 @@ _OPTIONS = {
 
 def sysbench(parameters: Parameters, _metric: str) -> Mapped:
     """By the parameter `test`, or by what follows sysbench- in the benchmark's name."""
-    test = (parameters.get("test") or "").replace("_", "-")
+    test = given_test("sysbench", parameters).replace("_", "-")
     if test in _TESTS:
         options, per = _TESTS[test]
         for key, option in _OPTIONS.get(test, {}).items():
@@ -49,7 +50,7 @@ def sysbench(parameters: Parameters, _metric: str) -> Mapped:
     if test.startswith(("oltp", "mariadb", "mysql")):
         return _database()
     known = "threads, mutex, cpu, memory, fileio and oltp are"
-    raise UserError(f"sysbench's {test or 'test'} is not mapped ({known}): {INSTEAD}")
+    raise UserError(f"sysbench's {test} is not mapped ({known}): {INSTEAD}")
 
 
 def _fileio(parameters: Parameters) -> Mapped:
