@@ -7,8 +7,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from test_robot_mail import NEW, TEXT, quoted, read
+from test_robot_mail import NEW, TEXT, mail, quoted, read
 
+from bigiron.readers import robot_mail
 from bigiron.readers.robot_mail import Commit, RobotMail
 
 MACHINE = "test machine: 104 threads 2 sockets (Skylake) with 192G memory"
@@ -137,3 +138,22 @@ def test_a_metric_is_whole_wherever_a_program_cut_it_at_a_hyphen() -> None:
         for end in ("on:", "due to commit:"):
             text = TEXT.replace(f"{METRIC} on:", f"{cut} {end}")
             assert read(text).metric == metric and read(quoted(text)).metric == metric
+
+
+# Mails that are cut
+
+
+def test_a_mail_that_is_cut_before_its_parameters_assumes_defaults() -> None:
+    assumed = ["no line names the benchmark's parameters, so its defaults are assumed"]
+    for end in ("parameters:", "nr_task:"):
+        assert read(TEXT[: TEXT.index(end)]).assumptions == assumed
+    assert read(TEXT[: TEXT.index("\tmode:")]).assumptions == []
+
+
+def test_rows_before_a_table_leave_it_its_parameters() -> None:
+    table = re.sub(r"-52\.4% +40459", "-2.4%  82958", TEXT[TEXT.index("=" * 80) : TEXT.index("Disclaimer")])
+    rows = "    84998            -2.4%      82958        will-it-scale.104.processes\n"
+    answer = mail(text=f"I ran it again with a change:\n\n{rows}\nIn full:\n\n{table}")
+    found = robot_mail.read(answer.as_bytes(), "a mail")
+    assert (found.parameters["test"], found.parameters["nr_task"]) == ("open1", "100%")
+    assert "the parameters are those of tables whose figures are left out" in found.assumptions

@@ -52,10 +52,12 @@ def mail_of(claim: MailClaim, new: Commit, of_mail: list[MailTable], is_cut: boo
     """
     about = About(claim.metric, claim.size, claim.benchmark, claim.machine, claim.parameters, new)
     chosen, others = tables.choose(of_mail, about)
-    used = [chosen] if chosen else tables.of_benchmark(of_mail, claim.benchmark, new) if is_cut else []
-    keys = chosen.keys if chosen else tables.shared_keys(used)
-    assumptions = list(_assumptions(claim, new, used)) if chosen or keys else []
-    if keys and not chosen:
+    used = [chosen] if chosen else []
+    is_of_others = is_cut and not (chosen and chosen.keys)
+    keyed = tables.of_benchmark(of_mail, claim.benchmark, new) if is_of_others else used
+    keys = tables.shared_keys(keyed)
+    assumptions = list(_assumptions(claim, new, keyed if keys else used)) if chosen or keys else []
+    if keys and is_of_others:
         assumptions.append("the parameters are those of tables whose figures are left out")
     figures = chosen.figures(new) if chosen else []
     of_test = [chosen] if chosen else of_mail

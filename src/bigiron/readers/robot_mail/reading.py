@@ -13,7 +13,7 @@ from bigiron.readers.robot_mail.claim import LONGEST, MailClaim, is_parameter, m
 from bigiron.readers.robot_mail.envelope import MailLine
 from bigiron.readers.robot_mail.further import FurtherTests
 from bigiron.readers.robot_mail.machine import machine_of
-from bigiron.readers.robot_mail.metric import benchmark_in, better, is_of_operations, parameters_in
+from bigiron.readers.robot_mail.metric import benchmark_in, better, is_of_operations
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, ReportedMachine, RobotMail
 from bigiron.readers.robot_mail.table import MOST_COLUMNS, MOST_FIGURES, MailTable, MetricRow, is_same
 
@@ -38,6 +38,8 @@ _PARAMETERS = re.compile(r"\s*(?:with following )?parameters:(\s*|\s+[a-z][\w.-]
 _PARAMETER = re.compile(r"\s*([A-Za-z][\w.-]*):\s+(\S.*?)\s*$")
 _IN_ONE_LINE = re.compile(r"\s+(?=[a-z][\w.-]*:\s)")
 """What is between the parameters of a mail whose lines became one."""
+_OF_METRIC = {"mode"}
+"""The parameter that is filled in from the metric."""
 _DESCRIBED = ("test-description", "test-url")
 """Fields that follow the parameters, where a text lost its empty lines."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*$")
@@ -326,6 +328,8 @@ class MailReader:
             found = mail_of(claim, new, self._tables, is_cut=not (self._parameters or self._fields))
         except UserError as error:  # a number of tasks that is none, before a kernel is built for it
             raise UserError(f"{self._called}: {error}") from None
+        if not found.parameters.keys() - _OF_METRIC:
+            self._assumptions.append("no line names the benchmark's parameters, so its defaults are assumed")
         return replace(
             found,
             unknown=self._unknown,
@@ -353,10 +357,6 @@ class MailReader:
         found = self._fields.get("testcase") or next(of_metric, next(in_subject, of_tables[0]))
         if not found and (found := benchmark_in(self._metric)):
             self._notes.append(f"no line names the benchmark: the metric {self._metric} is that of {found}")
-            if not (self._parameters or parameters_in(self._metric)):
-                self._assumptions.append(
-                    "no line names the benchmark's parameters, so its defaults are assumed"
-                )
         if not found:
             raise self._lacks("which benchmark was run", "testcase: will-it-scale")
         if not _NAME.match(found) or len(found) > LONGEST:
