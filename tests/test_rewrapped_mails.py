@@ -140,6 +140,13 @@ def test_a_metric_is_whole_wherever_a_program_cut_it_at_a_hyphen() -> None:
             assert read(text).metric == metric and read(quoted(text)).metric == metric
 
 
+@pytest.mark.parametrize("mark", ["    ", "\t", ": ", "| "])
+def test_a_report_that_is_cited_by_indenting_it_is_read(mark: str) -> None:
+    indented = "".join(f"{mark}{line}".rstrip() + "\n" for line in TEXT.split("\n"))
+    for text in (indented, quoted(indented)):
+        same(f"I noticed that it says:\n{text}")
+
+
 # Mails that are cut
 
 

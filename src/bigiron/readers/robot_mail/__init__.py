@@ -27,6 +27,7 @@ from bigiron.readers.robot_mail.envelope import (
     after_quoted,
     depth_of,
     texts,
+    unindented,
     unquoted,
 )
 from bigiron.readers.robot_mail.model import Commit, Elsewhere, Reported, ReportedMachine, RobotMail
@@ -52,7 +53,8 @@ def read(content: bytes, called: str) -> RobotMail:
     for text in texts(content, called):
         table = table or ("" if best else by_hand.table_in(text.lines))
         for depth in [*_depths(text), None]:
-            lines = list(joined(unquoted(text.lines, depth), after_quoted(text.lines, depth)))
+            of_depth = unindented(unquoted(text.lines, depth))
+            lines = list(joined(of_depth, after_quoted(text.lines, depth)))
             rank = _rank(text.subject, lines, depth)
             if rank is not None and (best is None or rank < best[0]):
                 best = rank, text.subject, lines

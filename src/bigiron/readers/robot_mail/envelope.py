@@ -22,6 +22,8 @@ _OF_A_REPORT = (b"commit:", b"testcase:")  # lines of a report's text that look 
 _MBOX = re.compile(rb"^From \S+[ \t]+\w{3}[ \t]+\w{3}[ \t]+\d+[ \t]+\d\d:\d\d:\d\d\b.*$", re.MULTILINE)
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)  # by mboxrd
 _QUOTE = re.compile(r"(?:> ?)+")
+_INDENTS = " \t:|"
+_NOTICED = re.compile(r"\bnoticed (?:an? [-+]?\d|the )")
 
 MailLine = tuple[int, str]
 """A line of a mail's text, with its number."""
@@ -95,6 +97,19 @@ def after_quoted(lines: list[MailLine], depth: int | None) -> list[MailLine]:
         if is_after and not is_quoted:
             found.append((at, plain))
     return found
+
+
+def unindented(lines: list[MailLine]) -> list[MailLine]:
+    """The lines without what the line of the regression begins with, where that is cited by indenting it.
+
+    >>> unindented([(1, "It says:"), (2, ": FYI, we noticed a 5.0%"), (3, ":"), (4, ": commit: 1")])
+    [(1, 'It says:'), (2, 'FYI, we noticed a 5.0%'), (3, ''), (4, 'commit: 1')]
+    """
+    first = next((line for _, line in lines if _NOTICED.search(line)), "")
+    indent = first[: len(first) - len(first.lstrip(_INDENTS))]
+    if not indent:
+        return lines
+    return [(at, line.removeprefix(indent if line.strip(_INDENTS) else line)) for at, line in lines]
 
 
 def depth_of(line: str) -> int:
