@@ -302,6 +302,15 @@ def test_a_refusal_says_what_is_so_of_the_benchmark() -> None:
     assert refused("fwq").startswith("fwq computes in user mode")
 
 
+def test_a_disk_without_a_file_system_is_not_in_memory() -> None:
+    of_stressor = workload_of("stress-ng", {"test": "sigsegv", "disk": "1HDD"})
+    assert (of_stressor.fs, of_stressor.differs) == ("", ("tmpfs instead of 1HDD",))
+    of_files = workload_of("vm-scalability", {"test": "lru-file-readtwice", "disk": "1SSD"})
+    assert of_files.fs == "xfs" and "a disk in memory instead of 1SSD" in of_files.differs
+    of_sysbench = workload_of("sysbench-fileio", {"fs": "xfs", "size": "64G"})
+    assert of_sysbench.differs == ("16 MiB of files instead of 64G",)
+
+
 def test_netperf_has_as_many_clients_as_tasks() -> None:
     found = workload_of("netperf", {"test": "TCP_MAERTS", "cluster": "cs-localhost", "ip": "ipv4"})
     assert found.program and found.program.service == ("netserver -D -4",)

@@ -274,6 +274,7 @@ def test_changes_that_are_not_finite_are_differences() -> None:
         ("dbench.max_latency", True),
         ("fileio.latency_95th_ms", True),
         ("autonuma-benchmark.numa01.seconds", True),
+        ("fwq.fwq.med", True),
         ("phoronix-test-suite.x264.Bosphorus4K.frames_per_second", False),
         ("phoronix-test-suite.sqlite.8.seconds", True),
         ("reaim.jobs_per_min", False),

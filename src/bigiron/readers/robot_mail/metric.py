@@ -24,7 +24,16 @@ _MONITORS = (
     "mpstat", "dmesg", "last_state",
 )  # fmt: skip
 """What the robot observes beside every benchmark."""
-_OF_TIMES = ("boot-time", "cyclictest", "schbench", "rcuscale", "rcuperf", "autonuma-benchmark", "kbuild")
+_OF_TIMES = (
+    "boot-time",
+    "cyclictest",
+    "fwq",
+    "schbench",
+    "rcuscale",
+    "rcuperf",
+    "autonuma-benchmark",
+    "kbuild",
+)
 """Benchmarks that measure nothing but times."""
 
 _FXMARK = re.compile(

@@ -201,7 +201,8 @@ def of_suite(suite: str, parameters: Parameters, metric: str) -> Mapped:
         file_system = _OF_VM_SCALABILITY
     folder, _, name = found.workload.partition("/")
     of_aim = aim.differs(suite, name) if folder == "aim9" else ()
-    return replace(found, mode=mode, fs=file_system, differs=(*of_disk(parameters), *found.differs, *of_aim))
+    disk = of_disk({**parameters, "fs": file_system} if file_system else parameters)
+    return replace(found, mode=mode, fs=file_system, differs=(*disk, *found.differs, *of_aim))
 
 
 def _key(test: str) -> str:

@@ -128,15 +128,18 @@ def without_fs(parameters: Parameters) -> Parameters:
 
 
 def of_disk(parameters: Parameters) -> tuple[str, ...]:
-    """In what the disk of a virtual machine differs from the report's: it is memory.
+    """In what the disk of a virtual machine differs from the report's: it is memory, or there is none.
 
-    >>> of_disk({"disk": "1SSD", "fs": "xfs"}), of_disk({"disk": "1BRD_48G"}), of_disk({})
+    >>> of_disk({"disk": "1SSD", "fs": "xfs"}), of_disk({"disk": "1BRD_48G", "fs": "xfs"}), of_disk({})
     (('a disk in memory instead of 1SSD',), (), ())
-    >>> of_disk({"disk": "2pmem", "mount_option": "dax"})
+    >>> of_disk({"disk": "2pmem", "fs": "ext4", "mount_option": "dax"})
     ('a disk in memory instead of 2pmem', 'no mount option dax')
+    >>> of_disk({"disk": "1HDD"})
+    ('tmpfs instead of 1HDD',)
     """
     disk = parameters.get("disk", "")
-    found = () if not disk or "BRD" in disk else (f"a disk in memory instead of {disk}",)
+    here = "tmpfs" if fs_of(parameters) == "" else "a disk in memory"
+    found = () if not disk or "BRD" in disk else (f"{here} instead of {disk}",)
     option = parameters.get("mount_option", "")
     return (
         *found,

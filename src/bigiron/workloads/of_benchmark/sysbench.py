@@ -62,7 +62,8 @@ def _fileio(parameters: Parameters) -> Mapped:
         raise UserError(f"sysbench has no file-io-mode {io!r}: {INSTEAD}")
     command = f"{_FILES} --threads={{tasks}} --file-test-mode={mode} --file-io-mode={io} {_FOREVER}"
     program = MappedProgram("sysbench", command, ready=(f"{_FILES} prepare",))
-    return on_disk("sysbench", parameters, program, "16 MiB of files")
+    whole = parameters.get("size", "")
+    return on_disk("sysbench", parameters, program, f"16 MiB of files{whole and f' instead of {whole}'}")
 
 
 def _database() -> Mapped:
