@@ -17,6 +17,7 @@ PARAMETERS = "nr_task: 100%\n\tmode: process\n\ttest: open1\n\tcpufreq_governor:
 TITLE = "vfs: a pattern, no commit of anybody's"
 METRIC = "will-it-scale.per_process_ops"
 FURTHER = f"""
++------------------+{"-" * 82}+
 | testcase: change | fxmark: fxmark.ssd_btrfs_MWUL_72_bufferedio.works/sec -28.2% regression        |
 | test machine     | 128 threads 2 sockets Intel(R) Xeon(R) Platinum 8358 (Ice Lake) with 128G memory |
 | test parameters  | cpufreq_governor=performance                                                     |
@@ -145,6 +146,27 @@ def test_a_report_that_is_cited_by_indenting_it_is_read(mark: str) -> None:
     indented = "".join(f"{mark}{line}".rstrip() + "\n" for line in TEXT.split("\n"))
     for text in (indented, quoted(indented)):
         same(f"I noticed that it says:\n{text}")
+
+
+def test_a_text_that_is_one_line_or_one_for_each_paragraph_is_read() -> None:
+    text = TEXT.replace("If you fix the issue", f"{FURTHER}\nIf you fix the issue", 1)
+    text = text.replace("something odd here\n", "")
+    whole = read(text)
+    of_tag = text.replace('fedcba9876 ("vfs: what was before")', "v6.13").replace("fedcba9876a59687", "v6.13")
+    for source, base in ((text, whole.base), (of_tag, Commit("v6.13"))):
+        paragraphs = "\n\n".join(" ".join(one.split()) for one in re.split(r"\n\s*\n", source))
+        for one in (" ".join(source.split()), " ".join(quoted(quoted(source)).split()), paragraphs):
+            found = read(f"A developer wrote: {one}")
+            assert (found.new, found.base, found.machine) == (whole.new, base, whole.machine)
+            assert (found.parameters, found.tasks) == (whole.parameters, 104)
+            assert found.figures == whole.figures
+            assert [one.parameters["disk"] for one in found.further] == ["1SSD"]
+
+
+def test_a_line_of_one_kind_of_character_is_cut_in_linear_time() -> None:
+    text = " ".join(TEXT.split()).replace("something odd here", "{}")
+    for piece in (" ", "> ", ">", "a.", " a.b 1", ' ("', "commit: 1234567 ", "testcase: ", "-", "a:", "| "):
+        read(text.replace("{}", piece * 20_000))
 
 
 # Mails that are cut

@@ -3,6 +3,7 @@
 No document specifies its form. Lines that are not understood are kept with their numbers, and reported.
 
     envelope    a file to the texts of its mails
+    one_line    lines that became one
     wrapped     lines that were cut
     reading     the lines of a report
     further     the table of further tests

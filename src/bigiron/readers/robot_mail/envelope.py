@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 
 from bigiron.errors import UserError
+from bigiron.readers.robot_mail.one_line import lines_of
 from bigiron.util.sanitize import sanitize
 
 MOST_BYTES = 16 << 20  # of a mail or mbox
@@ -186,7 +187,7 @@ def _decoded(content: bytes, charset: str) -> str:
 
 def _lines(text: str, called: str) -> list[MailLine]:
     """The lines, short enough to be matched, and with nothing that steers a terminal."""
-    plain = text.replace("\r\n", "\n").replace("\xa0", " ")
+    plain = lines_of(text.replace("\r\n", "\n").replace("\xa0", " "))
     if (number := plain.count("\n")) > _MOST_LINES:
         raise UserError(f"{called} has {number} lines: at most {_MOST_LINES} are read")
     short = "\n".join(line[:_LONGEST_READ] for line in plain.split("\n"))
