@@ -295,6 +295,14 @@ def test_a_size_without_a_sign_has_that_of_the_metric(metric: str, less_is_bette
         assert (changed is None) == (metric in NO_THROUGHPUT) and (changed is None or (changed < 0) == worse)
 
 
+def test_what_changes_by_more_than_all_of_it_has_grown() -> None:
+    first = "a -52.4% regression of will-it-scale.per_process_ops"
+    found = read(TEXT.replace(first, "a 210.0% improvement of fwq.fwq.med"))
+    assert (found.change, found.is_worse) == (2.1, True)
+    assert "calls it an improvement that fwq.fwq.med grows" in " ".join(found.notes)
+    assert read(TEXT.replace(first, "a 100.0% improvement of fwq.fwq.med")).change == -1
+
+
 def test_a_report_is_read_with_all_that_it_says() -> None:
     found = read(TEXT)
     assert (found.metric, found.change, found.regression) == ("will-it-scale.per_process_ops", -0.524, True)

@@ -107,12 +107,16 @@ def _parameters(claim: MailClaim, keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _signed(claim: MailClaim, figures: list[Reported]) -> float:
-    """What is reported, with the sign of the table, else the mail's, else the metric's by its name."""
+    """What is reported, with the sign of the table, else the mail's, else the metric's by its name.
+
+    Nothing falls by more than 100 %: what changes by more has grown.
+    """
     row = next((one for one in figures if one.name == claim.metric), None)
     if row and (changed := row.relative):
         return math.copysign(claim.size, changed)
     if not claim.change.startswith(("-", "+")):
-        return claim.size if (better(claim.metric) == "less") == claim.regression else -claim.size
+        has_grown = claim.size > 1 or (better(claim.metric) == "less") == claim.regression
+        return claim.size if has_grown else -claim.size
     return claim.size
 
 
