@@ -2,6 +2,7 @@
 
 import doctest
 import hashlib
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from conftest import SAFETY_NET_S, wait_until
 
 from bigiron import compile, workloads
 from bigiron.errors import UserError
+from bigiron.study.cell import _WARM_UP
+from bigiron.study.spec import Spec
 from bigiron.workloads import Workload, registry
 
+ROOT = Path(__file__).parents[1]
 BUILT_IN = workloads.builtin()
 REPEATED = [workload for workload in BUILT_IN if not workload.has_rounds]
 CC = ["gcc", *compile.guest_includes(), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
@@ -46,6 +50,17 @@ def test_threads_without_room_in_an_fd_set(harness: Path, tmp_path: Path) -> Non
         [program, "thread", "16", "9"], capture_output=True, text=True, timeout=SAFETY_NET_S
     )
     assert "no room in an fd_set" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "source",
+    [workloads.find("tlb_flush1").source, *(ROOT / "benchmarks/workloads").glob("tlb_flush1*.c")],
+    ids=lambda source: source.stem,
+)
+def test_a_recording_of_tlb_flush1_has_no_munmap(source: Path) -> None:
+    # will-it-scale has one after 32768 operations. It takes as long as 43 of them.
+    (value, shift) = re.findall(r"#define LEN \((\d+)\w* << (\d+)\)", source.read_text())[0]
+    assert (int(value) << int(shift)) // 4096 > _WARM_UP + Spec(variant=[]).operations
 
 
 IN_CHECK = ("open1", "page_fault1", "context_switch1", "pthread_mutex1", "lmbench/null")

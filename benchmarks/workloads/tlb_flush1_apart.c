@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * tlb_flush1 with page tables of the task's own. will-it-scale maps 128 MiB: of 64 page tables a task shares one or
- * two with its neighbours. Of 1 MiB, as in the workload that bigiron has, it shares all, and their locks.
+ * two with its neighbours. Of 4 MiB, as in the workload that bigiron has, it shares two of three, and their locks.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LEN (2UL << 20)
+#define LEN (4UL << 20)
 #define APART (128UL << 20)
 #define FIRST (1UL << 44)
 

@@ -7,9 +7,10 @@
 
 /*
  * All of it is written before the first operation: will-it-scale's file, of 128 MiB, has all its pages after
- * its first pass, of 32768 operations.
+ * its first pass, of 32768 operations, and is unmapped after each. This one is unmapped after 1024 operations,
+ * more than a recording has.
  */
-#define LEN (1 << 20)
+#define LEN (4 << 20)
 
 char *testcase_description = "write a page of the task's own file, mapped private, drop it, read it";
 
