@@ -168,11 +168,31 @@ def test_modules_come_from_the_package(
     added = kernels.add(arch_package(tmp_path / "linux.pkg.tar.zst", files))
     (brd,) = kernels.modules_for(added, "brd") or []
     assert (brd.name, brd.required, brd.file.read_bytes()) == ("brd", True, module)
-    assert kernels.modules_for(added, "ext4") == []
+    assert kernels.modules_for(added, "ext4") == [], "nothing is known of it but that it is built in"
     with pytest.raises(
         UserError, match=r"has no xfs: it is not built in, and .*linux\.pkg\.tar\.zst has no such"
     ):
         kernels.modules_for(added, "xfs")
+
+
+def test_what_is_better_loaded_before_a_built_in_module(
+    debian_6_1: Kernel, empty_cache: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "crc32c_intel.c"
+    source.write_text(
+        'static const char info[] __attribute__((section(".modinfo"), used)) = "alias=crc32c";\n'
+    )
+    subprocess.run(["gcc", "-c", source, "-o", tmp_path / "crc32c-intel.ko"], check=True)
+    files = {
+        f"{ARCH}/vmlinuz": debian_6_1.image.read_bytes(),
+        f"{ARCH}/modules.builtin": b"kernel/fs/ext4/ext4.ko\nkernel/fs/squashfs/squashfs.ko\n",
+        f"{ARCH}/modules.builtin.modinfo": b"ext4.softdep=pre: crc32c\0ext4.license=GPL\0",
+        f"{ARCH}/kernel/arch/x86/crypto/crc32c-intel.ko": (tmp_path / "crc32c-intel.ko").read_bytes(),
+    }
+    added = kernels.add(arch_package(tmp_path / "linux.pkg.tar.zst", files))
+    found = kernels.modules_for(added, "ext4") or []
+    assert [(module.name, module.required) for module in found] == [("crc32c_intel", False)]
+    assert kernels.modules_for(added, "squashfs") == []
 
 
 def test_what_a_kernel_lacks_is_one_line(
