@@ -50,7 +50,7 @@ RECORDINGS = {
     "tlb_flush1-6.1-thr": ("tlb_flush1", "6.1", "thread", ""),
     "open2-6.12-thr": ("open2", "6.12", "thread", "apparmor=0"),
     "lock1-6.12-thr": ("lock1", "6.12", "thread", "apparmor=0"),
-    # Before ext4's patches. Debian's 6.12 has half of them: `ext4_mb_scan_group()` leaves out groups that are locked.
+    # Before ext4's patches. Debian's 6.12 has half of them: `ext4_mb_scan_group()` leaves out locked groups.
     "falloc2-6.1-scan0": ("fallocate2", "6.1", "process", "ext4 scan0"),
     "falloc2-6.1-scan1": ("fallocate2", "6.1", "process", "ext4 scan1"),
     "falloc2-7.2-scan0": ("fallocate2", "7.2", "process", "ext4 scan0"),
