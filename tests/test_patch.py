@@ -1275,6 +1275,9 @@ def test_what_is_left_on_average_over_the_places_is_worse_or_better() -> None:
     assert verdict(inodes(58.7), inodes(74.7, 0.1), 5.0) == "by alignment", "two boots differ as much"
     assert verdict(inodes(58.7), inodes(74.7, 0.5), 0.25) == "by alignment", "less than 1 % of an operation"
     assert verdict(inodes(74.7), inodes(61.7, 3), -0.2) == "worse", "a better place hides it"
+    contended = [replace(inodes(74.7), expected=expected) for expected in (62.0, 66.0, 64.0)]
+    assert verdict(LayoutCounts.mean(contended), inodes(61.7, 5), -0.2) == "by alignment", "so do boots"
+    assert verdict(LayoutCounts.mean(contended), inodes(61.7, 7), -0.2) == "worse"
 
 
 @pytest.mark.parametrize("now", [1.0, 0.0])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from bigiron.analysis.layout.outcome import LayoutCounts, LayoutOutcome
 from bigiron.judge.change import CountChange
 from bigiron.results import layout
 from bigiron.study.store import Study
@@ -21,15 +22,24 @@ def counted(changes: Iterable[CountChange], study: Study, base: str, new: str) -
     `study` has the probe layout of both variants.
     """
     changes = list(changes)
-    before, after = (
-        layout.of_structs(layout.cell(study, name), study, structs(changes)) for name in (base, new)
-    )
+    before, after = (_of_structs(study, name, structs(changes)) for name in (base, new))
 
     def of(change: CountChange) -> CountChange:
         if change.struct not in before.keys() & after.keys() or change.unit == "writes":
             return change  # by alignment there are accesses
-        both = before[change.struct], after[change.struct]
-        old, now = (one.pairs if change.is_pair else one.lines for one in both)
+        old, now = (
+            LayoutCounts.mean([one.pairs if change.is_pair else one.lines for one in boots])
+            for boots in (before[change.struct], after[change.struct])
+        )
         return replace(change, by_alignment=(old, now))
 
     return list(map(of, changes))
+
+
+def _of_structs(study: Study, variant: str, structs: Sequence[str]) -> dict[str, list[LayoutOutcome]]:
+    """The layout of each struct in each boot."""
+    found: dict[str, list[LayoutOutcome]] = {}
+    for record in layout.boots(study, variant):
+        for struct, outcome in layout.of_structs(record, study, structs).items():
+            found.setdefault(struct, []).append(outcome)
+    return found

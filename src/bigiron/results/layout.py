@@ -114,11 +114,16 @@ def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict
 
 def cell(study: Study, variant: str) -> CellRecord:
     """That of a variant with the most CPUs and tasks. UserError if the probe was not recorded."""
+    return boots(study, variant)[0]
+
+
+def boots(study: Study, variant: str) -> list[CellRecord]:
+    """The same, of all repetitions."""
     by_size = study.measured(PROBE)  # its error says how to record the probe
-    here = [cells[variant][0] for cells in by_size.values() if variant in cells]
+    here = [cells[variant] for cells in by_size.values() if variant in cells]
     if not here:
         raise UserError(f"{study.folder} has no measured cell of {variant} with the probe {PROBE}")
-    return max(here, key=lambda record: (record.cpus, record.tasks))
+    return max(here, key=lambda records: (records[0].cpus, records[0].tasks))
 
 
 def _tables(study: Study, record: CellRecord, contexts: tuple[str, ...]) -> Tables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
 from bigiron.analysis.layout.alignment import PAIR, places, stride_after
 from bigiron.analysis.layout.change import Change, changed
@@ -38,6 +39,24 @@ class LayoutCounts:
     best: float
     worst: float
     expected: float
+    spread: float = 0.0  # of `expected`, between boots of one kernel: the most less the least
+
+    @classmethod
+    def mean(cls, boots: Sequence[LayoutCounts]) -> LayoutCounts:
+        """Of several boots of one kernel.
+
+        >>> LayoutCounts.mean([LayoutCounts(2, 1, 9, 4), LayoutCounts(8, 1, 9, 5)])
+        LayoutCounts(recorded=5.0, best=1.0, worst=9.0, expected=4.5, spread=1)
+        """
+        recorded = [one.recorded for one in boots if one.recorded is not None]
+        expected = [one.expected for one in boots]
+        return cls(
+            fmean(recorded) if recorded else None,
+            fmean(one.best for one in boots),
+            fmean(one.worst for one in boots),
+            fmean(expected),
+            max(expected) - min(expected),
+        )
 
     @property
     def varies(self) -> bool:
@@ -51,7 +70,8 @@ class LayoutCounts:
     def more_than(self, other: LayoutCounts) -> float:
         """How many more accesses there are on average; 0 if two boots of one kernel may differ as much."""
         more = self.expected - other.expected
-        return more if abs(more) > _EXACT * max(self.expected, other.expected) else 0.0
+        by_chance = max(_EXACT * max(self.expected, other.expected), self.spread, other.spread)
+        return more if abs(more) > by_chance else 0.0
 
 
 class LayoutOutcome:
