@@ -50,11 +50,12 @@ class Said:
 
     @property
     def changes(self) -> list[tuple[dict[str, Any], str]]:
-        """What is worse or better, with its workload, the largest share of an operation first."""
+        """What is worse or better, not by alignment alone: with its workload, the largest share first."""
         found = [
             (change, f"{one['workload']}{MODES[one['mode']]}")
             for one in self.step.get("workloads", [])
             for change in one["changes"]
+            if change["verdict"] in ("worse", "better")
         ]
         return sorted(found, key=lambda item: -abs(item[0]["share"]))
 
