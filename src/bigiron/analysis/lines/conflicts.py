@@ -10,6 +10,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from bigiron.analysis import kernel_functions
+from bigiron.analysis.lines import faint
+from bigiron.analysis.lines.faint import FAINT
 from bigiron.analysis.lines.sharing import Written, in_pair, sharing
 from bigiron.analysis.statistics import spread
 from bigiron.util.lazy import Schema
@@ -49,6 +51,7 @@ SCHEMA = Schema(
         "sharing": pl.List(pl.String()),  # what kind of sharing it is, the most telling first (sharing.py)
         "because": pl.List(pl.String()),  # the evidence for each of them
         "recycled": pl.Boolean(),  # the memory was freed and allocated again while recorded
+        "number": pl.UInt32(),  # of lines that it stands for
         "halves": pl.List(  # of a pair of lines, its first and its second
             pl.Struct(
                 {
@@ -65,16 +68,18 @@ SCHEMA = Schema(
 PAIR_BYTES = 128
 """Of two lines that processors with an adjacent-line prefetcher fetch together."""
 
-FAINT = 0.005
-"""Accesses per operation below which a line is one of thousands, and only their sum is of interest."""
-
 _NEARLY = 0.9  # of the writes to the field that is written most
 
 
 def profile(
-    counts: pl.DataFrame, operations: float, line_bytes: int, contexts: tuple[str, ...] = CONTEXTS[:1]
+    counts: pl.DataFrame,
+    operations: float,
+    line_bytes: int,
+    contexts: tuple[str, ...] = CONTEXTS[:1],
+    *,
+    merge_faint: bool = False,
 ) -> pl.DataFrame:
-    """The shared cache lines of one cell, most accessed first.
+    """The shared cache lines of one cell, most accessed first; faint ones added up by `faint.merged` if asked.
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks, and
     `line_bytes` how long a cache line is.
@@ -89,6 +94,7 @@ def profile(
     lines = _shared_lines(touched)
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, line_bytes), on="line")
+    found = _with_touching(lines, touched, merge_faint)
     # Most lines are recycled memory, or faint: no report has their kind of sharing.
     worth = ~pl.col("recycled") & (pl.col("accesses_per_op") >= FAINT)
     kept = touched.join(lines.filter(worth), on="line", how="semi")
@@ -96,10 +102,16 @@ def profile(
     kinds = false_sharing.join(_kinds(kept, false_sharing), on="line").join(
         _beside(kept, lines), on="line", how="left"
     )
-    return _described(lines, touched, kinds.with_columns(halves=pl.lit([], SCHEMA["halves"])))
+    return _described(found, kinds.with_columns(halves=pl.lit([], SCHEMA["halves"])))
 
 
-def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = CONTEXTS[:1]) -> pl.DataFrame:
+def pairs(
+    counts: pl.DataFrame,
+    operations: float,
+    contexts: tuple[str, ...] = CONTEXTS[:1],
+    *,
+    merge_faint: bool = False,
+) -> pl.DataFrame:
     """The lines of one cell that are shared only as a pair, most accessed first: a row a pair.
 
     Its accesses are those that find a line gone only because another CPU took the line beside it: what the
@@ -129,9 +141,11 @@ def pairs(counts: pl.DataFrame, operations: float, contexts: tuple[str, ...] = C
     lines = _shared_lines(touched).filter(pl.col("accesses_per_op") > _ROUNDING).with_columns(recycled=False)
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, PAIR_BYTES, of_pairs=True), on="line")
+    found = _with_touching(lines, touched, merge_faint)
+    touched = touched.join(found, on="line", how="semi")
     kinds = _halves(touched).join(_kinds(touched, None), on="line")
     nothing = {name: pl.lit([], SCHEMA[name]) for name in ("offsets", "beside")}
-    return _described(lines, touched, kinds.with_columns(**nothing, false_sharing=False))
+    return _described(found, kinds.with_columns(**nothing, false_sharing=False))
 
 
 def _pair_of(line: str) -> pl.Expr:
@@ -141,17 +155,25 @@ def _pair_of(line: str) -> pl.Expr:
 _ROUNDING = 1e-9
 
 
-def _described(lines: pl.DataFrame, touched: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
-    """The lines with the functions that touch them, and the kinds of sharing of some."""
-    return (
+def _with_touching(lines: pl.DataFrame, touched: pl.DataFrame, merge_faint: bool) -> pl.DataFrame:
+    """The lines, most accessed first, with the functions and paths that touch them."""
+    found = (
         lines.join(_hottest(touched, "function", "functions", "weights"), on="line")
         .join(_hottest(touched, "path", "paths", "path_weights"), on="line")
-        .join(kinds, on="line", how="left")
+        .with_columns(number=pl.lit(1, pl.UInt32))
+        .sort("accesses_per_op", "line", descending=[True, False])
+    )
+    return faint.merged(found) if merge_faint else found
+
+
+def _described(found: pl.DataFrame, kinds: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the kinds of sharing of some."""
+    return (
+        found.join(kinds, on="line", how="left", maintain_order="left")
         .with_columns(
             pl.col("false_sharing").fill_null(False),
             pl.col("offsets", "sharing", "because", "halves", "beside").fill_null([]),
         )
-        .sort("accesses_per_op", "line", descending=[True, False])
         .select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
     )
 

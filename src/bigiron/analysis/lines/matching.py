@@ -283,6 +283,7 @@ def lines_of(profile: pl.DataFrame) -> list[SharedLine]:
             ),
             even=row["even"],
             movable=row["movable"],
+            number=row["number"],
             address=row["line"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
             beside=tuple(

@@ -7,7 +7,6 @@ against another CPU count, or against another day.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bigiron.analysis.lines.conflicts import FAINT
 from bigiron.analysis.lines.matching import PerBoot, SharedLine, summed
 from bigiron.analysis.lines.overlap import overlap
 from bigiron.util.object_name import common_or_type, object_type
@@ -33,21 +32,6 @@ def merge_similar(lines: Sequence[SharedLine]) -> list[SharedLine]:
             relatives.append([line])
     sums = [sum_of(family) for relatives in families.values() for family in relatives]
     return sorted(sums, key=lambda line: -line.accesses_per_op)
-
-
-def with_faint_merged(lines: Sequence[SharedLine]) -> list[SharedLine]:
-    """The lines, with faint ones of one kind and with the same hottest function added up.
-
-    A workload that creates files has ten thousand faint lines, and to match each with each takes minutes.
-    """
-    families: dict[tuple[str, str], list[SharedLine]] = {}
-    kept = []
-    for line in lines:
-        if line.accesses_per_op >= FAINT:
-            kept.append(line)
-        else:
-            families.setdefault((object_type(line.object), next(iter(line.weights), "")), []).append(line)
-    return [*kept, *(family[0] if len(family) == 1 else sum_of(family) for family in families.values())]
 
 
 def _likeness(larger: SharedLine, smaller: SharedLine) -> float:

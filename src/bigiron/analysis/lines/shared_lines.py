@@ -20,7 +20,7 @@ from bigiron.analysis.comparison.model import (
     ProbedCell,
 )
 from bigiron.analysis.comparison.profiles import ComparedFigure
-from bigiron.analysis.lines import conflicts, line_verdicts, matching, merging, shape, shared_lines_json
+from bigiron.analysis.lines import conflicts, line_verdicts, matching, shape, shared_lines_json
 from bigiron.analysis.lines.line_costs import LineCosts
 from bigiron.analysis.lines.matching import FieldBeside, Half, MatchedLine, SharedLine
 from bigiron.errors import UserError
@@ -170,8 +170,7 @@ def _mean(repetitions: Sequence[ProbedCell], options: Options) -> list[SharedLin
 
 def _lines(cell: ProbedCell, options: Options) -> list[SharedLine]:
     return cell.once(
-        ("lines", options.pairs, options.contexts),
-        lambda: merging.with_faint_merged(matching.lines_of(_profile(cell, options))),
+        ("lines", options.pairs, options.contexts), lambda: matching.lines_of(_profile(cell, options))
     )
 
 
@@ -185,9 +184,9 @@ def _profile(cell: ProbedCell, options: Options) -> pl.DataFrame:
     return cell.once(
         ("profile", options.pairs, options.contexts),
         lambda: (
-            conflicts.pairs(*counted, options.contexts)
+            conflicts.pairs(*counted, options.contexts, merge_faint=True)
             if options.pairs
-            else conflicts.profile(*counted, cell.line_bytes, options.contexts)
+            else conflicts.profile(*counted, cell.line_bytes, options.contexts, merge_faint=True)
         ),
     )
 
