@@ -61,8 +61,9 @@ def profile(
     once in its total. The sum of `self_per_op` is the number of instructions per operation.
     """
     counts = counts.filter(pl.col("context").is_in(contexts))
-    ran = counts.group_by("path", "function").agg(pl.col("instructions").sum() / operations)
-    own = ran.group_by("function").agg(self_per_op=pl.col("instructions").sum())
+    # Whole numbers are added up, whose sum has no order: two boots with the same count are equal.
+    ran = counts.group_by("path", "function").agg(pl.col("instructions").sum())
+    own = ran.group_by("function").agg(self_per_op=pl.col("instructions").sum() / operations)
     inclusive = (
         ran.with_columns(
             function=pl.concat_list(
@@ -74,7 +75,7 @@ def profile(
         )
         .explode("function")
         .group_by("function")
-        .agg(total_per_op=pl.col("instructions").sum())
+        .agg(total_per_op=pl.col("instructions").sum() / operations)
     )
     return (
         inclusive.join(own, on="function", how="left")
