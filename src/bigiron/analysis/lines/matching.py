@@ -29,7 +29,7 @@ _ALIKE = 0.25  # overlap of the functions from which two lines are taken for one
 _SURELY_ALIKE = 0.5  # the same, where one of them could not be named
 _OTHER_MEMBER = 0.95  # what is left of the likeness of two lines of one struct with different members
 _AT_ONCE = 1 << 20  # likenesses that are held in memory: of thousands of pages there are hundreds of millions
-_SHORTLIST = 16  # rows that a line may be, before more are looked for
+_SHORTLIST = 256  # rows that a line may be, before more are looked for
 
 
 class PerBoot(NamedTuple):
@@ -312,8 +312,8 @@ def _mean_line(row: MatchedLine, repetitions: int) -> SharedLine:
     lines = list(row.lines.values())
     return SharedLine(
         object=row.object,
-        weights=_mean_weights([line.weights for line in lines], row.functions, repetitions),
-        paths=_mean_weights([line.paths for line in lines], row.paths, repetitions),
+        weights=_mean_weights([line.weights for line in lines], repetitions),
+        paths=_mean_weights([line.paths for line in lines], repetitions),
         writes_per_op=sum(line.writes_per_op for line in lines) / repetitions,
         accesses_per_op=sum(line.accesses_per_op for line in lines) / repetitions,
         writers=max(line.writers for line in lines),
@@ -335,8 +335,8 @@ def _mean_line(row: MatchedLine, repetitions: int) -> SharedLine:
     )
 
 
-def _mean_weights(columns: list[dict[str, float]], names: list[str], repetitions: int) -> dict[str, float]:
-    return {name: sum(weights.get(name, 0) for weights in columns) / repetitions for name in names}
+def _mean_weights(columns: list[dict[str, float]], repetitions: int) -> dict[str, float]:
+    return {name: weight / repetitions for name, weight in summed(columns).items()}
 
 
 def match(columns: dict[str, list[SharedLine]]) -> list[MatchedLine]:
@@ -406,43 +406,49 @@ class _Candidates:
     def __init__(self, row: Integers, is_other_kind: Mask, ready: list[_Ready]) -> None:
         self.row, self.is_other_kind, self._ready = row, is_other_kind, ready
 
-    def best(self, lines: list[SharedLine], free: Mask) -> list[list[tuple[float, bool, int]]]:
-        """Of each line the free rows that it is most like, at most `_SHORTLIST`, the best one last."""
+    def best(self, lines: list[SharedLine], free: Mask) -> list[_Best]:
+        """Of each line the free rows that it is most like, at most `_SHORTLIST`."""
         likeness = np.concatenate([_likeness(lines, ready) for ready in self._ready], axis=1)
         likeness[:, ~free[self.row]] = 0.0
         return [self._most(of_line) for of_line in likeness]
 
-    def _most(self, likeness: Floats) -> list[tuple[float, bool, int]]:
+    def _most(self, likeness: Floats) -> _Best:
         at = np.flatnonzero(likeness >= _ALIKE)
         if at.size > _SHORTLIST:
             least = np.partition(likeness[at], -_SHORTLIST)[-_SHORTLIST]
             more = at[likeness[at] > least]
             at = np.sort(np.concatenate([more, at[likeness[at] == least][: _SHORTLIST - more.size]]))
-        at = at[np.argsort(-likeness[at], kind="stable")][::-1]
-        columns = (likeness[at], self.is_other_kind[at], self.row[at])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        at = at[np.argsort(-likeness[at], kind="stable")]
+        return _Best(likeness[at], self.is_other_kind[at], self.row[at])
+
+
+class _Best(NamedTuple):
+    """Rows that a line can be, the best one first."""
+
+    likeness: Floats
+    is_other_kind: Mask
+    row: Integers
 
 
 class _Choice:
-    """The rows that a line can be, the best one last; more are looked for where all of them are taken."""
+    """The rows that a line can be; more are looked for where all of the best are taken."""
 
-    def __init__(
-        self, line: SharedLine, candidates: _Candidates, best: list[tuple[float, bool, int]]
-    ) -> None:
+    def __init__(self, line: SharedLine, candidates: _Candidates, best: _Best) -> None:
         self._line, self._candidates = line, candidates
-        self._best, self._is_all = best, len(best) < _SHORTLIST
+        self._best, self._is_all = best, best.row.size < _SHORTLIST
 
     def next(self, free: Mask) -> tuple[float, bool, int] | None:
         """The best row that is free: how alike it is, whether it is of another kind, and which."""
-        while True:
-            while self._best:
-                found = self._best.pop()
-                if free[found[2]]:
-                    return found
+        while not (there := free[self._best.row]).any():
             if self._is_all:
                 return None
             (self._best,) = self._candidates.best([self._line], free)
-            self._is_all = len(self._best) < _SHORTLIST
+            self._is_all = self._best.row.size < _SHORTLIST
+        first = there.argmax()
+        found = (column[first].item() for column in self._best)
+        self._best = _Best(*(column[first + 1 :] for column in self._best))
+        likeness, is_other_kind, row = found
+        return likeness, is_other_kind, row
 
 
 def _by_candidates(
