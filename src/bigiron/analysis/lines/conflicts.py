@@ -79,7 +79,7 @@ def profile(
     *,
     merge_faint: bool = False,
 ) -> pl.DataFrame:
-    """The shared cache lines of one cell, most accessed first; faint ones added up by `faint.merged` if asked.
+    """The shared cache lines of one cell, most accessed first, with `merge_faint` as `faint.merged` has them.
 
     `counts` has the columns of the probe conflicts; `operations` is how many were recorded, of all tasks, and
     `line_bytes` how long a cache line is.

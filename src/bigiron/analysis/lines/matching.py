@@ -287,13 +287,7 @@ def lines_of(profile: pl.DataFrame) -> list[SharedLine]:
             address=row["line"],
             halves=tuple(Half(half["object"], tuple(half["touched"])) for half in row["halves"]),
             beside=tuple(
-                FieldBeside(
-                    field["object"],
-                    field["accesses_per_op"],
-                    field["writes_per_op"],
-                    tuple(field["functions"]),
-                )
-                for field in row["beside"]
+                FieldBeside(**{**field, "functions": tuple(field["functions"])}) for field in row["beside"]
             ),
         )
         for row in profile.filter(~pl.col("recycled")).iter_rows(named=True)
@@ -444,11 +438,9 @@ class _Choice:
                 return None
             (self._best,) = self._candidates.best([self._line], free)
             self._is_all = self._best.row.size < _SHORTLIST
-        first = there.argmax()
-        found = (column[first].item() for column in self._best)
-        self._best = _Best(*(column[first + 1 :] for column in self._best))
-        likeness, is_other_kind, row = found
-        return likeness, is_other_kind, row
+        first, best = int(there.argmax()), self._best
+        self._best = _Best(*(column[first + 1 :] for column in best))  # type: ignore[arg-type]
+        return best.likeness[first].item(), best.is_other_kind[first].item(), best.row[first].item()
 
 
 def _by_candidates(
