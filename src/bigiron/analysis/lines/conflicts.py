@@ -6,6 +6,8 @@ of them wrote it; two lines beside each other are shared as a pair if they would
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
@@ -88,10 +90,14 @@ def profile(
     two for each of theirs, that access and the owner's next. A recycled line is shared only in that each of
     its CPUs had an object of its own there, one after the other.
     """
-    touched = _weighted(_numbered(counts, contexts), operations)
+    return _profile(_Counted(_numbered(counts, contexts), operations), line_bytes, merge_faint)
+
+
+def _profile(counted: _Counted, line_bytes: int, merge_faint: bool) -> pl.DataFrame:
+    touched, operations = counted.touched, counted.operations
     if touched.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    lines = _shared_lines(touched)
+    lines = counted.lines.join(called_after(touched, "line"), on="line")
     touched = touched.join(lines, on="line", how="semi")
     lines = lines.join(_by_layout(touched, operations, line_bytes), on="line")
     found = _with_touching(lines, touched, merge_faint)
@@ -118,13 +124,41 @@ def pairs(
     two would count as one line, by the rules of `profile`, without what each counts alone. A recycled line is
     no part of a pair.
     """
-    counts = _numbered(counts, contexts)
-    touched = _weighted(counts, operations)
-    if touched.is_empty():
+    return _pairs(_Counted(_numbered(counts, contexts), operations), merge_faint)
+
+
+def profile_and_pairs(
+    counts: pl.DataFrame, operations: float, line_bytes: int, contexts: tuple[str, ...]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both, with faint lines as `faint.merged` has them: much of the work is the same."""
+    counted = _Counted(_numbered(counts, contexts), operations)
+    return _profile(counted, line_bytes, merge_faint=True), _pairs(counted, merge_faint=True)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The counts of a cell, numbered, and what follows from them for lines and for pairs."""
+
+    counts: pl.DataFrame
+    operations: float
+
+    @cached_property
+    def touched(self) -> pl.DataFrame:
+        return _weighted(self.counts, self.operations)
+
+    @cached_property
+    def lines(self) -> pl.DataFrame:
+        return _unnamed_lines(self.touched)
+
+
+def _pairs(counted: _Counted, merge_faint: bool) -> pl.DataFrame:
+    operations = counted.operations
+    if counted.counts.is_empty():
         return pl.DataFrame(schema=SCHEMA)
-    alone = _unnamed_lines(touched)
-    kept = counts.join(alone.filter("recycled"), on="line", how="anti")
-    touched = _weighted(kept.with_columns(half="line", line=_pair_of("line")), operations)
+    alone = counted.lines
+    kept = counted.counts.join(alone.filter("recycled"), on="line", how="anti")
+    pair = pl.col("line") - pl.col("line") % PAIR_BYTES
+    touched = _weighted(kept.with_columns(half="line", line=pair), operations)
     share_alone = alone.select(half="line", alone=pl.col("accesses_per_op") / pl.col("all_per_op"))
     touched = touched.filter(pl.col("half").n_unique().over("line") == 2)
     if touched.is_empty():
@@ -146,10 +180,6 @@ def pairs(
     kinds = _halves(touched).join(_kinds(touched, None), on="line")
     nothing = {name: pl.lit([], SCHEMA[name]) for name in ("offsets", "beside")}
     return _described(found, kinds.with_columns(**nothing, false_sharing=False))
-
-
-def _pair_of(line: str) -> pl.Expr:
-    return pl.col(line) - pl.col(line) % PAIR_BYTES
 
 
 _ROUNDING = 1e-9

@@ -92,9 +92,12 @@ def line_up(measured: Measurements, options: Options) -> SharedLines:
 
 def line_up_all(measured: Measurements, options: Options) -> SharedLines:
     """The same with the pairs beside the lines, where the recording tells of any."""
-    found = line_up(measured, options)
     if not has_pairs(measured):
-        return found
+        return line_up(measured, options)
+    for cells in measured.points.values():
+        for cell in _all(cells):
+            _profile_both(cell, options)
+    found = line_up(measured, options)
     pairs = line_up(measured, replace(options, pairs=True))
     points = [
         replace(point, pairs=tuple(of.rows)) for point, of in zip(found.points, pairs.points, strict=True)
@@ -189,6 +192,12 @@ def _profile(cell: ProbedCell, options: Options) -> pl.DataFrame:
             else conflicts.profile(*counted, cell.line_bytes, options.contexts, merge_faint=True)
         ),
     )
+
+
+def _profile_both(cell: ProbedCell, options: Options) -> None:
+    lines, pairs = conflicts.profile_and_pairs(cell.table, cell.operations, cell.line_bytes, options.contexts)
+    cell.once(("profile", False, options.contexts), lambda: lines)
+    cell.once(("profile", True, options.contexts), lambda: pairs)
 
 
 def _changes(measured: Measurements, point: CpusAndTasks, options: Options) -> list[shape.LinesOfShape]:

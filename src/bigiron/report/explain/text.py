@@ -116,10 +116,11 @@ def _explanation(
     options: Options,
     lines: SharedLines | None,
 ) -> Explanation:
+    here = {name: replace(one, points={point: one.points[point]}) for name, one in there.items()}
     if "conflicts" in there:
-        lines = lines or shared_lines.line_up_all(there["conflicts"], options)
+        lines = lines or shared_lines.line_up_all(here["conflicts"], options)
     of_lock, of_work = (
-        _only(compare(there[name], options).points, point) if name in there else None
+        _only(compare(here[name], options).points, point) if name in there else None
         for name, compare in (("locks", locks.compare), ("instructions", instructions.compare))
     )
     of_lines = _only(lines.points, point) if lines and "conflicts" in there else None
