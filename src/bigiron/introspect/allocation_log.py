@@ -28,14 +28,14 @@ class AllocationLog:
     def __init__(self, allocations: Iterable[Allocation]) -> None:
         self._allocations = sorted(allocations, key=lambda allocation: allocation.address)
         self._addresses = [allocation.address for allocation in self._allocations]
+        self._at = dict(zip(self._addresses, self._allocations, strict=True))
 
     def __iter__(self) -> Iterator[Allocation]:
         return iter(self._allocations)
 
     def at(self, start: int) -> Allocation | None:
         """The allocation of the object that starts there."""
-        found = self.before(start)
-        return found if found and found.address == start else None
+        return self._at.get(start)
 
     def before(self, address: int) -> Allocation | None:
         """The allocation of the last object that starts there or before."""

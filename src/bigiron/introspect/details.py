@@ -28,7 +28,7 @@ class Details:
         value, text = structs.value, structs.text
         # Thousands of cache lines are asked for of one file's pages, and several places of one object.
         self.of_mapping = lru_cache(None)(lambda at: self._file(value("address_space", at, "host")))
-        self.of = lru_cache(None)(self._read)
+        self._of = lru_cache(None)(self._read)
         self._readers: dict[str, Callable[[int], str]] = {
             "address_space": self.of_mapping,
             "btrfs_space_info": lambda at: kernel_knowledge.SPACES.get(
@@ -46,10 +46,11 @@ class Details:
             "zone": lambda at: f"{text(value('zone', at, 'name'))}, node {value('zone', at, 'node')}",
         }
 
-    def _read(self, type: str, address: int) -> str:
+    def of(self, type: str, address: int) -> str:
         """The detail of the struct of that type at an address; "" where it has none."""
-        if type not in self._readers:
-            return ""
+        return self._of(type, address) if type in self._readers else ""
+
+    def _read(self, type: str, address: int) -> str:
         try:
             return self._readers[type](address)
         except UnreadableError:

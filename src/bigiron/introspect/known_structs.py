@@ -24,6 +24,18 @@ _MOST_ALIKE = 32  # objects of one cache from which pointers are followed
 _LONGEST_TABLE = 1 << 28
 
 
+class _ByAddress:
+    """Structs, found by any address in them."""
+
+    def __init__(self, structs: dict[int, Struct]) -> None:
+        self._structs, self._addresses = structs, sorted(structs)
+
+    def before(self, address: int) -> Struct | None:
+        """The last struct that starts there or before."""
+        place = bisect_right(self._addresses, address) - 1
+        return self._structs[self._addresses[place]] if place >= 0 else None
+
+
 class KnownStructs:
     """Those of one guest. `owner_of` names what holds the `struct percpu_counter` at an address."""
 
@@ -76,14 +88,12 @@ class KnownStructs:
 
     def placed_at(self, address: int) -> Struct | None:
         """The struct that lies there, whatever its page or slab tells."""
-        place = bisect_right(self._placed, address, key=lambda struct: struct.address) - 1
-        struct = self._placed[place] if place >= 0 else None
+        struct = self._placed.before(address)
         return struct if struct and address < struct.address + struct.size else None
 
     def per_cpu_at(self, pointer: int) -> Struct | None:
         """The struct in per-CPU memory that such a pointer leads into."""
-        place = bisect_right(self._per_cpu_structs, pointer, key=lambda struct: struct.address) - 1
-        struct = self._per_cpu_structs[place] if place >= 0 else None
+        struct = self._per_cpu_structs.before(pointer)
         return struct if struct and pointer < struct.address + max(struct.size, 1) else None
 
     def _untyped(self, struct: Struct) -> Iterator[tuple[int, int]]:
@@ -182,14 +192,14 @@ class KnownStructs:
         )
 
     @cached_property
-    def _per_cpu_structs(self) -> list[Struct]:
-        """What is known of pointers to per-CPU memory, in their order."""
+    def _per_cpu_structs(self) -> "_ByAddress":
+        """What is known of pointers to per-CPU memory."""
         found = {struct.address: struct for struct in self._held_by_variables()}
         found |= {struct.address: struct for struct in self._per_cpu_counters()} | self._walk.per_cpu
         for pointer, (name, cache) in self._slabs.parts.items():
             if type := self._btf.find(name):
                 found[pointer] = Struct(pointer, type, self._btf.size(type), ObjectName(cache))
-        return sorted(found.values(), key=lambda struct: struct.address)
+        return _ByAddress(found)
 
     def _held_by_variables(self) -> Iterator[Struct]:
         """What pointers in each CPU's variables lead to: kernels tell the types of these variables.
@@ -225,13 +235,14 @@ class KnownStructs:
             return
 
     @cached_property
-    def _placed(self) -> list[Struct]:
-        """What lies at a known address, whatever its page or slab tells, in their order.
+    def _placed(self) -> "_ByAddress":
+        """What lies at a known address, whatever its page or slab tells.
 
         These are what variables point to in no slab, and what describes per-CPU memory.
         """
-        found = {struct.address: struct for struct in (*self._held_by_pointers(), *self._chunk_parts())}
-        return sorted(found.values(), key=lambda struct: struct.address)
+        return _ByAddress(
+            {struct.address: struct for struct in (*self._held_by_pointers(), *self._chunk_parts())}
+        )
 
     def _chunk_parts(self) -> Iterator[Struct]:
         chunk_type, block = self._btf.find("pcpu_chunk"), self._btf.find("pcpu_block_md")

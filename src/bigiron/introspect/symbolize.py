@@ -7,8 +7,9 @@ believed: what makes no sense has no name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from bigiron.introspect import kernel_knowledge
 from bigiron.introspect.allocation_log import Allocation, AllocationLog
@@ -29,8 +30,7 @@ _TABLE = "ptdesc"  # since 6.5: the struct of a page table's page
 _NAMED = kernel_knowledge.ATOMS | kernel_knowledge.EMBEDDED  # types that are not looked into for a name
 
 
-@dataclass(frozen=True)
-class Symbolized:
+class Symbolized(NamedTuple):
     """What lies at an address.
 
     ```
@@ -45,7 +45,7 @@ class Symbolized:
 
     def of_cpu(self, cpu: int) -> Symbolized:
         """The same, of memory that each CPU has."""
-        return replace(self, object=replace(self.object, cpu=cpu))
+        return self._replace(object=replace(self.object, cpu=cpu))
 
     @property
     def name(self) -> str:
@@ -89,6 +89,7 @@ class Objects:
         self._struct_part = lru_cache(1 << 16)(self._find_struct_part)
         self._innermost = lru_cache(1 << 16)(self._find_innermost)
         self._page_kind = lru_cache(1 << 16)(self._find_page_kind)
+        self._allocated_in = lru_cache(1 << 16)(self._find_allocation)
         self.type_of = lru_cache(None)(self._find_type)
         self.slab_types = SlabTypes(guest, self._allocated)
         self._namers = {
@@ -206,7 +207,7 @@ class Objects:
         found = self._variable(symbol, offset, length)
         name = ObjectName(symbol)
         return (
-            replace(found, object=replace(name, detail=POINTER)) if found == Symbolized(name, "*") else found
+            found._replace(object=replace(name, detail=POINTER)) if found == Symbolized(name, "*") else found
         )
 
     def _variable(self, symbol: str, offset: int, length: int) -> Symbolized:
@@ -253,7 +254,7 @@ class Objects:
         detail = f"{cache.object_size} bytes{self._allocated_in(found)}"
         return _memory(cache.name, offset=offset, detail=detail)
 
-    def _allocated_in(self, object: Object) -> str:
+    def _find_allocation(self, object: Object) -> str:
         """Who allocated an object of no type, as far as that says more than the cache's name."""
         if seen := self._allocated.at(object.start):
             return f", allocated in {seen.site}"

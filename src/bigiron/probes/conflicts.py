@@ -106,13 +106,14 @@ def _collect(raw: RawOutput) -> ProbeTable:
 def _named(places: pl.DataFrame, request: CellRequest, user: UserMemory, objects: Objects) -> pl.DataFrame:
     """The addresses with the object and the types at each of them."""
     in_files, others = _in_files(places, objects)
-    wanted = set(others.iter_rows())
+    rows = others.rows()
+    wanted = set(rows)
     in_user = {place for place in wanted if place[0] in user}
     names = objects.names(wanted - in_user)
     names |= {
         place: Symbolized(ObjectName.parse(_user_name(place[0], request, user, objects))) for place in in_user
     }
-    found = [names[place] for place in others.iter_rows()]
+    found = [names[place] for place in rows]
     others = others.with_columns(
         object=pl.Series([named.name for named in found], dtype=pl.String),
         types=pl.Series([named.types for named in found], dtype=pl.String),
