@@ -14,7 +14,7 @@ import pytest
 from conftest import BIGIRON, wait_until
 
 from bigiron.errors import MachineError, UserError
-from bigiron.machines.engine import BootedKernel, Collected, Engine, Job
+from bigiron.machines.engine import BootedKernel, Engine, FromOutcome, Job
 from bigiron.machines.messages import Message
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import real
@@ -65,10 +65,10 @@ class Elsewhere(Engine):
     def run(
         self,
         job: Job,
-        collect: Callable[[MachineOutcome], Collected],
+        collect: Callable[[MachineOutcome], FromOutcome],
         stop: threading.Event,
         on_stage: Callable[[str], None],
-    ) -> Collected:
+    ) -> FromOutcome:
         """A report like a simulation's."""
         if job.repetition == 2:
             raise self.failure

@@ -6,7 +6,12 @@ import polars as pl
 import pytest
 
 from bigiron.analysis.comparison import repeatable_counts
-from bigiron.analysis.comparison.repeatable_counts import CellTables, ReferenceValue, RepeatableCount, What
+from bigiron.analysis.comparison.repeatable_counts import (
+    CellTables,
+    CountKind,
+    ReferenceValue,
+    RepeatableCount,
+)
 
 CPUS = 4
 CALL = "entry_SYSCALL_64;do_syscall_64"
@@ -114,7 +119,7 @@ def test_work_of_a_program_is_that_of_all_cpus_where_its_tasks_are_unknown() -> 
         assert all_of_it.repetitions == (instructions_per_op,)
 
 
-def count(what: What, name: str, unit: str, *repetitions: float) -> RepeatableCount:
+def count(what: CountKind, name: str, unit: str, *repetitions: float) -> RepeatableCount:
     return RepeatableCount(what, name, unit, repetitions)
 
 

@@ -228,14 +228,15 @@ def test_where_the_cliff_of_rcu_512_lies_goes_with_a_latency() -> None:
     published = Published(find("rcu-512").folder / "published.csv")
     ls = {mask: (0.2, 0.2, 0.2, 0.2, 0.2) for mask in (0, 1, 3, 7)}
     none = rcu_512.cure(ls, published)
-    assert (none.agrees, "on none of 4 sampled machines" in none.evidence) == (False, True)
+    assert (none.agrees, "None of the 4 sampled machines has it" in none.evidence) == (False, True)
     far = [machine_files.sampled("altix-512", nr).transfer_ns(0, 511) for nr in (2, 3, 4, 5)]
     slowest = far.index(max(far))
     ls[3] = (0.2, *(30.0 if nr == slowest else 0.2 for nr in range(4)))
     some = rcu_512.cure(ls, published)
     assert some.agrees is None
     assert (
-        f"on 1 of 4 sampled machines, 1 of the 1 where a cache line takes {max(far):.0f} ns" in some.evidence
+        f"1 of 4 sampled machines have it: 1 of the 1 where a cache line takes {max(far):.0f} ns"
+        in some.evidence
     )
     itself = ls | {3: (30.0,), 7: (0.2,)}
     assert rcu_512.cure(itself, published).agrees is True
