@@ -19,6 +19,7 @@
  *	translation/symbols	the kernel's symbols, and what they mean
  *	qemu/time_slices	how long QEMU runs a CPU before the next
  *	qemu/many_cpus		what QEMU does for each CPU of a machine, though it concerns one
+ *	qemu/code_pages		the same, for each page of code
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away. MARK_DISARM writes the result and throws the instrumented code away again.
@@ -34,6 +35,7 @@
 #include "lib/attributes.h"
 #include "lib/names.h"
 #include "protocol/folder.h"
+#include "qemu/code_pages.h"
 #include "qemu/many_cpus.h"
 #include "qemu/qemu_api.h"
 #include "recording/marks.h"
@@ -98,6 +100,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	if (use_folder(argc, argv))
 		return -1;
 	has_many_cpus = info->system.max_vcpus >= MANY_CPUS;
+	if (has_many_cpus)
+		code_pages_init();
 	cpus_init(info->system.max_vcpus);
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu_init, NULL);
 	translation_init(id, info->version.cur, on_mark);

@@ -1649,6 +1649,37 @@ def test_without_qemu_s_functions_it_stays_as_it_is(tmp_path: Path) -> None:
     assert done.stdout == "ff020000 0\n"
 
 
+IMAGE = 0xFFFF800081000000
+
+
+@pytest.mark.parametrize(
+    ("blocks", "noticed"),
+    [
+        # All pages around; again for another page, as they may have been written since.
+        ([(IMAGE + 0x1234, "201234"), (IMAGE + 0x1800, "201800"), (IMAGE + 0x80000, "280000")],
+         ["201000 200000 1"] * 2),
+        ([(IMAGE + 0x3000, "5000")], []),  # a module: its pages lie anywhere
+        ([(0x401000, "201000")], []),  # user code
+        ([(IMAGE, "-")], []),  # a device
+        ([(IMAGE + 0x1FF000, "5ff000")], ["401000 200000 1"]),
+        ([(IMAGE, "600000")], []),  # memory ends before
+    ],
+)  # fmt: skip
+def test_qemu_notices_writes_to_many_pages_of_the_kernel_s_code_at_once(
+    blocks: list[tuple[int, str]], noticed: list[str], tmp_path: Path
+) -> None:
+    program = built("code_pages", ["code_pages"], tmp_path, "-rdynamic", "-DHAS_QEMU")
+    lines = "".join(f"{address:x} {place}\n" for address, place in blocks)
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == noticed
+
+
+def test_without_qemu_s_functions_it_notices_writes_to_each_page(tmp_path: Path) -> None:
+    program = built("code_pages", ["code_pages"], tmp_path)
+    done = subprocess.run([program], input=f"{IMAGE:x} 0\n", capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
 # What ends a CPU's time slice
 
 

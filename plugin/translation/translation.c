@@ -10,6 +10,7 @@
 #include "memory/accesses.h"
 #include "memory/allocators.h"
 #include "protocol/request.h"
+#include "qemu/code_pages.h"
 #include "qemu/time_slices.h"
 #include "trace/trace_events.h"
 #include "translation/symbols.h"
@@ -154,6 +155,7 @@ static void on_translation(void *first, void *second)
 {
 	struct qemu_plugin_tb *tb = translation.block_is_first ? first : second;
 
+	code_pages_translate(tb);
 	/* What is watched of a program's blocks counts their instructions for all uses. */
 	if (!translation.armed || !(request.what & RECORD_PROGRAM))
 		time_slices_watch(tb);
