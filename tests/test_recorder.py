@@ -1626,25 +1626,30 @@ EVERY_CPU = [f"CPU {cpu} leaves" for cpu in range(4)]
 
 
 @pytest.mark.parametrize(
-    ("flags", "after", "leave"),
+    ("flags", "after", "is_known"),
     [
-        ("ff020000", "ff000000 1", ["CPU 2 leaves"]),  # x86-64, aarch64
-        ("ff000000", "ff000000 0", ["CPU 2 leaves"]),  # POWER
-        ("ff022000", "ff022000 0", EVERY_CPU),  # with -icount
-        ("00020000", "20000 0", EVERY_CPU),  # of a cluster: not known
+        ("ff020000", "ff000000 1", True),  # x86-64, aarch64
+        ("ff000000", "ff000000 0", True),  # POWER
+        ("ff022000", "ff022000 0", False),  # with -icount
+        ("00020000", "20000 0", False),  # of a cluster: not known
     ],
 )
 @pytest.mark.parametrize("qemu", [["-DHAS_QEMU"], ["-DHAS_QEMU", "-DCPU_EXIT_KICKS"]], ids=["10.0", "10.2"])
 def test_qemu_kicks_one_cpu_and_forgets_code_of_one(
-    flags: str, after: str, leave: list[str], qemu: list[str], tmp_path: Path
+    flags: str, after: str, is_known: bool, qemu: list[str], tmp_path: Path
 ) -> None:
-    program = built("many_cpus", ["many_cpus", "leave"], tmp_path, "-rdynamic", *qemu)
+    program = built("many_cpus", ["many_cpus", "leave", "cpu"], tmp_path, "-rdynamic", *qemu)
     done = subprocess.run([program, *[flags] * 4], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [*[after] * 4, *leave, "own", *EVERY_CPU]
+    other, own, last = (
+        ([EVERY_CPU[cpu] for cpu in cpus] if is_known else EVERY_CPU) for cpus in ((2,), (2, 3), (3, 0))
+    )
+    lines = [*[after] * 4, *other, "own", *own, "own, of the last CPU", *last]
+    lines += ["few leave" if is_known else "many leave", "one leaves"]
+    assert done.stdout.splitlines() == lines
 
 
 def test_without_qemu_s_functions_it_stays_as_it_is(tmp_path: Path) -> None:
-    program = built("many_cpus", ["many_cpus", "leave"], tmp_path)
+    program = built("many_cpus", ["many_cpus", "leave", "cpu"], tmp_path)
     done = subprocess.run([program, "ff020000"], capture_output=True, text=True, check=True)
     assert done.stdout == "ff020000 0\n"
 

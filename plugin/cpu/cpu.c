@@ -33,11 +33,16 @@ bool cpus_have_one_thread(void)
 	return pthread_equal(__atomic_load_n(&first, __ATOMIC_RELAXED), pthread_self());
 }
 
-static bool has_state(struct cpu *cpu, const void *state)
+static void *state_of(struct cpu *cpu)
 {
 	if (!cpu->state)
 		cpu->state = qemu_get_cpu(cpu - cpus.all);
-	return cpu->state == state;
+	return cpu->state;
+}
+
+static struct cpu *after(struct cpu *cpu)
+{
+	return cpu + 1 == cpus.all + cpus.nr ? cpus.all : cpu + 1;
 }
 
 /* CPUs take turns in their order: it is mostly the next one. QEMU itself searches a list from its beginning. */
@@ -46,11 +51,15 @@ struct cpu *find_cpu(void *state)
 	struct cpu *cpu = cpus.cpu ? cpus.cpu : cpus.all;
 
 	for (unsigned int tries = 0; tries < cpus.nr; tries++) {
-		if (++cpu == cpus.all + cpus.nr)
-			cpu = cpus.all;
-		if (has_state(cpu, state))
+		cpu = after(cpu);
+		if (state_of(cpu) == state)
 			break;
 	}
 	cpus.running = state;
 	return cpus.cpu = cpu;
+}
+
+void *next_cpu_state(void)
+{
+	return state_of(after(this_cpu()));
 }

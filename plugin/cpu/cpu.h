@@ -49,6 +49,9 @@ bool cpus_have_one_thread(void);
 
 struct cpu *find_cpu(void *state);
 
+/* QEMU's state of the CPU whose turn is next. */
+void *next_cpu_state(void);
+
 /*
  * The CPU that runs. QEMU 10 passes a wrong number to callbacks where one thread runs all CPUs: it compiles the
  * number of the CPU that translated the code into code that all share (gen_cpu_index() in accel/tcg/plugin-gen.c).

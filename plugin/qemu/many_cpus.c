@@ -3,7 +3,12 @@
 #include "qemu/many_cpus.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <time.h>
 
+#include "cpu/cpu.h"
 #include "qemu/leave.h"
 #include "qemu/qemu_api.h"
 
@@ -13,6 +18,7 @@
 
 #define CPU_STATE_WORDS 2048 /* in which the flags are looked for: much less than QEMU keeps of a CPU */
 #define ACCEL_OPS_WORDS 64
+#define SLICE_NS 10000000 /* that other threads leave a CPU at least, as a CPU that wakes all others needs; QEMU: 100 ms */
 
 typedef void kick_fn(void *cpu);
 
@@ -24,24 +30,93 @@ static struct {
 	void **running;		 /* current_cpu of the thread that runs all CPUs */
 } qemu;
 
-/*
- * The CPU that runs gives its thread to the next one. QEMU's own (accel/tcg/tcg-accel-ops-rr.c) tells all N CPUs to.
- * For each of them the thread then looks at all others: N^2 looks at a tick of one CPU's timer. What the thread itself
- * asks for, to flush code for instance, has to be done before the next CPU runs: for that it is as QEMU has it.
- */
-static void kick(void *cpu)
-{
-	void *kicked;
+static struct {
+	int number; /* of kicks by other threads since a time slice ended; 0: it has lasted long enough */
+	sem_t first;
+} kicks;
 
-	if (&current_cpu == qemu.running) {
+/*
+ * The thread looks for what it has to do for CPUs when one of them leaves before it has run. What it asks for itself, to
+ * flush code for instance, has to be done before the next CPU runs: so the one that runs now leaves, and the next one.
+ */
+static void kick_from_within(void *cpu)
+{
+	void *next = current_cpu ? next_cpu_state() : NULL;
+
+	if (!next) {
 		qemu.kick_all(cpu);
 		return;
 	}
+	qemu.leave(current_cpu);
+	qemu.leave(next);
+}
+
+static void leave_running(void)
+{
+	void *kicked;
+
 	do {
 		kicked = __atomic_load_n(qemu.running, __ATOMIC_SEQ_CST);
 		if (kicked)
 			qemu.leave(kicked);
 	} while (kicked != __atomic_load_n(qemu.running, __ATOMIC_SEQ_CST));
+}
+
+/* Wait for the end of a time slice. Returns whether the next one begins, as there were other kicks than the first. */
+static bool wait_for_slice(void)
+{
+	const struct timespec slice = { .tv_nsec = SLICE_NS };
+	int first = 1;
+
+	nanosleep(&slice, NULL);
+	if (__atomic_compare_exchange_n(&kicks.number, &first, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
+	__atomic_store_n(&kicks.number, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+static void *end_slices(void *unused)
+{
+	for (;;) {
+		while (sem_wait(&kicks.first))
+			;
+		while (wait_for_slice())
+			leave_running();
+	}
+	return unused;
+}
+
+/* It takes no signals, which are for QEMU's own threads. */
+static bool start_end_slices(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int failed;
+
+	sigfillset(&all);
+	sem_init(&kicks.first, 0, 0);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failed = pthread_create(&thread, NULL, end_slices, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return !failed;
+}
+
+/*
+ * The CPU that runs gives its thread to the next one. QEMU's own (accel/tcg/tcg-accel-ops-rr.c) tells all N CPUs to.
+ * For each of them the thread then looks at all others: N^2 looks at a tick of one CPU's timer, and as many where it asks
+ * for something on each CPU.
+ *
+ * Of 1024 CPUs that have ticks, one has its tick every few microseconds. If each ended the time slice of the CPU that runs,
+ * no CPU would get further than its own tick, and what all CPUs have to do together would never be done.
+ */
+static void kick(void *cpu)
+{
+	if (&current_cpu == qemu.running) {
+		kick_from_within(cpu);
+	} else if (!__atomic_fetch_add(&kicks.number, 1, __ATOMIC_SEQ_CST)) {
+		leave_running();
+		sem_post(&kicks.first);
+	}
 }
 
 static void kick_one_cpu(void)
@@ -54,7 +129,8 @@ static void kick_one_cpu(void)
 	qemu.running = &current_cpu;
 	for (size_t i = 0; ops && qemu.kick_all && qemu.leave && i < ACCEL_OPS_WORDS; i++) {
 		if (ops[i] == qemu.kick_all) {
-			ops[i] = kick;
+			if (start_end_slices())
+				ops[i] = kick;
 			return;
 		}
 	}
