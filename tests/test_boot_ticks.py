@@ -9,7 +9,7 @@ import pytest
 from conftest import SAFETY_NET_S
 
 from bigiron import compile, kernels, workloads
-from bigiron.architectures import PPC64LE, X86_64
+from bigiron.architectures import PPC64LE, X86_64, Architecture
 from bigiron.errors import MachineError
 from bigiron.introspect.memory import GuestRam, KernelMemory
 from bigiron.introspect.symbols import SymbolTable
@@ -20,8 +20,13 @@ from bigiron.machines.vm.snapshot import Stopped
 from bigiron.machines.vm.topology import Topology
 
 IMAGE = X86_64.page_tables.image
-BANNER, ONLINE, PERIOD = 0x10000, 0x20000, 0x30000
-NAMES = {"linux_banner": BANNER, "__num_online_cpus": ONLINE, "lapic_timer_period": PERIOD}
+BANNER, ONLINE, PERIOD, WATCHDOG = 0x10000, 0x20000, 0x30000, 0x40000
+NAMES = {
+    "linux_banner": BANNER,
+    "__num_online_cpus": ONLINE,
+    "lapic_timer_period": PERIOD,
+    "sample_period": WATCHDOG,
+}
 SYMBOLS = SymbolTable("".join(f"{IMAGE + place:x} D {name}\n" for name, place in NAMES.items()))
 CPUS = 300
 
@@ -34,6 +39,10 @@ def ram() -> Iterator[GuestRam]:
 
 def put(ram: GuestRam, place: int, number: int) -> None:
     ram.write(place, number.to_bytes(4, "little"))
+
+
+def watchdog(ram: GuestRam) -> int:
+    return int.from_bytes(ram.read(WATCHDOG, 8), "little")
 
 
 def period(ram: GuestRam) -> int:
@@ -85,7 +94,21 @@ def test_the_longest_period(ram: GuestRam) -> None:
     assert period(ram) == 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("missing", NAMES)
+@pytest.mark.parametrize("architecture", [X86_64, PPC64LE])
+def test_the_watchdog_looks_more_seldom_too(ram: GuestRam, architecture: Architecture) -> None:
+    image = architecture.page_tables.image
+    symbols = SymbolTable("".join(f"{image + place:x} D {name}\n" for name, place in NAMES.items()))
+    ram.write(BANNER, b"Linux version")
+    put(ram, ONLINE, 2)
+    ram.write(WATCHDOG, (4 * 10**9).to_bytes(8, "little"))
+    ticks = BootTicks(ram, architecture, symbols, CPUS)
+    ticks.poll()
+    assert watchdog(ram) == 4 * 10**9 * CPUS
+    ticks.put_back()
+    assert watchdog(ram) == 4 * 10**9
+
+
+@pytest.mark.parametrize("missing", ["linux_banner", "__num_online_cpus"])
 def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
     ram.write(0, b"\x02" * (1 << 20))
     symbols = SymbolTable("".join(f"{IMAGE:x} D {name}\n" for name in NAMES if name != missing))
@@ -99,12 +122,11 @@ def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
 def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its timers count as they would have, and all its CPUs are up."""
     monkeypatch.setattr(boot_ticks, "FROM_CPUS", 4)
-    longer: list[int] = []
+    longer: list[list[int]] = []
     put_back = BootTicks.put_back
 
     def remember(ticks: BootTicks) -> None:
-        assert ticks._period is not None
-        longer.append(ticks._number(ticks._period))
+        longer.append([period.number() for period in ticks.periods.values()])
         put_back(ticks)
 
     monkeypatch.setattr(BootTicks, "put_back", remember)
@@ -124,10 +146,11 @@ def test_a_machine_is_the_one_that_was_asked_for(tmp_path: Path, monkeypatch: py
         assert vm.run(booted, threading.Event(), lambda _stage: None).ended
         symbols = SymbolTable.read(tmp_path / "kallsyms")
         memory = KernelMemory.of(ram, X86_64, symbols)
-        left = memory.read(symbols.address(X86_64.tick_period) or 0, 4) or b""
-    found = int.from_bytes(left, "little")
-    assert found == pytest.approx(4_000_000, rel=0.1)
-    assert longer[-1] == 4 * found
+        places = ((X86_64.tick_period, 4), ("sample_period", 8))
+        left = [memory.read(symbols.address(name) or 0, size) or b"" for name, size in places]
+    found = [int.from_bytes(one, "little") for one in left]
+    assert found == pytest.approx([4_000_000, 4 * 10**9], rel=0.1)
+    assert longer[-1] == [4 * one for one in found]
 
 
 def test_a_period_that_the_kernel_has_found_out_since_stays(ram: GuestRam) -> None:
@@ -172,10 +195,10 @@ def test_symbols_are_asked_for_once(ram: GuestRam, tmp_path: Path, monkeypatch: 
 
     many = cell(tmp_path, ram)
     monkeypatch.setattr(vm._Boot, "_stopped", fails)
-    assert many._boot_ticks()._period is None
+    assert not many._boot_ticks().periods
     monkeypatch.setattr(vm._Boot, "_stopped", tells)
     for _ in range(2):
-        assert many._boot_ticks()._period == PERIOD
+        assert list(many._boot_ticks().periods) == ["lapic_timer_period"]
     assert asked == [1, 1]
 
 

@@ -42,7 +42,7 @@ MANY_CPUS = 32
 _ONE_THREAD = "tcg,thread=single"
 _A_CPU_MIB = 1024
 _LEAST_MIB = 4096  # so that most of it is no DMA32 zone
-_MOST_MIB = 960 << 10
+_MOST_MIB = 256 << 10  # `struct page` takes a 64th of it, and of the host
 _ALL_CPUS = 255  # an APIC ID of eight bits
 _SEED_BYTES = 32
 _SYMBOLS = "kallsyms"  # the recorder's file of them
@@ -156,8 +156,7 @@ def memory_mib(cpus: int) -> int:
     """The default memory of a machine: as much per CPU as a server has, of which little is ever written.
 
     A kernel's batches, per-CPU lists and watermarks follow memory and CPUs (docs/reference/kernel-sizing.md).
-    The limit is
-    what QEMU's 40 address bits hold below its devices.
+    From 256 CPUs on it stays the same, so that a machine with 1024 fits into a host with 16 GiB.
     """
     return min(max(_LEAST_MIB, _A_CPU_MIB * cpus), _MOST_MIB)
 
@@ -325,7 +324,7 @@ class _Boot:
     def _boot_ticks(self) -> BootTicks:
         vm = self.vm
         gains = vm.accelerator == _ONE_THREAD and vm.topology.cpus >= boot_ticks.FROM_CPUS
-        symbols = self._symbols_elsewhere() if gains and vm.architecture.tick_period else b""
+        symbols = self._symbols_elsewhere() if gains else b""
         return BootTicks(self.ram, vm.architecture, SymbolTable.shared(symbols), vm.topology.cpus)
 
     def _symbols_elsewhere(self) -> bytes:
