@@ -18,7 +18,8 @@
 
 #define CPU_STATE_WORDS 2048 /* in which the flags are looked for: much less than QEMU keeps of a CPU */
 #define ACCEL_OPS_WORDS 64
-#define SLICE_NS 10000000 /* that other threads leave a CPU at least, as a CPU that wakes all others needs; QEMU: 100 ms */
+#define LEAST_SLICE_NS 10000000
+#define SLICE_NS_PER_CPU 40000 /* a CPU's tick takes somewhat less */
 
 typedef void kick_fn(void *cpu);
 
@@ -62,10 +63,18 @@ static void leave_running(void)
 	} while (kicked != __atomic_load_n(qemu.running, __ATOMIC_SEQ_CST));
 }
 
+/* As long as the ticks of all CPUs take, so that a CPU which has work gets half of the time. QEMU's own has 100 ms. */
+static struct timespec least_slice(void)
+{
+	long ns = (long)cpus.nr * SLICE_NS_PER_CPU;
+
+	return (struct timespec){ .tv_nsec = ns < LEAST_SLICE_NS ? LEAST_SLICE_NS : ns };
+}
+
 /* Wait for the end of a time slice. Returns whether the next one begins, as there were other kicks than the first. */
 static bool wait_for_slice(void)
 {
-	const struct timespec slice = { .tv_nsec = SLICE_NS };
+	const struct timespec slice = least_slice();
 	int first = 1;
 
 	nanosleep(&slice, NULL);
