@@ -1,5 +1,6 @@
 """Fewer ticks while a machine with many CPUs boots."""
 
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from bigiron.machines.vm.snapshot import Stopped
 from bigiron.machines.vm.topology import Topology
 
 IMAGE = X86_64.page_tables.image
-BANNER, ONLINE, PERIOD, WATCHDOG = 0x10000, 0x20000, 0x30000, 0x40000
+BANNER, ONLINE, PERIOD, WATCHDOG, IDLE, NOW = 0x10000, 0x20000, 0x30000, 0x40000, 0x50000, 0x60000
 NAMES = {
     "linux_banner": BANNER,
     "__num_online_cpus": ONLINE,
@@ -106,6 +107,58 @@ def test_the_watchdog_looks_more_seldom_too(ram: GuestRam, architecture: Archite
     assert watchdog(ram) == 4 * 10**9 * CPUS
     ticks.put_back()
     assert watchdog(ram) == 4 * 10**9
+
+
+def test_power_s_own_watchdog_stays_patient(ram: GuestRam) -> None:
+    image = PPC64LE.page_tables.image
+    names = {**NAMES, "wd_timer_period_ms": IDLE, "wd_panic_timeout_tb": NOW}
+    symbols = SymbolTable("".join(f"{image + place:x} d {name}\n" for name, place in names.items()))
+    ram.write(BANNER, b"Linux version")
+    put(ram, ONLINE, 2)
+    for place, number in ((IDLE, 4000), (NOW, 10 * 512_000_000)):
+        ram.write(place, number.to_bytes(8, "little"))
+    ticks = BootTicks(ram, PPC64LE, symbols, CPUS)
+    ticks.poll()
+    ticks.put_back()
+    left = [int.from_bytes(ram.read(place, 8), "little") for place in (IDLE, NOW)]
+    assert left == [4000 * CPUS, 10 * 512_000_000 * CPUS]
+
+
+BEFORE_WRAP, AFTER_WRAP = 0xFFFF0000, 0x100004DD2
+
+
+@pytest.mark.parametrize("now", [BEFORE_WRAP, AFTER_WRAP])
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ((0xFFFF888100307200, 0x3FE, 1 << 32 | 1, 3, 6), 3),  # 5.12 and newer
+        ((0xFFFF888100307200, 1 << 32 | 7, -2, 0), 2),  # 5.10
+        ((*range(2, 34), 7, 0, 5, 1), 34),  # with the set of CPUs in it
+        ((0xFFFF888100307200, 0x3FE, 0, 3, 0), None),
+    ],
+)
+def test_idle_cpus_are_balanced_later(
+    words: tuple[int, ...], place: int | None, now: int, ram: GuestRam
+) -> None:
+    """Each is put where it is after the present time if it is one of the two times."""
+    names = {**NAMES, "nohz": IDLE, "jiffies_64": NOW}
+    symbols = SymbolTable("".join(f"{IMAGE + at:x} D {name}\n" for name, at in names.items()))
+    times = range(place, place + 2) if place is not None else ()
+    stored = [word + now if number in times else word for number, word in enumerate(words)]
+    ram.write(IDLE, struct.pack(f"<{len(words)}Q", *stored))
+    ram.write(NOW, struct.pack("<Q", now))
+    ram.write(BANNER, b"Linux version")
+    ticks = BootTicks(ram, X86_64, symbols, CPUS)
+    for online, after in ((1, None), (2, now + boot_ticks._LATER)):
+        put(ram, ONLINE, online)
+        ticks.poll()
+        if place is not None and after:
+            stored[place] = after
+        assert list(struct.unpack(f"<{len(words)}Q", ram.read(IDLE, 8 * len(words)))) == stored
+    ticks.put_back()
+    if place is not None:
+        stored[place] = now
+    assert list(struct.unpack(f"<{len(words)}Q", ram.read(IDLE, 8 * len(words)))) == stored
 
 
 @pytest.mark.parametrize("missing", ["linux_banner", "__num_online_cpus"])

@@ -10,9 +10,18 @@ the kernel no longer reads the period, so it is restored.
 
 The same is done with the period of the watchdog, which every 4 s of each CPU wakes a thread there, to see
 whether it still schedules: with 1024 CPUs, every 4 ms. A CPU that becomes idle then looks at all others.
+
+POWER has a watchdog of its own as well, which reports a CPU that has not been heard of for 10 s: with 256
+CPUs on one thread that is common, and to write the reports takes longer than to boot. Its numbers stay as
+they are made: a timer that was started with a longer period would be late by the old limit.
+
+Where several CPUs are busy, one that is idle looks for tasks for all idle CPUs, once a second or two for each
+of them, at all others. That is N^2 looks, so it is put off until the machine is kept.
 """
 
+import struct
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
@@ -23,9 +32,19 @@ FROM_CPUS = 32
 
 _ONLINE = "__num_online_cpus"  # Linux 5.4 and newer
 _BANNER, _STARTS = "linux_banner", b"Linux version"
-_WATCHDOG = "sample_period"  # in nanoseconds
 _TICKS = range(900_000, 11_000_000)  # QEMU's timer counts to 10**9 in a second, as a busy host measures it
-_WATCHDOGS = range(10**9, 61 * 10**9)
+_WATCHDOG = "sample_period"  # in nanoseconds
+_WATCHDOGS = {
+    _WATCHDOG: range(10**9, 61 * 10**9),
+    # arch/powerpc/kernel/watchdog.c
+    "wd_timer_period_ms": range(1000, 61_000),
+    "wd_panic_timeout_tb": range(512 * 10**6, 61 * 512 * 10**6),
+    "wd_smp_panic_timeout_tb": range(512 * 10**6, 91 * 512 * 10**6),
+}
+_NOW, _IDLE = "jiffies_64", "nohz"  # kernel/sched/fair.c
+_IDLE_WORDS = 40  # with a set of 2048 CPUs in it
+_MOST_CPUS = 1 << 14  # a number of them, or a flag, beside a flag: no time
+_LATER = 1 << 14  # jiffies: 16 s or more, and it is put off again four times a second
 
 
 @dataclass
@@ -58,6 +77,24 @@ class _Period:
         self.ram.write(self.place, number.to_bytes(self.bytes, "little"))
 
 
+class _IdleBalance:
+    """When idle CPUs are next balanced: two times in a row are near the present one, and it is the first."""
+
+    def __init__(self, ram: GuestRam, idle: int, now: int) -> None:
+        self._ram, self._idle, self._now = ram, idle, now
+
+    def put_off(self, jiffies: int) -> None:
+        """Until so many jiffies from now."""
+        content = self._ram.read(self._idle, 8 * _IDLE_WORDS)
+        words = [word for (word,) in struct.iter_unpack("<Q", content)]
+        (now,) = struct.unpack("<Q", self._ram.read(self._now, 8))
+        near = [abs(word - now) <= 4 * _LATER and word % (1 << 32) >= _MOST_CPUS for word in words]
+        for place, both in enumerate(pairwise(near)):
+            if all(both):
+                self._ram.write(self._idle + 8 * place, struct.pack("<Q", now + jiffies))
+                return
+
+
 class BootTicks:
     """The periods of the CPUs' timers in a machine that boots.
 
@@ -67,29 +104,41 @@ class BootTicks:
     def __init__(self, ram: GuestRam, architecture: Architecture, symbols: SymbolTable, cpus: int) -> None:
         self._ram, self._architecture, self._symbols, self._cpus = ram, architecture, symbols, cpus
         self._online, self._banner = self._place(_ONLINE), self._place(_BANNER)
-        places = ((architecture.tick_period, 4, _TICKS), (_WATCHDOG, 8, _WATCHDOGS))
+        places = [(architecture.tick_period, 4, _TICKS)]
+        places += [(symbol, 8, known) for symbol, known in _WATCHDOGS.items()]
         self.periods = {
             symbol: _Period(ram, place, size, known)
             for symbol, size, known in places
             if symbol and (place := self._place(symbol)) is not None
         }
 
+        idle, now = self._place(_IDLE), self._place(_NOW)
+        self._balance = None if idle is None or now is None else _IdleBalance(ram, idle, now)
+
     def poll(self) -> None:
         """Make the periods longer if a second CPU is up."""
-        if not self.periods or self._online is None or self._banner is None:
+        if not self._is_up():
             return
-        # Before the kernel runs, anything may lie there.
-        if self._ram.read(self._banner, len(_STARTS)) != _STARTS:
-            return
-        online = int.from_bytes(self._ram.read(self._online, 4), "little")
-        if 1 < online <= self._cpus:
-            for period in self.periods.values():
-                period.lengthen(self._cpus)
+        for period in self.periods.values():
+            period.lengthen(self._cpus)
+        if self._balance:
+            self._balance.put_off(_LATER)
 
     def put_back(self) -> None:
         """Restore the periods for CPUs that come online later."""
-        for period in self.periods.values():
-            period.put_back()
+        for symbol in (self._architecture.tick_period, _WATCHDOG):
+            if symbol in self.periods:
+                self.periods[symbol].put_back()
+        if self._balance and self._is_up():
+            self._balance.put_off(0)
+
+    def _is_up(self) -> bool:
+        """Whether the kernel runs with a second CPU. Before that, anything may lie there."""
+        if self._online is None or self._banner is None:
+            return False
+        if self._ram.read(self._banner, len(_STARTS)) != _STARTS:
+            return False
+        return 1 < int.from_bytes(self._ram.read(self._online, 4), "little") <= self._cpus
 
     def _place(self, symbol: str) -> int | None:
         """Its offset in RAM: without KASLR the kernel's image is at the address that it was linked to."""
