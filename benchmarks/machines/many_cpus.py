@@ -1,9 +1,10 @@
-"""Seconds and CPU-seconds of a machine with many CPUs by stage, for a first cell and a second.
+"""Seconds, CPU-seconds and memory of a machine with many CPUs by stage, for a first cell and a second.
 
-`.venv/bin/python benchmarks/machines/many_cpus.py [KERNEL] [CPUS:MIB ...]` records 10 operations of open1 per
-CPU. The first cell boots the machine and keeps a snapshot, the second one resumes that; the snapshot is
-dropped at the end. CPU-seconds are those of this process and its QEMUs: on a busy host they vary less than
-seconds, though not little, as a guest's timers follow the host's clock.
+`.venv/bin/python benchmarks/machines/many_cpus.py [KERNEL[@ARCH]] [CPUS[:MIB] ...]` records 10 operations of
+open1 per CPU. The first cell boots the machine and keeps a snapshot, the second one resumes that; the
+snapshot is dropped at the end. On ppc64le each cell boots. CPU-seconds are those of this process and its
+QEMUs: on a busy host they vary less than seconds, though not little, as a guest's timers follow the host's
+clock. The memory is what QEMU has of the host at the end of a stage, the guest's included.
 """
 
 import os
@@ -12,16 +13,18 @@ import tempfile
 import threading
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from bigiron import compile, kernels, workloads
-from bigiron.architectures import X86_64
+from bigiron.architectures import Architecture, architecture
+from bigiron.introspect.memory import GuestRam
 from bigiron.kernels import Kernel
-from bigiron.machines.vm import snapshot, vm
+from bigiron.machines.vm import dilation, snapshot, vm
 from bigiron.machines.vm.topology import Topology
 
-POINTS = ("8:8192", "64:65536", "256:65536")
+POINTS = ("8", "64", "256")
 DEADLINE_S = 4 * 3600
 JOB = "cpus {0}\ntasks {0}\nwarmup 10\npatience_s 3600\noperations 10\nrecord conflicts\n"
 
@@ -35,33 +38,42 @@ def cpu_seconds() -> float:
     return sum(os.times()[:4]) + live / os.sysconf("SC_CLK_TCK")
 
 
+def memory_mib() -> int:
+    """The memory that the machines which this process started have now."""
+    kib = 0
+    for pid in Path("/proc/thread-self/children").read_text().split():
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            kib += int(line.split()[1]) if line.startswith("VmRSS") else 0
+    return kib >> 10
+
+
 @dataclass
 class Stages:
-    """The stages of one cell: when each began, by the clock and in CPU-seconds."""
+    """The stages of one cell: when each began, by the clock and in CPU-seconds, and the memory then."""
 
-    began: list[tuple[str, float, float]] = field(default_factory=list)
+    began: list[tuple[str, float, float, int]] = field(default_factory=list)
 
     def enter(self, stage: str) -> None:
         """Called whenever a stage may have begun."""
         if not self.began or self.began[-1][0] != stage:
-            self.began.append((stage, time.monotonic(), cpu_seconds()))
+            self.began.append((stage, time.monotonic(), cpu_seconds(), memory_mib()))
 
     def print(self, point: str, cell: str) -> None:
         """A table row per stage."""
-        self.enter("end")
-        for (stage, start, used), (_, end, used_then) in zip(self.began, self.began[1:], strict=False):
-            print(f"| {point} | {cell} | {stage} | {end - start:.1f} | {used_then - used:.1f} |", flush=True)
+        for (stage, start, used, _), (_, end, used_then, mib) in pairwise(self.began):
+            seconds, of_cpu = end - start, used_then - used
+            print(f"| {point} | {cell} | {stage} | {seconds:.1f} | {of_cpu:.1f} | {mib} |", flush=True)
 
 
-def run_cell(kernel: Kernel, cpus: int, mib: int, boot: str) -> Stages:
-    """One cell, resumed from the snapshot with this boot line, which is made if it does not exist."""
+def run_cell(kernel: Kernel, target: Architecture, cpus: int, mib: int, boot: str) -> Stages:
+    """One cell, as `bigiron run` has it. `boot` tells its snapshot from others, which is made if need be."""
     stages = Stages()
     with tempfile.TemporaryDirectory() as results:
         machine = vm.VirtualMachine(
-            architecture=X86_64,
+            architecture=target,
             kernel=kernel.image,
             release=kernel.release,
-            agent=compile.agent(workloads.find("open1"), X86_64.compiler),
+            agent=compile.agent(workloads.find("open1"), target.compiler, time_slices=True),
             job=JOB.format(cpus),
             topology=Topology(cores=cpus),
             memory_mib=mib,
@@ -69,24 +81,38 @@ def run_cell(kernel: Kernel, cpus: int, mib: int, boot: str) -> Stages:
             boot=boot,
             plugin=compile.recorder(),
             results=Path(results),
-            from_snapshot=True,
+            time_slices=True,
+            from_snapshot=target.resumes,
+            clock_slower=_clock_slower(target, cpus),
         )
-        vm.run(machine, threading.Event(), stages.enter)
+        with GuestRam(mib) as ram:
+            vm.run(replace(machine, ram=ram), threading.Event(), stages.enter)
+            stages.enter("end")
     return stages
 
 
+def _clock_slower(target: Architecture, cpus: int) -> int:
+    """As for a study."""
+    slowed = target.resumes and cpus >= dilation.SLOWED_FROM
+    return dilation.instructions_per_ns(cpus) if slowed else 1
+
+
 def main() -> None:
-    """Two cells for each point."""
+    """Two cells for each point; one where each boots."""
     name, *points = sys.argv[1:] or ["debian/6.12"]
-    kernel = kernels.find(name, "x86_64")
-    print("| CPUs:MiB | cell | stage | seconds | CPU-seconds |\n|---|---|---|--:|--:|")
+    name, _, arch = name.partition("@")
+    target = architecture(arch or "x86_64")
+    kernel = kernels.find(name, target.name)
+    print("| CPUs:MiB | cell | stage | seconds | CPU-seconds | MiB of the host |\n|---|---|---|--:|--:|--:|")
     for point in points or POINTS:
-        cpus, mib = map(int, point.split(":"))
+        cpus, mib = (int(number or 0) for number in point.partition(":")[::2])
+        mib = mib or vm.memory_mib(cpus)
         boot = f"benchmark={uuid.uuid4().hex}"  # so that no snapshot exists
-        for cell in ("first", "second"):
-            run_cell(kernel, cpus, mib, boot).print(point, cell)
+        for cell in ("first", "second") if target.resumes else ("each",):
+            run_cell(kernel, target, cpus, mib, boot).print(f"{cpus}:{mib}", cell)
         for kept in snapshot.list_snapshots():
             if kept.machine and kept.machine.boot.endswith(boot):
+                print(f"| {cpus}:{mib} | snapshot: {kept.size >> 20} MiB | | | | |")
                 snapshot.drop(kept.name)
 
 
