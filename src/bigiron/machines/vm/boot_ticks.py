@@ -26,6 +26,7 @@ from itertools import pairwise
 from bigiron.architectures import Architecture
 from bigiron.introspect.memory import GuestRam
 from bigiron.introspect.symbols import SymbolTable
+from bigiron.machines.vm.boot_decrementers import Decrementers
 
 FROM_CPUS = 32
 """Machines with at least so many CPUs boot sooner with it."""
@@ -112,6 +113,7 @@ class BootTicks:
             if symbol and (place := self._place(symbol)) is not None
         }
 
+        self._decrementers = Decrementers(ram, symbols.address, self._place_of, cpus)
         idle, now = self._place(_IDLE), self._place(_NOW)
         self._balance = None if idle is None or now is None else _IdleBalance(ram, idle, now)
 
@@ -121,6 +123,7 @@ class BootTicks:
             return
         for period in self.periods.values():
             period.lengthen(self._cpus)
+        self._decrementers.poll()
         if self._balance:
             self._balance.put_off(_LATER)
 
@@ -129,6 +132,8 @@ class BootTicks:
         for symbol in (self._architecture.tick_period, _WATCHDOG):
             if symbol in self.periods:
                 self.periods[symbol].put_back()
+        if self._is_up():
+            self._decrementers.put_back()
         if self._balance and self._is_up():
             self._balance.put_off(0)
 
@@ -141,9 +146,10 @@ class BootTicks:
         return 1 < int.from_bytes(self._ram.read(self._online, 4), "little") <= self._cpus
 
     def _place(self, symbol: str) -> int | None:
-        """Its offset in RAM: without KASLR the kernel's image is at the address that it was linked to."""
         address = self._symbols.address(symbol)
-        if address is None:
-            return None
+        return None if address is None else self._place_of(address)
+
+    def _place_of(self, address: int) -> int | None:
+        """Its offset in RAM: without KASLR the kernel's image is at the address that it was linked to."""
         physical = address - self._architecture.page_tables.image
         return self._architecture.ram_offset(physical, self._ram.bytes)
