@@ -45,7 +45,7 @@ _WATCHDOGS = {
 _NOW, _IDLE = "jiffies_64", "nohz"  # kernel/sched/fair.c
 _IDLE_WORDS = 40  # with a set of 2048 CPUs in it
 _MOST_CPUS = 1 << 14  # a number of them, or a flag, beside a flag: no time
-_LATER = 1 << 14  # jiffies: 16 s or more, and it is put off again four times a second
+_LATER = 1 << 14  # jiffies: 16 s or more, and it is put off again four times per second
 
 
 @dataclass
