@@ -18,8 +18,8 @@
  *	trace/trace_events	    what sampled operations do, in order	-> traces
  *	translation/symbols	the kernel's symbols, and what they mean
  *	qemu/time_slices	how long QEMU runs a CPU before the next
- *	qemu/many_cpus		what QEMU does for each CPU of a machine, though it concerns one
- *	qemu/code_pages		the same, for each page of code
+ *	many_cpus/many_cpus	what QEMU does for each CPU of a machine, though it concerns one
+ *	many_cpus/code_pages	the same, for each page of code
  *
  * Until the agent's mark MARK_ARM nothing is instrumented but the marks themselves, so a boot runs at full speed. The
  * mark throws all translated code away. MARK_DISARM writes the result and throws the instrumented code away again.
@@ -34,9 +34,9 @@
 #include "cpu/cpu.h"
 #include "lib/attributes.h"
 #include "lib/names.h"
+#include "many_cpus/code_pages.h"
+#include "many_cpus/many_cpus.h"
 #include "protocol/folder.h"
-#include "qemu/code_pages.h"
-#include "qemu/many_cpus.h"
 #include "qemu/qemu_api.h"
 #include "recording/marks.h"
 #include "translation/translation.h"

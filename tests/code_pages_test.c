@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../plugin/arch/guest.h"
-#include "../plugin/qemu/code_pages.h"
+#include "../plugin/many_cpus/code_pages.h"
 
 #define BYTES (7u << 20)
 #define RAM_ADDRESS 0x1000 /* of which QEMU's address space for all memory has other parts, too */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../plugin/cpu/cpu.h"
-#include "../plugin/qemu/many_cpus.h"
+#include "../plugin/many_cpus/many_cpus.h"
 #include "../plugin/qemu/qemu_api.h"
 
 #define NR_CPUS 4

@@ -111,7 +111,7 @@ class VirtualMachine:
     def loaded_plugin(self) -> Path | None:
         """The recorder. It is loaded without recording, too, where it makes many CPUs cheaper to emulate.
 
-        plugin/qemu/many_cpus.c says how; a thread per CPU has no need for it.
+        plugin/many_cpus/many_cpus.c says how; a thread per CPU has no need for it.
         """
         many = self.topology.cpus >= MANY_CPUS and self.accelerator == _ONE_THREAD
         return self.plugin or (compile.recorder() if many and self.results else None)

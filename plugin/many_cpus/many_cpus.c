@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
-#include "qemu/many_cpus.h"
+#include "many_cpus/many_cpus.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #define _GNU_SOURCE
-#include "qemu/code_pages.h"
+#include "many_cpus/code_pages.h"
 
 #include <dlfcn.h>
 
