@@ -83,7 +83,7 @@ def test_a_report_for_a_bug_has_versions_and_nothing_private(tmp_path: Path) -> 
 
 
 def test_more_cpus_fit_than_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for gib, cpus in ((1, "30 CPUs"), (24, "833 CPUs (512 are the most that were tried with success)")):
+    for gib, cpus in ((1, "30 CPUs"), (24, "2373 CPUs (1024 are the most that were tried with success)")):
         monkeypatch.setattr(host_memory, "host_mib", lambda gib=gib: gib << 10)
         monkeypatch.setattr(host_memory, "physical_mib", lambda gib=gib: gib << 10)
         assert doctor._memory().found == f"{gib:.1f} GiB: virtual machines of up to {cpus}"

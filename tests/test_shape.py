@@ -162,12 +162,12 @@ def test_shapes_that_cannot_be(options: str, complaint: str, tmp_path: Path) -> 
 
 def test_more_cpus_than_any_machine_came_up_with(caplog: pytest.LogCaptureFixture) -> None:
     vms = VmEngine("x86_64", "", memory=64)
-    vms.prepare([8, 512])
-    assert not caplog.messages
     vms.prepare([8, 1024])
+    assert not caplog.messages
+    vms.prepare([8, 2048])
     assert caplog.messages == [
-        "no virtual machine with more than 512 CPUs has come up yet: "
-        "one with 1024 may take 259 minutes until it fails (--deadline)"
+        "no virtual machine with more than 1024 CPUs has come up yet: "
+        "one with 2048 may take 515 minutes until it fails (--deadline)"
     ]
 
 
