@@ -35,7 +35,7 @@ test: ## every test, the slow ones too; building a whole kernel is left out (pyt
 	$(PYTHON) -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 9 --dist loadfile --no-loadscope-reorder -m 'not build'
 	cargo test --manifest-path sim/Cargo.toml
 
-check: ## lint, and the quick tests, which need no virtual machine, no network and no root: in a minute and a half
+check: ## lint, and the quick tests, which need no virtual machine, no network and no root: in a minute
 check: lint
 	@# A process of tests for each core: threads of libraries would only take the cores from each other.
 	POLARS_MAX_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m pytest -q -n auto --dist loadfile \
