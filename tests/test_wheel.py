@@ -30,6 +30,7 @@ from bigiron.machines.vm import qemu
 
 AGENT = b"an agent"
 RECORDER = b"a recorder"
+COMPILED = ("dup1", "fxmark/DWAL", "hotplug-offline")
 COMPILERS = re.compile(r"(.*-)?(gcc|g\+\+|cc|c89|c99|cpp|clang|ld|as|cargo|rustc|nm|tcc)([-.\d].*)?")
 
 
@@ -241,11 +242,12 @@ def test_what_root_makes_belongs_to_the_checkout_s_owner(
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With one workload, and a simulator that is not optimised, nor run: more takes minutes."""
+    """With some workloads, and a simulator that is not optimised, nor run: more takes minutes."""
     out = tmp_path_factory.mktemp("dist")
     options = {"OPT_LEVEL": "0", "LTO": "off", "CODEGEN_UNITS": "16"}
     sooner = {f"CARGO_PROFILE_RELEASE_{name}": value for name, value in options.items()}
-    command = [sys.executable, ROOT / "tools/wheel.py", "--out", out, "--workload", "getppid1"]
+    command = [sys.executable, ROOT / "tools/wheel.py", "--out", out]
+    command += [f"--workload={name}" for name in ("getppid1", *COMPILED)]
     subprocess.run(command, env=os.environ | sooner, check=True)
     (found,) = out.glob("*.whl")
     return found
@@ -334,7 +336,7 @@ def test_a_workload_is_run(installed: Path, no_compiler: dict[str, str], tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workload", ["dup1", "fxmark/DWAL", "hotplug-offline"])
+@pytest.mark.parametrize("workload", COMPILED)
 def test_each_workload_comes_compiled(installed: Path, workload: str, no_compiler: dict[str, str]) -> None:
     script = (
         "import sys; from bigiron import compile, workloads\n"
