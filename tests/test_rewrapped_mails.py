@@ -116,6 +116,13 @@ def test_an_answer_right_after_a_quoted_line_is_no_part_of_it() -> None:
     assert not any("odd" in line for _, line in found.unknown if "something" not in line)
 
 
+def test_an_answer_right_after_a_short_line_of_the_machine_is_no_part_of_it() -> None:
+    text = quoted(TEXT.replace(" with 192G memory", ""))
+    line = "> test machine: 104 threads 2 sockets (Skylake)\n"
+    assert line in text
+    assert read(text.replace(line, f"{line}None of us has that one.\n")).machine == read(text).machine
+
+
 @pytest.mark.parametrize(
     ("notice", "title"),
     [
@@ -161,6 +168,12 @@ def test_a_text_that_is_one_line_or_one_for_each_paragraph_is_read() -> None:
             assert (found.parameters, found.tasks) == (whole.parameters, 104)
             assert found.figures == whole.figures
             assert [one.parameters["disk"] for one in found.further] == ["1SSD"]
+
+
+def test_an_answer_that_names_a_test_and_a_machine_in_one_line_leaves_the_report_as_it_is() -> None:
+    for words in ("testcase: fork2 on test machine: mine", "testcase: a on test machine: 16 threads here"):
+        for text in (f"I ran {words}.\n\n{quoted(TEXT)}", f"{quoted(TEXT)}\n\nI ran {words}.\n"):
+            assert replace(read(text), unknown=[]) == replace(read(TEXT), unknown=[])
 
 
 def test_a_line_of_one_kind_of_character_is_cut_in_linear_time() -> None:

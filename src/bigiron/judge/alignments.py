@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
-from bigiron.analysis.layout.outcome import LayoutCounts, LayoutOutcome
+from bigiron.analysis.layout.outcome import LayoutCounts
 from bigiron.judge.change import CountChange
 from bigiron.results import layout
 from bigiron.study.store import Study
@@ -22,7 +22,9 @@ def counted(changes: Iterable[CountChange], study: Study, base: str, new: str) -
     `study` has the probe layout of both variants.
     """
     changes = list(changes)
-    before, after = (_of_structs(study, name, structs(changes)) for name in (base, new))
+    before, after = (
+        layout.of_boots(layout.boots(study, name), study, structs(changes)) for name in (base, new)
+    )
 
     def of(change: CountChange) -> CountChange:
         if change.struct not in before.keys() & after.keys() or change.unit == "writes":
@@ -34,12 +36,3 @@ def counted(changes: Iterable[CountChange], study: Study, base: str, new: str) -
         return replace(change, by_alignment=(old, now))
 
     return list(map(of, changes))
-
-
-def _of_structs(study: Study, variant: str, structs: Sequence[str]) -> dict[str, list[LayoutOutcome]]:
-    """The layout of each struct in each boot."""
-    found: dict[str, list[LayoutOutcome]] = {}
-    for record in layout.boots(study, variant):
-        for struct, outcome in layout.of_structs(record, study, structs).items():
-            found.setdefault(struct, []).append(outcome)
-    return found

@@ -228,6 +228,10 @@ class Bench:
         """Why a kernel does not run a workload with `CPUS`; empty if nothing failed."""
         return self.failed.get((subject.title, variant_name(kernel)), "")
 
+    def has_run(self, subject: Subject, kernel: Kernel) -> bool:
+        """Whether the first boot with `CPUS` was measured, whatever became of later ones."""
+        return subject.title in self._studies and self._record(subject, kernel, CPUS, 1) is not None
+
     def functions(self, subject: Subject, kernel: Kernel) -> Executed | None:
         """The functions that a workload executed on a kernel; None if it did not run there."""
         key = subject.title, variant_name(kernel)

@@ -49,7 +49,7 @@ def _counted(
 
     def of(one: Compared) -> Compared:
         subject = asked.get(one.subject.title)
-        if not subject or any(bench.why_failed(subject, kernel) for kernel in (before, after)):
+        if not subject or not all(bench.has_run(subject, kernel) for kernel in (before, after)):
             return one
         study = bench.study(subject)
         return replace(one, changes=tuple(alignments.counted(one.changes, study, *names)))

@@ -112,6 +112,17 @@ def of_structs(record: CellRecord, study: Study, structs: Iterable[str]) -> dict
     return found
 
 
+def of_boots(
+    records: Iterable[CellRecord], study: Study, structs: Sequence[str]
+) -> dict[str, list[LayoutOutcome]]:
+    """The same in each of several cells, which are boots of one kernel."""
+    found: dict[str, list[LayoutOutcome]] = {}
+    for record in records:
+        for struct, outcome in of_structs(record, study, structs).items():
+            found.setdefault(struct, []).append(outcome)
+    return found
+
+
 def cell(study: Study, variant: str) -> CellRecord:
     """That of a variant with the most CPUs and tasks. UserError if the probe was not recorded."""
     return boots(study, variant)[0]

@@ -4,6 +4,8 @@ import re
 
 _FLOWED = re.compile(r"\btestcase:\s.{1,300}\btest machine:\s")
 """Two lines of a report that are in one."""
+_APART = re.compile(r"^[> \t:|]*(?:in )?testcase:[ \t]*\S+[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+"""A line of a report whose lines are apart: what names a test and a machine in one is a sentence."""
 _HASH, _TITLE = r"[0-9a-f]{7,40}", r"\(\".{1,300}?\"\)"
 _CUTS = (
     (
@@ -38,7 +40,7 @@ def lines_of(text: str) -> str:
     on test machine: 8 threads
     parameters: nr_task: 100%
     """
-    if not _FLOWED.search(text):
+    if not _FLOWED.search(text) or _APART.search(text):
         return text
     plain = (" ".join(word for word in line.split() if word.strip(">")) for line in text.split("\n"))
     cut = _BETWEEN.sub("\n", "\n".join(plain))

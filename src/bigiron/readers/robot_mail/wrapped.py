@@ -10,10 +10,12 @@ _MACHINE = re.compile(r"(?:on )?test machine\s*:", re.IGNORECASE)
 _END_OF_MACHINE = re.compile(r"\bmemory\s*$|\bparameters:", re.IGNORECASE)
 _LONGEST = 400  # characters
 _MOST_LINES = 4  # that continue one
+_NARROWEST = 60  # characters at which programs wrap lines
 _HYPHENED = re.compile(r"\S-\s*$")
 """Those programs cut words at hyphens, too: `a regression of will-it-`."""
 _OWN_LINE = re.compile(r"\s*(?:$|\[|https?:|[\w -]{1,30}:(?:\s|$))")
 _END_OF_NOTICE = re.compile(r"\s*(?:on|(?:(?:due )?to )?commit)\s*:\s*$")
+"""What programs cut from `noticed a -5.0% regression of fsmark.files_per_sec due to commit:`."""
 _BEFORE_PARAMETERS = re.compile(r"\s+((?:with following )?parameters:(?:\s.*)?)$", re.IGNORECASE)
 _END_OF_METRIC = re.compile(r"\s*\S+\s+(?:on|due to commit):\s*$")
 _HASH = re.compile(r"\s*[0-9a-f]{7,40}\b")
@@ -21,7 +23,6 @@ _BEFORE_COMMIT = re.compile(r"\bdue to commit:?\s*$")
 _DESCRIPTION = "test-description:"
 _BRANCH = re.compile(r"\s*\[(?:still |test )?[a-z ]{1,40} on\s+\S+\s*$")
 """`[still regression on linux-next/master`, without the commit."""
-"""What programs cut from `noticed a -5.0% regression of fsmark.files_per_sec due to commit:`."""
 
 _CELL = re.compile(
     r"\s*\|\s*(?:testcase: change|test machine|test parameters|(?=\|\s*[A-Za-z][\w.-]*=))\s*\|"
@@ -68,7 +69,10 @@ def joined(lines: list[MailLine], after_quoted: Sequence[MailLine] = ()) -> Iter
         line = _in_one(line, more)
         position += len(more)
         while position < len(lines) and (joint := _joint(line, lines[position][1])) is not None:
-            line = f"{line.rstrip()}{joint}{lines[position][1].strip()}"
+            next_at, more_of_it = lines[position]
+            if next_at in answers and len(line.rstrip()) + len(more_of_it.split()[0]) < _NARROWEST:
+                break
+            line = f"{line.rstrip()}{joint}{more_of_it.strip()}"
             position += 1
         if _MACHINE.match(line) and (next_line := _BEFORE_PARAMETERS.search(line)):
             yield at, line[: next_line.start()]

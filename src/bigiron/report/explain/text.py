@@ -83,13 +83,15 @@ def _with_alignments(study: Study, point: CpusAndTasks, found: Explanation) -> E
     if found.contexts != conflicts.CONTEXTS[:1] or not set(found.recorded.variants) <= set(recorded):
         return found
     of_lines = [finding for finding in found.findings[:_MOST] if isinstance(finding, LineFinding)]
-    structs = {struct for finding in of_lines if (struct := _struct(finding))}
+    structs = list({struct: None for finding in of_lines if (struct := _struct(finding))})
     by_variant = {
-        variant: layout.of_structs(recorded[variant][0], study, structs)
-        for variant in found.recorded.variants
+        variant: layout.of_boots(recorded[variant], study, structs) for variant in found.recorded.variants
     }
     by_alignment = {
-        struct: {variant: outcomes[struct].lines for variant, outcomes in by_variant.items()}
+        struct: {
+            variant: LayoutCounts.mean([boot.lines for boot in outcomes[struct]])
+            for variant, outcomes in by_variant.items()
+        }
         for struct in structs
         if all(struct in outcomes for outcomes in by_variant.values())
     }
