@@ -78,6 +78,18 @@ def test_they_are_put_back_where_the_machine_was_up_first(ram: GuestRam) -> None
     assert mults(ram)[:2] == [1, 1]
 
 
+def test_a_newer_kernel_has_another_pointer_in_it(ram: GuestRam) -> None:
+    """Since Linux 7.1: set_next_coupled()."""
+    slowed = timers(ram)
+    usual = struct.pack("<7Q2I", 1, 2, 0, 0, 5, 1 << 40, 1000, MULT, SHIFT)
+    ram.write(timer(0), usual)
+    ram.write(timer(1), usual)
+    slowed.poll()
+    assert ram.read(timer(1), 64) == struct.pack("<7Q2I", 1, 2, 0, 0, 5, 1 << 40, 1000, MULT * _SLOWER, SHIFT)
+    slowed.put_back()
+    assert ram.read(timer(1), 64) == usual
+
+
 @pytest.mark.parametrize("missing", NAMES)
 def test_a_kernel_without_such_a_symbol(missing: str, ram: GuestRam) -> None:
     bring_up(ram, 0)

@@ -161,6 +161,22 @@ def test_idle_cpus_are_balanced_later(
     assert list(struct.unpack(f"<{len(words)}Q", ram.read(IDLE, 8 * len(words)))) == stored
 
 
+def test_idle_cpus_are_balanced_again_when_jiffies_go_past_32_bits(ram: GuestRam) -> None:
+    """As a machine with 1024 CPUs is kept after 292 s: its next time looks like a number of CPUs."""
+    names = {**NAMES, "nohz": IDLE, "jiffies_64": NOW}
+    symbols = SymbolTable("".join(f"{IMAGE + at:x} D {name}\n" for name, at in names.items()))
+    ram.write(BANNER, b"Linux version")
+    put(ram, ONLINE, 2)
+    ram.write(IDLE, struct.pack("<5Q", 0xFFFF888100307200, 0x3FE, 1 << 32 | 1, BEFORE_WRAP, BEFORE_WRAP))
+    ticks = BootTicks(ram, X86_64, symbols, CPUS)
+    for now in (BEFORE_WRAP, 0xFFFFF000, 0xFFFFF040):
+        ram.write(NOW, struct.pack("<Q", now))
+        ticks.poll()
+        assert struct.unpack("<Q", ram.read(IDLE + 24, 8)) == (now + boot_ticks._LATER,)
+    ticks.put_back()
+    assert struct.unpack("<Q", ram.read(IDLE + 24, 8)) == (0xFFFFF040,)
+
+
 @pytest.mark.parametrize("missing", ["linux_banner", "__num_online_cpus"])
 def test_a_kernel_without_such_a_symbol(ram: GuestRam, missing: str) -> None:
     ram.write(0, b"\x02" * (1 << 20))

@@ -4,8 +4,9 @@
 #define MANY_CPUS_H
 
 /*
- * To be called by the one thread that runs all CPUs, for each CPU (current_cpu) before that runs. It changes nothing
- * that a guest can see, and nothing at all with -icount and where QEMU is not as it is known.
+ * To be called by the one thread that runs all CPUs, for each CPU (current_cpu) before that runs. A guest can
+ * see that timers of CPUs other than the running one come later, at most by its time slice. With -icount, and where QEMU
+ * is not as it is known, nothing changes.
  */
 void many_cpus_init(void);
 

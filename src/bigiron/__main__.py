@@ -16,8 +16,10 @@ def main() -> None:
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_MORE_OBJECTS)
-    os.environ.setdefault("_RJEM_MALLOC_CONF", _KEEPS_MEMORY)  # jemalloc's, as polars calls it
     from bigiron import cli
+    from bigiron.util.lazy import OF_OUR_ALLOCATOR
+
+    os.environ.setdefault(OF_OUR_ALLOCATOR, _KEEPS_MEMORY)
 
     signal.signal(signal.SIGINT, handler)
     try:

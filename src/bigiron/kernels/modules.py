@@ -41,6 +41,7 @@ _MODULE = re.compile(
     r"(\./)?(usr/)?lib/modules/[^/]+/kernel/(fs|lib|crypto|arch/[^/]+/(crypto|lib)|drivers/(block|virtio))/.+\.ko(\.[a-z]+)?"
 )
 _BUILT_IN = re.compile(r"(\./)?(usr/)?lib/modules/[^/]+/modules\.builtin(\.modinfo)?")
+_OF_BUILT_IN = re.compile(rb"(?:\A|\0)([^\0.]+)\.([^\0]*)")
 _SUFFIXES = (".ko", ".xz", ".gz", ".zst")
 
 
@@ -134,15 +135,16 @@ def read_info(module: bytes, called: str) -> Info:
 
 
 def read_built_in(content: bytes) -> dict[str, Info]:
-    r"""What modules.builtin.modinfo says of each module.
+    r"""What modules.builtin.modinfo says of those of ROOTS.
 
     >>> read_built_in(b"ext4.softdep=pre: crc32c\0ext4.license=GPL\0jbd2.license=GPL\0")["ext4"].before
     ('crc32c',)
     """
     by_module: dict[str, list[str]] = {}
-    for text in _texts(content):
-        name, _, rest = text.partition(".")
-        by_module.setdefault(_normal(name), []).append(rest)
+    for entry in _OF_BUILT_IN.finditer(content):  # one after the other: a package may hold millions
+        name, text = (part.decode("ascii", "replace") for part in entry.groups())
+        if _normal(name) in ROOTS:
+            by_module.setdefault(_normal(name), []).append(text)
     return {name: _info(texts) for name, texts in by_module.items()}
 
 
@@ -241,7 +243,8 @@ def _contents(packages: Iterable[Path]) -> tuple[dict[str, bytes], dict[str, Inf
         for path, content in package.files(file, re.compile(f"{_MODULE.pattern}|{_BUILT_IN.pattern}")):
             if path.endswith("modules.builtin"):
                 built_in |= {
-                    _normal(PurePosixPath(line).stem): Info() for line in content.decode().splitlines()
+                    _normal(PurePosixPath(line).stem): Info()
+                    for line in content.decode(errors="replace").splitlines()
                 }
             elif path.endswith("modules.builtin.modinfo"):
                 known |= read_built_in(content)

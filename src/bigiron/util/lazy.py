@@ -16,6 +16,10 @@ Integers: TypeAlias = "NDArray[numpy.int64]"
 Mask: TypeAlias = "NDArray[numpy.bool_]"
 
 
+OF_OUR_ALLOCATOR = "_RJEM_MALLOC_CONF"
+"""The variable of polars' memory allocator, which bigiron.__main__ sets. What is measured does without it."""
+
+
 class _Library(ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = getattr(import_module(self.__name__), name)

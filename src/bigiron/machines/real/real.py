@@ -31,6 +31,7 @@ from bigiron.machines.messages import Decoder, Message, check
 from bigiron.machines.outcome import MachineOutcome
 from bigiron.machines.real import cpu_quota, ssh
 from bigiron.util import distribution
+from bigiron.util.lazy import OF_OUR_ALLOCATOR
 from bigiron.util.sanitize import sanitize
 from bigiron.util.subprocesses import last_line
 from bigiron.util.threads import StoppedError
@@ -248,6 +249,7 @@ def run(machine: RealMachine, stop: threading.Event, on_stage: Callable[[str], N
             stdout=subprocess.PIPE,
             stderr=stderr,
             start_new_session=True,  # a Ctrl-C is for us, not for it
+            env={name: value for name, value in os.environ.items() if name != OF_OUR_ALLOCATOR},
         )
         decoder, outcome, unread = Decoder(), MachineOutcome(), deque[Message]()
         try:

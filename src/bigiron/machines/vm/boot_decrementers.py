@@ -12,9 +12,10 @@ from collections.abc import Callable
 from bigiron.introspect.memory import GuestRam
 
 _SLOWER = 64
-_DEVICE = struct.Struct("<6Q2I")  # struct clock_event_device: five pointers and times before mult, shift
-_SET_NEXT_EVENT, _MULT = 1, 6
-_MULT_AT = 48
+_DEVICE = struct.Struct("<6Q4I")  # struct clock_event_device: pointers and times before mult, shift
+_SET_NEXT_EVENT = 1
+_MULT, _SHIFT, _NEWER_MULT = 6, 7, 8  # since Linux 7.1 there is another pointer before them
+_MULTS_AT = 48
 _ALL = (1 << 64) - 1
 
 
@@ -50,11 +51,12 @@ class Decrementers:
         if self._number(self._chosen) == self._timebase:
             self.put_back()
             return
+        mult = _mult_of(usual)
         while (timer := self._timer(len(self._slowed) + 1)) is not None:
             found = self._read(timer)
-            if found[_SET_NEXT_EVENT] != usual[_SET_NEXT_EVENT] or found[_MULT] != usual[_MULT]:
+            if found[_SET_NEXT_EVENT] != usual[_SET_NEXT_EVENT] or found[mult] != usual[mult]:
                 return  # it is not up
-            self._set(timer, usual[_MULT] * _SLOWER)
+            self._set(timer, mult, usual[mult] * _SLOWER)
             self._slowed.append(timer)
 
     def put_back(self) -> None:
@@ -63,10 +65,11 @@ class Decrementers:
         first = self._timer(0)
         if first is None:
             return
-        usual = self._read(first)[_MULT]
+        found = self._read(first)
+        mult = _mult_of(found)
         for timer in self._slowed:
-            if self._read(timer)[_MULT] == usual * _SLOWER:
-                self._set(timer, usual)
+            if self._read(timer)[mult] == found[mult] * _SLOWER:
+                self._set(timer, mult, found[mult])
 
     def _timer(self, cpu: int) -> int | None:
         if cpu >= self._cpus:
@@ -80,6 +83,11 @@ class Decrementers:
     def _read(self, timer: int) -> tuple[int, ...]:
         return _DEVICE.unpack(self._ram.read(timer, _DEVICE.size))
 
-    def _set(self, timer: int, mult: int) -> None:
-        if mult < 1 << 32:
-            self._ram.write(timer + _MULT_AT, struct.pack("<I", mult))
+    def _set(self, timer: int, mult: int, number: int) -> None:
+        if number < 1 << 32:
+            self._ram.write(timer + _MULTS_AT + 4 * (mult - _MULT), struct.pack("<I", number))
+
+
+def _mult_of(timer: tuple[int, ...]) -> int:
+    """Which of its fields is mult. Without a shift beside it, it is a time of less than 4 s."""
+    return _MULT if timer[_SHIFT] else _NEWER_MULT

@@ -79,21 +79,29 @@ class _Period:
 
 
 class _IdleBalance:
-    """When idle CPUs are next balanced: two times in a row are near the present one, and it is the first."""
+    """When idle CPUs are next balanced: two times in a row are near the present one, and it is the first.
+
+    Where it is is found once: when jiffies go past 32 bits, 300 s after the start, a time is like a number of
+    CPUs beside a flag.
+    """
 
     def __init__(self, ram: GuestRam, idle: int, now: int) -> None:
         self._ram, self._idle, self._now = ram, idle, now
+        self._place: int | None = None
 
     def put_off(self, jiffies: int) -> None:
         """Until so many jiffies from now."""
+        (now,) = struct.unpack("<Q", self._ram.read(self._now, 8))
+        if self._place is None:
+            self._place = self._find(now)
+        if self._place is not None:
+            self._ram.write(self._place, struct.pack("<Q", now + jiffies))
+
+    def _find(self, now: int) -> int | None:
         content = self._ram.read(self._idle, 8 * _IDLE_WORDS)
         words = [word for (word,) in struct.iter_unpack("<Q", content)]
-        (now,) = struct.unpack("<Q", self._ram.read(self._now, 8))
         near = [abs(word - now) <= 4 * _LATER and word % (1 << 32) >= _MOST_CPUS for word in words]
-        for place, both in enumerate(pairwise(near)):
-            if all(both):
-                self._ram.write(self._idle + 8 * place, struct.pack("<Q", now + jiffies))
-                return
+        return next((self._idle + 8 * place for place, both in enumerate(pairwise(near)) if all(both)), None)
 
 
 class BootTicks:

@@ -29,7 +29,7 @@ from bigiron.util import decode
 from bigiron.util.cache_dir import STAGING, cache_folder, keep_whole, locked
 from bigiron.util.threads import StoppedError
 
-FORMAT = 6
+FORMAT = 7
 BOOTS = 8
 """How many boots of one machine are kept; later repetitions boot without a snapshot."""
 
