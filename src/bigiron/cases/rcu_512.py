@@ -115,8 +115,8 @@ def _where(samples: Sequence[tuple[float, float, float]], cliff: Sequence[float]
         f"{len(cliff)} of {len(samples)} sampled machines have it: {len(cliff)} of the {slow} where a "
         f"cache line takes {three_digits(min(cliff))} ns or more from the farthest CPU. The "
         f"range was {three_digits(min(samples)[0])} to {three_digits(max(samples)[0])} ns; the machine's "
-        f"own figure, an estimate, is {three_digits(itself)}. {more or 'None'} of them lose more than "
-        f"{_LOST:g} % with 7"
+        f"own figure, an estimate, is {three_digits(itself)}. On {more or 'none'} of them more than "
+        f"{_LOST:g} % is lost with 7"
     )
 
 
