@@ -114,10 +114,10 @@ def _quantile(values: Array, weights: Array, share: float) -> float:
     return float(values[order][np.searchsorted(so_far, share - 1e-9)])
 
 
-def least_error(share_inside: Callable[[float], float], share: float) -> float:
+def least_error(inside: Callable[[float], float], share: float) -> float:
     """The least model's error with which so many of all points are inside; the largest tried if none does."""
     for error in _ERRORS:
-        if share_inside(float(error)) >= share:
+        if inside(float(error)) >= share:
             break
     return round(float(error), 2)
 

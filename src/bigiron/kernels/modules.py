@@ -131,7 +131,7 @@ def order(root: str, infos: Mapping[str, Info]) -> list[tuple[str, bool]]:
 
 def read_info(module: bytes, called: str) -> Info:
     """Read a module's section .modinfo: strings KEY=VALUE, each followed by a NUL."""
-    return _info(_texts(_section(module, called)))
+    return _info(text.decode("ascii", "replace") for text in _section(module, called).split(b"\0"))
 
 
 def read_built_in(content: bytes) -> dict[str, Info]:
@@ -146,10 +146,6 @@ def read_built_in(content: bytes) -> dict[str, Info]:
         if _normal(name) in ROOTS:
             by_module.setdefault(_normal(name), []).append(text)
     return {name: _info(texts) for name, texts in by_module.items()}
-
-
-def _texts(section: bytes) -> list[str]:
-    return [text.decode("ascii", "replace") for text in section.split(b"\0")]
 
 
 def _info(texts: Iterable[str]) -> Info:

@@ -195,7 +195,8 @@ def _profile(cell: ProbedCell, options: Options) -> pl.DataFrame:
 
 
 def _profile_both(cell: ProbedCell, options: Options) -> None:
-    lines, pairs = conflicts.profile_and_pairs(cell.table, cell.operations, cell.line_bytes, options.contexts)
+    counted = cell.table, cell.operations, cell.line_bytes, options.contexts
+    lines, pairs = cell.once(("profiles", options.contexts), lambda: conflicts.profile_and_pairs(*counted))
     cell.once(("profile", False, options.contexts), lambda: lines)
     cell.once(("profile", True, options.contexts), lambda: pairs)
 

@@ -140,9 +140,10 @@ class BootTicks:
         for symbol in (self._architecture.tick_period, _WATCHDOG):
             if symbol in self.periods:
                 self.periods[symbol].put_back()
-        if self._is_up():
-            self._decrementers.put_back()
-        if self._balance and self._is_up():
+        if not self._is_up():
+            return
+        self._decrementers.put_back()
+        if self._balance:
             self._balance.put_off(0)
 
     def _is_up(self) -> bool:

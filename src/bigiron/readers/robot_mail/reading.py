@@ -239,10 +239,10 @@ class MailReader:
             return True
         first, *others = _IN_ONE_LINE.split(value)
         given = [(name, first), *((one, other) for one, _, other in (two.partition(":") for two in others))]
-        for one, other in given:
-            if is_parameter(other.strip()):
-                self._parameters.setdefault(one, other.strip())
-        return all(is_parameter(other.strip()) for _, other in given)
+        read = [(one, other.strip()) for one, other in given if is_parameter(other.strip())]
+        for one, other in read:
+            self._parameters.setdefault(one, other)
+        return len(read) == len(given)
 
     def _of_columns(self, at: int, line: str) -> bool:
         """The line above a table's rows, or the name of a test without keys."""

@@ -173,11 +173,7 @@ def _is_figure(word: str) -> bool:
 
 def _is_cut_head(line: str) -> bool:
     """Whether a line of a report's head goes on in the next one, unless that is a line of its own."""
-    noticed = NOTICED.search(line)
-    return bool(
-        _HYPHENED.search(noticed[3])
-        if noticed
-        else (_MACHINE.match(line) and not _END_OF_MACHINE.search(line))
-        or line.lstrip().lower().startswith(_DESCRIPTION)
-        or _BRANCH.match(line)
-    )
+    if noticed := NOTICED.search(line):
+        return bool(_HYPHENED.search(noticed[3]))
+    is_machine = _MACHINE.match(line) and not _END_OF_MACHINE.search(line)
+    return bool(is_machine or line.lstrip().lower().startswith(_DESCRIPTION) or _BRANCH.match(line))

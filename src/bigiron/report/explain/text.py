@@ -83,7 +83,7 @@ def _with_alignments(study: Study, point: CpusAndTasks, found: Explanation) -> E
     if found.contexts != conflicts.CONTEXTS[:1] or not set(found.recorded.variants) <= set(recorded):
         return found
     of_lines = [finding for finding in found.findings[:_MOST] if isinstance(finding, LineFinding)]
-    structs = list({struct: None for finding in of_lines if (struct := _struct(finding))})
+    structs = list(dict.fromkeys(filter(None, map(_struct, of_lines))))
     by_variant = {
         variant: layout.of_boots(recorded[variant], study, structs) for variant in found.recorded.variants
     }
