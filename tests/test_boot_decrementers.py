@@ -5,8 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from bigiron.architectures import PPC64LE
 from bigiron.introspect.memory import GuestRam
+from bigiron.introspect.symbols import SymbolTable
 from bigiron.machines.vm.boot_decrementers import _SLOWER, Decrementers
+from bigiron.machines.vm.boot_ticks import BootTicks
 
 CPUS = 4
 START, BYTES = 1 << 60, 64  # of memory; of a CPU's part of it
@@ -75,6 +78,21 @@ def test_they_are_put_back_where_the_machine_was_up_first(ram: GuestRam) -> None
     ram.write(timer(2) + 48, b"\7")
     slowed.put_back()
     slowed.poll()
+    assert mults(ram)[:2] == [1, 1]
+
+
+def test_they_are_put_back_with_the_machine_s_other_timers(ram: GuestRam) -> None:
+    names = {**NAMES, "linux_banner": 0x4000, "__num_online_cpus": 0x5000}
+    image = PPC64LE.page_tables.image
+    symbols = SymbolTable("".join(f"{image + place:x} D {name}\n" for name, place in names.items()))
+    ram.write(names["linux_banner"], b"Linux version")
+    ram.write(names["__num_online_cpus"], (2).to_bytes(4, "little"))
+    bring_up(ram, 0)
+    bring_up(ram, 1)
+    ticks = BootTicks(ram, PPC64LE, symbols, CPUS)
+    ticks.poll()
+    assert mults(ram)[:2] == [1, _SLOWER]
+    ticks.put_back()
     assert mults(ram)[:2] == [1, 1]
 
 
