@@ -97,8 +97,7 @@ def line_up_all(measured: Measurements, options: Options) -> SharedLines:
     for cells in measured.points.values():
         for cell in _all(cells):
             _profile_both(cell, options)
-    found = line_up(measured, options)
-    pairs = line_up(measured, replace(options, pairs=True))
+    found, pairs = (line_up(measured, of) for of in (options, replace(options, pairs=True)))
     points = [
         replace(point, pairs=tuple(of.rows)) for point, of in zip(found.points, pairs.points, strict=True)
     ]
